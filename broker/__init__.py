@@ -1,0 +1,1 @@
+"""The broker: network, log, replica machines, the runtime that joins them, and the API."""

@@ -1,0 +1,1 @@
+"""Request to calls to response: one family of APIs per file."""

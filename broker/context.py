@@ -1,0 +1,71 @@
+"""What the network hands to the API layer with each request, and what it wants back.
+
+The network parses frames and owns connections; the API layer decides what a frame means. These
+types are all that either knows of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ottla.protocol.ports import Buffer, FileRegion
+
+ReplyPart = Buffer | FileRegion
+
+
+class Peer(Protocol):
+    """The other end of one connection, as far as handlers may know it."""
+
+    connection_id: str
+    listener: str
+    client_host: str
+    principal: str
+
+    @property
+    def closed(self) -> bool:
+        """True once the connection is gone; replies to it are dropped."""
+
+    def on_close(self, callback: Callable[[], object]) -> None:
+        """Call back once when the connection goes (at once if it is gone already)."""
+
+
+class Reply(Protocol):
+    """One request's place in the ordered answers of its connection; used exactly once."""
+
+    def send(self, parts: Sequence[ReplyPart], mute_ms: float = 0) -> None:
+        """Answer with these bytes (length prefix excluded), then do not read for ``mute_ms``."""
+
+    def skip(self) -> None:
+        """There is no answer (produce with acks=0)."""
+
+    def close(self, reason: str) -> None:
+        """Close the connection after the answers before this one have left."""
+
+
+Dispatch = Callable[[Peer, memoryview, Reply], Coroutine[Any, Any, None] | None]
+"""Handles one whole frame.
+
+None: the ordered part is over, the reply comes now or later. A coroutine: the ordered part had to
+suspend, and the connection's next request must not start before it ends."""
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """One request, as handlers and the authorize-and-throttle door see it."""
+
+    peer: Peer
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str
+    received_ms: float
+
+    @property
+    def principal(self) -> str:
+        return self.peer.principal
+
+    @property
+    def listener(self) -> str:
+        return self.peer.listener

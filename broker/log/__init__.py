@@ -1,0 +1,1 @@
+"""Bytes on disk: segments, indexes, recovery, checkpoints. Knows batches, not replication."""

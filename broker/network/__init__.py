@@ -1,0 +1,1 @@
+"""Sockets: acceptor, processors, ordered replies, transports."""

@@ -1,0 +1,1 @@
+"""May this caller do this, and how fast: pure machines."""

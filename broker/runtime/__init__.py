@@ -1,0 +1,1 @@
+"""Runs the machines: partitions, reads, waiting requests, the controller, housekeeping."""

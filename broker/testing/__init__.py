@@ -1,0 +1,1 @@
+"""A broker for tests and simulations: in memory, faulty on demand."""

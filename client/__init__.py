@@ -1,0 +1,1 @@
+"""The client: connection, pool, metadata cache, producer, consumer, admin."""

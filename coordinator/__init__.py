@@ -1,0 +1,1 @@
+"""Decisions that concern more than one partition; only store/ does I/O."""

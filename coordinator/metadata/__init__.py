@@ -1,0 +1,1 @@
+"""The immutable image of the cluster and the definitions of its settings."""

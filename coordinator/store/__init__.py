@@ -1,0 +1,1 @@
+"""The metadata store: ZooKeeper's meaning, with an embedded twin."""

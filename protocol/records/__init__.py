@@ -1,0 +1,1 @@
+"""Record batches: header view, records, builder, control batches, codecs, checksum."""

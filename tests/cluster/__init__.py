@@ -1,0 +1,1 @@
+"""Real processes, kill -9, disks left behind."""

@@ -1,0 +1,1 @@
+"""Foreign clients as black boxes."""

@@ -1,0 +1,1 @@
+"""The whole broker in one seeded, virtual-time loop."""

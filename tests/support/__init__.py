@@ -1,0 +1,1 @@
+"""Builders and loaders that several tests share."""
