@@ -156,19 +156,15 @@ class FileRegion(NamedTuple):
 
     file: File
     position: int
-    count: int
-
-    @property
-    def size_bytes(self) -> int:
-        return self.count
+    size_bytes: int
 
     def write_to(self, transport: Transport) -> int:
         """Send a prefix over the transport's fastest path and return its length."""
-        return transport.transfer_from(self.file, self.position, self.count)
+        return transport.transfer_from(self.file, self.position, self.size_bytes)
 
     def read(self) -> bytes:
         """The bytes themselves, for whoever must look at records (rarely the broker)."""
-        return self.file.pread(self.count, self.position)
+        return self.file.pread(self.size_bytes, self.position)
 
 
 class Socket(Protocol):
