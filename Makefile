@@ -1,0 +1,48 @@
+# Everything a fresh machine with Python 3.11 or later and make needs is set up by these commands.
+PYTHON ?= python3
+BIN := .venv/bin
+SEED ?= 1
+START ?=
+
+.PHONY: run test check interop sim soak bench requirements clean
+
+run: .venv/run
+	$(BIN)/ottla start $(START)
+
+test: .venv/test
+	$(BIN)/python -m pytest -m "not interop and not soak"
+
+check: .venv/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/tidy
+
+interop: .venv/test
+	$(BIN)/python -m pytest -m interop
+
+sim: .venv/test
+	$(BIN)/python -m tests.simulation $(SEED)
+
+soak: .venv/test
+	$(BIN)/python -m pytest -m soak
+
+bench: .venv/test
+	$(BIN)/python -m benchmarks
+
+requirements: .venv/test
+	$(BIN)/python -m tests.requirements
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/run: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+.venv/test: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,dev]"
+	touch $@

@@ -1,0 +1,60 @@
+"""The supervisor: every background task has a name, is awaited at the end, and dies in the open.
+
+Nothing else in the broker calls ``create_task``. A task that fails unexpectedly is reported once,
+with its name, to the function given at construction (hazard P-05: a component that died silently
+looks like one that has nothing to do).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+logger = logging.getLogger("ottla.tasks")
+
+
+class Tasks:
+    """Owned by the server; lives as long as it. ``stop`` cancels what is left and waits for it."""
+
+    def __init__(self, on_crash: Callable[[str, BaseException], object] | None = None) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+        self._on_crash = on_crash
+        self._stopping = False
+        self.crash_count = 0
+
+    def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run the coroutine in the background under that name."""
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self._running.add(task)
+        task.add_done_callback(self._on_done)
+        return task
+
+    @property
+    def names(self) -> list[str]:
+        """What is running, for diagnostics."""
+        return sorted(task.get_name() for task in self._running)
+
+    async def stop(self) -> None:
+        """Cancel every task and return when all have ended. New ones may not be spawned after."""
+        self._stopping = True
+        while self._running:
+            running = sorted(self._running, key=lambda task: task.get_name())
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            return
+        self.crash_count += 1
+        logger.error("task %s died: %r", task.get_name(), error, exc_info=error)
+        if self._on_crash is not None and not self._stopping:
+            self._on_crash(task.get_name(), error)

@@ -1,0 +1,54 @@
+"""Requirement markers: which rows of the specification each run has shown.
+
+Every passing test adds its rows to a file in pytest's cache folder, which ``make requirements``
+reads; a row counts once its test has passed in any tier.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.requirements import known_ids, record_shown
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+_SHOWN = pytest.StashKey[dict[str, set[str]]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the run with nothing shown."""
+    config.stash[_SHOWN] = {}
+
+
+def _marked_ids(item: pytest.Item) -> Iterable[str]:
+    for mark in item.iter_markers("requirement"):
+        yield from mark.args
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a marker that names no row: a typing slip would hide a gap."""
+    known = known_ids()
+    for item in items:
+        for row_id in _marked_ids(item):
+            if row_id not in known:
+                raise pytest.UsageError(f"{item.nodeid}: no requirement is called {row_id}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note the rows of a test whose body passed."""
+    report = yield
+    if report.when == "call" and report.passed:
+        for row_id in _marked_ids(item):
+            item.config.stash[_SHOWN].setdefault(row_id, set()).add(item.nodeid)
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Keep what was shown for ``make requirements``."""
+    record_shown(session.config.rootpath, session.config.stash[_SHOWN])

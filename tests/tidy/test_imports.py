@@ -1,0 +1,285 @@
+"""The import drawing, executed. Read it downwards: an arrow means "imports".
+
+    ottla (verb table) ──► broker.cli, client.cli        broker.testing ──► broker
+    broker (server) ─┬─► broker.network ────────────────────────────────────────────┐
+                     ├─► broker.api ─┬─► broker.policy ────────────────────────────┤
+                     │               ├─► coordinator.metadata ─────────────────────┤
+                     │               └─► broker.runtime ─┬─► broker.replica ────────┤
+                     │                                   ├─► broker.log ────────────┤
+                     │                                   ├─► coordinator.controller ┤
+                     │                                   ├─► coordinator.store ─────┤
+                     │                                   └─► client (wire part) ────┤
+                     └─► all of the above                                           ▼
+                                                                                protocol
+
+THINK TWICE BEFORE ADDING AN ARROW. If a lower room needs something of a higher one, the higher
+one should pass it a value or a function.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.tidy.tree import (
+    PACKAGES,
+    ROOT,
+    Module,
+    imported_names,
+    product_modules,
+    resolve,
+    modules_of_tests,
+)
+
+LEAVES = {"broker.context", "broker.tasks", "broker.metrics", "broker.config"}
+
+# folder -> the folders (or leaf modules of broker) that its files may import.
+ALLOWED: dict[str, set[str]] = {
+    "": set(),
+    "protocol": set(),
+    "protocol.messages": {"protocol"},
+    "protocol.records": {"protocol"},
+    "coordinator": {"protocol", "protocol.messages", "protocol.records"},
+    "coordinator.metadata": {"protocol", "protocol.messages", "coordinator"},
+    "coordinator.store": {"protocol", "coordinator"},
+    "coordinator.controller": {
+        "protocol",
+        "protocol.messages",
+        "coordinator",
+        "coordinator.metadata",
+        # The pure halves of the store: znode paths, payloads and operation values.
+        "coordinator.store.paths",
+        "coordinator.store.store",
+    },
+    "client.state": {"protocol", "protocol.messages", "protocol.records"},
+    "client": {"protocol", "protocol.messages", "protocol.records", "client.state"},
+    "client.cli": {"protocol", "protocol.messages", "protocol.records", "client", "client.state"},
+    "broker.replica": {"protocol", "protocol.messages", "protocol.records"},
+    "broker.policy": {"protocol"},
+    "broker.log": {"protocol", "protocol.records", *LEAVES},
+    "broker.network": {"protocol", *LEAVES},
+    "broker.runtime": {
+        "protocol",
+        "protocol.messages",
+        "protocol.records",
+        "broker.replica",
+        "broker.log",
+        "coordinator",
+        "coordinator.metadata",
+        "coordinator.controller",
+        "coordinator.store",
+        "client.connection",
+        "client.pool",
+        "client.state.backoff",
+        *LEAVES,
+    },
+    "broker.api": {
+        "protocol",
+        "protocol.messages",
+        "protocol.records",
+        "broker.policy",
+        "broker.runtime",
+        "coordinator.metadata",
+        *LEAVES,
+    },
+}
+# broker's own files are either leaves, which see little, or the composition, which sees all.
+LEAF_MAY = {"protocol", "coordinator.metadata", *LEAVES}
+COMPOSES = {"broker", "broker.cli", "broker.testing"}
+
+MACHINE_FOLDERS = (
+    "protocol",
+    "coordinator",
+    "broker.replica",
+    "broker.policy",
+    "client.state",
+)
+NOT_MACHINES = ("coordinator.store",)
+BANNED_IN_MACHINES = {
+    "asyncio",
+    "socket",
+    "ssl",
+    "os",
+    "pathlib",
+    "threading",
+    "time",
+    "random",
+    "secrets",
+    "uuid",
+    "logging",
+    "subprocess",
+}
+
+
+def _modules() -> tuple[list[Module], frozenset[str]]:
+    modules = product_modules()
+    return modules, frozenset(module.name for module in modules)
+
+
+def _own_imports(module: Module, known: frozenset[str]) -> set[str]:
+    """The product modules that a file imports, without the root."""
+    found = set()
+    for _node, name in imported_names(module):
+        target = resolve(name, known)
+        if target is not None and target != "ottla" and target != module.name:
+            found.add(target.removeprefix("ottla."))
+    return found
+
+
+def _is_allowed(target: str, allowed: set[str]) -> bool:
+    folder = target.rpartition(".")[0]
+    return target in allowed or folder in allowed
+
+
+def test_every_import_follows_the_drawing() -> None:
+    """An arrow that is not drawn is how a tree of rooms becomes a heap."""
+    modules, known = _modules()
+    wrong = []
+    for module in modules:
+        short = module.name.removeprefix("ottla").lstrip(".")
+        if module.folder in COMPOSES and short not in LEAVES:
+            continue
+        allowed = LEAF_MAY if short in LEAVES else ALLOWED[module.folder] | {module.folder}
+        wrong += [
+            f"{module.name} imports {target}"
+            for target in sorted(_own_imports(module, known))
+            if not _is_allowed(target, allowed)
+        ]
+
+    assert wrong == []
+
+
+def test_messages_and_handlers_do_not_import_their_siblings() -> None:
+    """What two siblings share goes down a level, never sideways."""
+    modules, known = _modules()
+    wrong = [
+        f"{module.name} imports {target}"
+        for module in modules
+        if module.folder in ("protocol.messages", "broker.api")
+        and module.path.name not in ("table.py", "dispatch.py")
+        for target in sorted(_own_imports(module, known))
+        if target.rpartition(".")[0] == module.folder and not target.endswith((".door", ".shared"))
+    ]
+
+    assert wrong == []
+
+
+def test_there_is_no_import_cycle() -> None:
+    """A cycle means that two files are one thought that nobody has named."""
+    modules, known = _modules()
+    graph = {module.name.removeprefix("ottla."): _own_imports(module, known) for module in modules}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> list[str]:
+        if name in trail:
+            return [" -> ".join([*trail[trail.index(name) :], name])]
+        if name in done:
+            return []
+        found = [cycle for target in sorted(graph[name]) for cycle in visit(target, (*trail, name))]
+        done.add(name)
+        return found
+
+    cycles = [cycle for name in sorted(graph) for cycle in visit(name, ())]
+
+    assert cycles == []
+
+
+def test_machines_touch_nothing_but_values() -> None:
+    """Time, chance, files and sockets are arguments; otherwise nothing can be simulated."""
+    wrong = []
+    for module in product_modules():
+        in_room = any(
+            module.folder == folder or module.folder.startswith(folder + ".")
+            for folder in MACHINE_FOLDERS
+        )
+        if not in_room or module.folder in NOT_MACHINES:
+            continue
+        wrong += [
+            f"{module.where(node)} imports {name}"
+            for node, name in imported_names(module)
+            if name.split(".")[0] in BANNED_IN_MACHINES
+        ]
+        wrong += [
+            f"{module.where(node)} is asynchronous"
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.AsyncFunctionDef | ast.Await)
+            and module.name != "ottla.protocol.ports"
+        ]
+
+    assert wrong == []
+
+
+REAL_WORLD = {"client.real", "broker.real"}
+
+
+def test_shells_reach_the_world_through_the_seams_only() -> None:
+    """A call to the real clock or the real disk is a hole in the simulation."""
+    banned = {"time", "random", "secrets", "socket", "select", "threading", "subprocess"}
+    wrong = []
+    for module in product_modules():
+        short = module.name.removeprefix("ottla.")
+        real = short in REAL_WORLD or short.startswith(("broker.real_", "client.real_"))
+        if real or module.folder in ("broker.cli", "client.cli", "broker.testing", ""):
+            continue
+        wrong += [
+            f"{module.where(node)} imports {name}: use the seams of protocol/ports.py"
+            for node, name in imported_names(module)
+            if name.split(".")[0] in banned
+        ]
+        for call in ast.walk(module.tree):
+            if isinstance(call, ast.Attribute) and call.attr in (
+                "call_later",
+                "call_at",
+                "wait_for",
+                "run_in_executor",
+                "timeout_at",
+            ):
+                owner = ast.unparse(call.value)
+                if "loop" in owner or owner == "asyncio":
+                    wrong.append(f"{module.where(call)} {owner}.{call.attr}: use the Clock seam")
+
+    assert wrong == []
+
+
+def test_imports_stand_at_the_top() -> None:
+    """A hidden import hides an arrow; only lazy loading of optional parts is excused."""
+    excused = {"ottla.__init__", "ottla", "ottla.__main__", "ottla.protocol.records.compression"}
+    wrong = [
+        module.where(node)
+        for module in product_modules()
+        if module.name not in excused
+        for function in ast.walk(module.tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+
+    assert wrong == []
+
+
+def test_nobody_imports_the_bare_folders() -> None:
+    """``import protocol`` works from the root and is a second copy of every module."""
+    wrong = [
+        f"{module.where(node)} imports {name}"
+        for module in product_modules() + modules_of_tests()
+        for node, name in imported_names(module)
+        if name.split(".")[0] in PACKAGES
+    ]
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_package_files_hold_no_logic(package: str) -> None:
+    """An ``__init__`` with logic runs for everybody who wanted one file of the package."""
+    wrong = []
+    for path in sorted((ROOT / package).rglob("__init__.py")):
+        body = ast.parse(path.read_text("utf-8")).body
+        extra = [
+            node for node in body[1:] if not isinstance(node, ast.ImportFrom | ast.Assign | ast.If)
+        ]
+        if not body or not isinstance(body[0], ast.Expr) or extra:
+            wrong.append(str(path.relative_to(ROOT)))
+
+    assert wrong == []

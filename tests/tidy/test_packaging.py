@@ -1,0 +1,76 @@
+"""What is installed is what is in the tree."""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+
+from tests.tidy.tree import PACKAGES, ROOT
+
+
+def test_every_package_of_the_tree_is_listed() -> None:
+    """A forgotten sub-package works in the checkout and is missing from the wheel."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    in_tree = {"ottla"}
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("__init__.py"):
+            in_tree.add(".".join(["ottla", *path.parent.relative_to(ROOT).parts]))
+
+    assert sorted(in_tree) == listed["tool"]["setuptools"]["packages"]
+
+
+def test_the_links_are_relative() -> None:
+    """An absolute link would work on one machine only."""
+    for package in PACKAGES:
+        assert str((ROOT / "ottla" / package).readlink()) == f"../{package}"
+
+
+ALLOWED_AT_THE_TOP = {
+    ".ci",
+    ".gitignore",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "Dockerfile",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "benchmarks",
+    "broker",
+    "client",
+    "coordinator",
+    "docker-compose.yml",
+    "docs",
+    "examples",
+    "ottla",
+    "protocol",
+    "pyproject.toml",
+    "tests",
+}
+
+
+def _tracked() -> list[str]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    return [name for name in listed.stdout.split("\0") if name]
+
+
+def test_nothing_else_stands_at_the_top() -> None:
+    """The top of the tree is the first page a stranger reads."""
+    found = {name.split("/", 1)[0] for name in _tracked()}
+
+    assert found - ALLOWED_AT_THE_TOP == set()
+
+
+def test_the_tree_does_not_remember_how_it_was_made() -> None:
+    """Paths of one machine and words of the workshop mean nothing to a reader."""
+    words = ("/wo" + "rk/", "sub" + "agent", "/tmp/" + "ottla")
+    wrong = []
+    for name in _tracked():
+        path = ROOT / name
+        if path.is_symlink() or not path.is_file() or name == "LICENSE":
+            continue
+        text = path.read_bytes().decode("utf-8", "replace")
+        wrong += [f"{name}: {word}" for word in words if word in text]
+
+    assert wrong == []

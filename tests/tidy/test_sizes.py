@@ -1,0 +1,178 @@
+"""Size and habit limits, executed; each number is an upper limit that once let a file rot."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.tidy.tree import Module, functions, product_modules, modules_of_tests
+
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 70
+PARAMETERS_MAX = 5
+CONSTRUCTOR_PARAMETERS_MAX = 8
+METHODS_MAX = 20
+# Tables are read by looking a line up, not from top to bottom.
+TABLE_FILES = (
+    "protocol.messages.",
+    "protocol.errors",
+    "coordinator.metadata.broker_configs",
+    "coordinator.metadata.topic_configs",
+)
+BANNED_WORDS = re.compile(r"(Manager|Helper|Util|Impl|Handler2|Info|Data)$")
+BANNED_NAMES = {"hw", "hwm", "leo", "lso", "pid_", "misc"}
+# Names that are Kafka's own, from its message descriptors.
+MARKS = re.compile(r"\b(TODO|FIXME|XXX)\b")
+
+
+def _is_table(module: Module) -> bool:
+    return module.name.removeprefix("ottla.").startswith(TABLE_FILES)
+
+
+def test_files_are_one_thought_long() -> None:
+    """The file everybody edits is where every model codebase went wrong."""
+    long_files = [
+        f"{module.name}: {module.line_count}"
+        for module in product_modules() + modules_of_tests()
+        if module.line_count > FILE_LINES_MAX and not _is_table(module)
+    ]
+
+    assert long_files == []
+
+
+def test_functions_fit_on_a_screen() -> None:
+    """Seventy lines is the hard stop; most are ten."""
+    long_functions = [
+        f"{module.where(function)} {function.name}"
+        for module in product_modules() + modules_of_tests()
+        for function in functions(module)
+        if (function.end_lineno or function.lineno) - function.lineno + 1 > FUNCTION_LINES_MAX
+    ]
+
+    assert long_functions == []
+
+
+def _parameter_count(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args]
+    own = [argument for argument in named if argument.arg not in ("self", "cls")]
+    required_keywords = [
+        argument
+        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        if default is None
+    ]
+    return len(own) - len(arguments.defaults) + len(required_keywords)
+
+
+def test_functions_take_few_things() -> None:
+    """An object that holds every collaborator may be called from everywhere."""
+    greedy = []
+    for module in product_modules():
+        for function in functions(module):
+            constructor = function.name == "__init__"
+            limit = CONSTRUCTOR_PARAMETERS_MAX if constructor else PARAMETERS_MAX
+            if _parameter_count(function) > limit:
+                greedy.append(f"{module.where(function)} {function.name}")
+
+    assert greedy == []
+
+
+def test_classes_have_few_methods() -> None:
+    """Past twenty methods a class has two jobs."""
+    crowded = [
+        f"{module.where(node)} {node.name}"
+        for module in product_modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ClassDef)
+        and not any("Protocol" in ast.unparse(base) for base in node.bases)
+        and sum(isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) for item in node.body)
+        > METHODS_MAX
+    ]
+
+    assert crowded == []
+
+
+def test_names_say_what_a_thing_is() -> None:
+    """If only Manager fits, the thing has two jobs."""
+    vague = [
+        f"{module.where(node)} {node.name}"
+        for module in product_modules()
+        if not module.name.startswith("ottla.protocol.messages.")
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ClassDef)
+        and BANNED_WORDS.search(node.name)
+        and node.name not in ("ErrorInfo",)
+    ]
+    abbreviated = [
+        f"{module.where(node)} {node.id}"
+        for module in product_modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Name) and node.id in BANNED_NAMES
+    ]
+
+    assert vague + abbreviated == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    """A reader decides by the first lines whether this is the file he wants."""
+    silent = [
+        module.name
+        for module in product_modules() + modules_of_tests()
+        if ast.get_docstring(module.tree) is None
+    ]
+
+    assert silent == []
+
+
+def test_every_test_says_why_it_matters() -> None:
+    """A failing test without a reason is deleted by the next person in a hurry."""
+    silent = [
+        f"{module.where(function)} {function.name}"
+        for module in modules_of_tests()
+        for function in functions(module)
+        if function.name.startswith("test_")
+        and module.path.name.startswith("test_")
+        and ast.get_docstring(function) is None
+    ]
+
+    assert silent == []
+
+
+def test_nothing_is_left_for_later() -> None:
+    """A known gap is a line in a header and a strict xfail, not a mark in the code."""
+    marks = [
+        f"{module.name}: {line.strip()}"
+        for module in product_modules()
+        for line in module.text.splitlines()
+        if MARKS.search(line)
+    ]
+
+    assert marks == []
+
+
+def test_the_library_does_not_print() -> None:
+    """Standard output belongs to the commands; a stray line breaks the start contract."""
+    prints = [
+        module.where(node)
+        for module in product_modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("print", "breakpoint")
+    ]
+
+    assert prints == []
+
+
+def test_tasks_go_through_the_supervisor() -> None:
+    """A task that nobody holds dies unseen (hazard P-05)."""
+    excused = ("ottla.broker.tasks", "ottla.client")
+    stray = [
+        module.where(node)
+        for module in product_modules()
+        if not module.name.startswith(excused)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and node.attr in ("create_task", "ensure_future")
+    ]
+
+    assert stray == []

@@ -1,0 +1,86 @@
+"""The source tree as the tidy tests see it: real folders, never the symbolic links."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("protocol", "coordinator", "broker", "client")
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One source file: its dotted name under ``ottla`` (or ``tests``), text and syntax tree."""
+
+    name: str
+    path: Path
+    text: str
+    tree: ast.Module
+
+    @property
+    def line_count(self) -> int:
+        return self.text.count("\n")
+
+    @property
+    def folder(self) -> str:
+        """The dotted folder, without the root: ``protocol.messages``; '' for ``ottla`` itself."""
+        parts = self.name.split(".")[1:]
+        if self.path.name != "__init__.py":
+            parts = parts[:-1]
+        return ".".join(parts)
+
+    def where(self, node: ast.AST) -> str:
+        return f"{self.path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
+
+
+def _load(path: Path, prefix: str) -> Module:
+    text = path.read_text("utf-8")
+    relative = path.relative_to(ROOT).with_suffix("")
+    parts = [part for part in relative.parts if part != "__init__"]
+    name = ".".join([prefix, *parts] if prefix else parts)
+    return Module(name, path, text, ast.parse(text))
+
+
+def product_modules() -> list[Module]:
+    """Every file that is installed."""
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    own = [_load(path, "") for path in sorted((ROOT / "ottla").glob("*.py"))]
+    return own + [_load(path, "ottla") for path in paths]
+
+
+def modules_of_tests() -> list[Module]:
+    """Every file under tests/."""
+    return [_load(path, "") for path in sorted((ROOT / "tests").rglob("*.py"))]
+
+
+def functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function and method of the file."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def imported_names(module: Module) -> Iterator[tuple[ast.stmt, str]]:
+    """Each import statement with the module it names (``from a import b`` gives ``a`` and a.b)."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node, alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                yield node, f"{node.module}.{alias.name}"
+
+
+def resolve(name: str, known: frozenset[str]) -> str | None:
+    """The known module that an imported dotted name comes from, if it is one of ours."""
+    while name:
+        if name in known:
+            return name
+        name = name.rpartition(".")[0]
+    return None
