@@ -247,3 +247,14 @@ class Process(Protocol):
 
     def abort(self, reason: str) -> None:
         """Say why on standard error and end at once, without any clean-up."""
+
+
+class Ports(NamedTuple):
+    """Everything outside one broker process, real or simulated."""
+
+    clock: Clock
+    random: Random
+    net: Net
+    disk: Disk
+    offload: Offload
+    process: Process
