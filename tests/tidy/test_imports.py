@@ -27,9 +27,9 @@ from tests.tidy.tree import (
     ROOT,
     Module,
     imported_names,
+    modules_of_tests,
     product_modules,
     resolve,
-    modules_of_tests,
 )
 
 LEAVES = {"broker.context", "broker.tasks", "broker.metrics", "broker.config"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from tests.tidy.tree import Module, functions, product_modules, modules_of_tests
+from tests.tidy.tree import Module, functions, modules_of_tests, product_modules
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
