@@ -1,0 +1,41 @@
+"""DescribeAcls (key 29), versions 0-3: list access rules (KIP-140).
+
+1 adds prefixed patterns (KIP-290), 2 is flexible, 3 adds users as resources (KIP-373).
+"""
+
+from ottla.protocol.schema import array, int8, int16, int32, message, string, struct
+
+
+@message("0-3", flexible="2+")
+class DescribeAclsRequest:
+    resource_type_filter: int = int8()
+    resource_name_filter: str | None = string(nullable="0+")
+    pattern_type_filter: int = int8("1+", default=3)
+    principal_filter: str | None = string(nullable="0+")
+    host_filter: str | None = string(nullable="0+")
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+@struct
+class AclDescription:
+    principal: str = string()
+    host: str = string()
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+@struct
+class DescribeAclsResource:
+    resource_type: int = int8()
+    resource_name: str = string()
+    pattern_type: int = int8("1+", default=3)
+    acls: list[AclDescription] = array(AclDescription)
+
+
+@message("0-3", flexible="2+")
+class DescribeAclsResponse:
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    resources: list[DescribeAclsResource] = array(DescribeAclsResource)

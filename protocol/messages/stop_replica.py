@@ -1,0 +1,58 @@
+"""StopReplica (key 5), versions 0-4: the controller takes replicas away.
+
+Brokers only. 1 groups by topic and carries the broker epoch (KIP-380), 2 is flexible, 3 gives each
+partition its own leader epoch and says whether to delete it (KIP-570), 4 tells a KRaft controller
+apart (KIP-866).
+"""
+
+from ottla.protocol.schema import Wire, array, boolean, int16, int32, int64, message, string, struct
+
+
+@struct
+class StopReplicaPartitionV0:
+    topic_name: str = string("0")
+    partition_index: int = int32("0")
+
+
+@struct
+class StopReplicaTopicV1:
+    name: str = string("1-2")
+    partition_indexes: list[int] = array(Wire.INT32, "1-2")
+
+
+@struct
+class StopReplicaPartitionState:
+    partition_index: int = int32("3+")
+    leader_epoch: int = int32("3+", default=-1)
+    delete_partition: bool = boolean("3+")
+
+
+@struct
+class StopReplicaTopicState:
+    topic_name: str = string("3+")
+    partition_states: list[StopReplicaPartitionState] = array(StopReplicaPartitionState, "3+")
+
+
+@message("0-4", flexible="2+")
+class StopReplicaRequest:
+    controller_id: int = int32()
+    is_kraft_controller: bool = boolean("4+")
+    controller_epoch: int = int32()
+    broker_epoch: int = int64("1+", default=-1, ignorable=True)
+    delete_partitions: bool = boolean("0-2")
+    ungrouped_partitions: list[StopReplicaPartitionV0] = array(StopReplicaPartitionV0, "0")
+    topics: list[StopReplicaTopicV1] = array(StopReplicaTopicV1, "1-2")
+    topic_states: list[StopReplicaTopicState] = array(StopReplicaTopicState, "3+")
+
+
+@struct
+class StopReplicaPartitionError:
+    topic_name: str = string()
+    partition_index: int = int32()
+    error_code: int = int16()
+
+
+@message("0-4", flexible="2+")
+class StopReplicaResponse:
+    error_code: int = int16()
+    partition_errors: list[StopReplicaPartitionError] = array(StopReplicaPartitionError)

@@ -1,0 +1,255 @@
+"""How a message declares its fields: wire type, versions, nullability, tag and default.
+
+A declaration is a class under ``@message`` or ``@struct`` whose attributes call the specifiers
+below; the decorator turns it into a slotted class with every field defaulted. Version ranges are
+written as in Kafka's own descriptions: ``"3+"``, ``"0-7"``, ``"2"``. What the bytes look like
+follows from here alone: read ``compile.py`` for the fast codec, ``reference.py`` for the plain one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, dataclass_transform
+
+from ottla.protocol.ids import ZERO_UUID
+from ottla.protocol.ports import Buffer, FileRegion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+Records: TypeAlias = Buffer | FileRegion
+"""Record batches as they lie in memory, or still in their file."""
+
+EVERY_VERSION = 1 << 15
+
+
+class Wire(Enum):
+    """The primitive types; the value of a fixed one is its ``struct`` format."""
+
+    BOOLEAN = "?"
+    INT8 = "b"
+    INT16 = "h"
+    INT32 = "i"
+    INT64 = "q"
+    UINT16 = "H"
+    FLOAT64 = "d"
+    UUID = "16s"
+    STRING = "string"
+    BYTES = "bytes"
+    RECORDS = "records"
+
+
+VARIABLE = frozenset({Wire.STRING, Wire.BYTES, Wire.RECORDS})
+
+
+class Versions(NamedTuple):
+    """A closed range of versions; empty when ``first > last``."""
+
+    first: int
+    last: int
+
+    def holds(self, version: int) -> bool:
+        return self.first <= version <= self.last
+
+
+NO_VERSION = Versions(1, 0)
+
+
+@cache
+def versions_of(text: str) -> Versions:
+    """Read ``"3+"``, ``"0-7"`` or ``"2"``."""
+    first, dash, last = text.partition("-")
+    if dash:
+        return Versions(int(first), int(last))
+    if text.endswith("+"):
+        return Versions(int(text[:-1]), EVERY_VERSION)
+    return Versions(int(text), int(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field. ``kind`` is a primitive or a struct class, of which it may hold an array.
+
+    A field with a tag is written in the tag section, and only when it differs from its default.
+    ``ignorable``: a value may be dropped silently for a version that lacks the field."""
+
+    kind: Wire | type
+    is_array: bool
+    versions: Versions
+    nullable: Versions
+    tag: int | None
+    default: object
+    ignorable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a decorated class was declared as; a struct has no versions of its own."""
+
+    name: str
+    fields: dict[str, Field]
+    versions: Versions
+    flexible: Versions
+
+
+class _Fresh:
+    """Stands in a signature for a default that every instance needs its own copy of."""
+
+    def __repr__(self) -> str:
+        return "<fresh>"
+
+
+FRESH = _Fresh()
+
+
+def _field(
+    kind: Wire | type,
+    versions: str,
+    default: object,
+    options: dict[str, Any],
+    is_array: bool = False,
+) -> Any:
+    nullable = options.pop("nullable", None)
+    field = Field(
+        kind,
+        is_array,
+        versions_of(versions),
+        versions_of(nullable) if nullable else NO_VERSION,
+        options.pop("tag", None),
+        options.pop("default", default),
+        options.pop("ignorable", False),
+    )
+    assert not options, f"unknown options {sorted(options)}"
+    return field
+
+
+def boolean(versions: str = "0+", **options: Any) -> Any:
+    return _field(Wire.BOOLEAN, versions, False, options)
+
+
+def int8(versions: str = "0+", **options: Any) -> Any:
+    return _field(Wire.INT8, versions, 0, options)
+
+
+def int16(versions: str = "0+", **options: Any) -> Any:
+    return _field(Wire.INT16, versions, 0, options)
+
+
+def int32(versions: str = "0+", **options: Any) -> Any:
+    return _field(Wire.INT32, versions, 0, options)
+
+
+def int64(versions: str = "0+", **options: Any) -> Any:
+    return _field(Wire.INT64, versions, 0, options)
+
+
+def uint16(versions: str = "0+", **options: Any) -> Any:
+    return _field(Wire.UINT16, versions, 0, options)
+
+
+def float64(versions: str = "0+", **options: Any) -> Any:
+    return _field(Wire.FLOAT64, versions, 0.0, options)
+
+
+def uuid(versions: str = "0+", **options: Any) -> Any:
+    return _field(Wire.UUID, versions, ZERO_UUID, options)
+
+
+def string(versions: str = "0+", **options: Any) -> Any:
+    return _field(Wire.STRING, versions, "", options)
+
+
+def blob(versions: str = "0+", **options: Any) -> Any:
+    """Kafka's ``bytes``."""
+    return _field(Wire.BYTES, versions, b"", options)
+
+
+def record_set(versions: str = "0+", **options: Any) -> Any:
+    """Kafka's ``records``: bytes that are never copied on their way."""
+    return _field(Wire.RECORDS, versions, None, options)
+
+
+def array(element: Wire | type, versions: str = "0+", **options: Any) -> Any:
+    return _field(element, versions, FRESH, options, is_array=True)
+
+
+def one(element: type, versions: str = "0+", **options: Any) -> Any:
+    """A single struct in place."""
+    return _field(element, versions, FRESH, options)
+
+
+@dataclass_transform()
+def struct(declaration: type[T]) -> type[T]:
+    """A part of messages; its versions are those of the message it stands in."""
+    return _slotted(declaration, NO_VERSION, NO_VERSION)
+
+
+@dataclass_transform()
+def message(versions: str, *, flexible: str | None = None) -> Callable[[type[T]], type[T]]:
+    """A request or response with the versions it has, and those with compact forms and tags."""
+
+    def decorate(declaration: type[T]) -> type[T]:
+        compact = versions_of(flexible) if flexible else NO_VERSION
+        return _slotted(declaration, versions_of(versions), compact)
+
+    return decorate
+
+
+def schema_of(declared: type) -> Schema:
+    """The declaration behind a message or struct class."""
+    schema = declared.__schema__  # type: ignore[attr-defined]
+    assert isinstance(schema, Schema)
+    return schema
+
+
+def _slotted(declaration: type[T], versions: Versions, flexible: Versions) -> type[T]:
+    fields = {name: value for name, value in vars(declaration).items() if isinstance(value, Field)}
+    namespace = {
+        name: value
+        for name, value in vars(declaration).items()
+        if name not in fields and name not in ("__dict__", "__weakref__")
+    }
+    namespace["__slots__"] = namespace["__match_args__"] = tuple(fields)
+    namespace["__schema__"] = Schema(declaration.__name__, fields, versions, flexible)
+    namespace["__init__"] = _constructor(fields)
+    namespace["__eq__"] = _equal
+    namespace["__hash__"] = None
+    namespace["__repr__"] = _represent
+    slotted: type[T] = type(declaration.__name__, declaration.__bases__, namespace)
+    return slotted
+
+
+def _constructor(fields: dict[str, Field]) -> Callable[..., None]:
+    """``__init__`` as one would write it by hand: each field a parameter with its default."""
+    scope: dict[str, Any] = {"FRESH": FRESH}
+    parameters, lines = [], []
+    for name, field in fields.items():
+        if field.default is FRESH:
+            parameters.append(f"{name}=FRESH")
+            make = "[]"
+            if not field.is_array:
+                scope[f"make_{name}"] = field.kind
+                make = f"make_{name}()"
+            lines.append(f" self.{name} = {make} if {name} is FRESH else {name}")
+        else:
+            parameters.append(f"{name}={field.default!r}")
+            lines.append(f" self.{name} = {name}")
+    source = f"def __init__(self, {', '.join(parameters)}):\n" + ("\n".join(lines) or " pass")
+    exec(source, scope)
+    constructor: Callable[..., None] = scope["__init__"]
+    return constructor
+
+
+def _equal(self: object, other: object) -> bool:
+    return type(self) is type(other) and all(
+        getattr(self, name) == getattr(other, name) for name in schema_of(type(self)).fields
+    )
+
+
+def _represent(self: object) -> str:
+    values = (f"{name}={getattr(self, name)!r}" for name in schema_of(type(self)).fields)
+    return f"{type(self).__name__}({', '.join(values)})"
