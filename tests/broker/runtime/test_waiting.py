@@ -1,0 +1,346 @@
+"""Parked requests: answered exactly once, outside of partition changes, and never left behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from ottla.broker.runtime.waiting import Waiter, Waiting
+from ottla.broker.runtime.wheel import TimingWheel
+from tests.broker.runtime.support import Connection, Deferred, HandClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Room:
+    """A waiting room with its world."""
+
+    def __init__(self, drain_max: int = 256) -> None:
+        self.clock = HandClock()
+        self.deferred = Deferred()
+        self.wheel = TimingWheel(self.clock, tick_ms=10)
+        self.waiting = Waiting(self.wheel, self.deferred, drain_max)
+        self.ready: set[object] = set()
+        self.answers: list[str] = []
+
+    def park(
+        self,
+        name: str,
+        keys: tuple[object, ...] = ("key",),
+        deadline_ms: float = 500,
+        owner: Connection | None = None,
+    ) -> Waiter:
+        def try_complete() -> bool:
+            if not self.ready.intersection(keys):
+                return False
+            self.answers.append(name)
+            return True
+
+        def on_expire() -> None:
+            self.answers.append(name + " expired")
+
+        return self.waiting.park(keys, deadline_ms, try_complete, on_expire, owner)
+
+    def assert_at_rest(self) -> None:
+        assert (self.waiting.count, self.waiting.key_count, self.wheel.count) == (0, 0, 0)
+
+
+@pytest.mark.requirement("NET-28")
+def test_a_release_answers_the_waiter_without_polling() -> None:
+    """acks=all is answered by the follower's fetch, not by a timer that looks now and then."""
+    room = Room()
+    room.park("produce")
+    room.ready.add("key")
+    room.waiting.release("key")
+    room.deferred.run()
+
+    assert room.answers == ["produce"]
+    assert room.clock.now_ms() == 0
+    room.assert_at_rest()
+
+
+@pytest.mark.requirement("NET-26")
+def test_a_waiter_without_progress_is_answered_at_its_deadline() -> None:
+    """A consumer with min_bytes beyond what there is gets what there is after max_wait."""
+    room = Room()
+    room.park("fetch", deadline_ms=500)
+    room.waiting.release("key")
+    room.deferred.run()
+    room.clock.advance_to(499)
+    assert room.answers == []
+
+    room.clock.advance_to(520)
+    assert room.answers == ["fetch expired"]
+    room.assert_at_rest()
+
+
+@pytest.mark.requirement("NET-27")
+def test_a_request_that_can_be_answered_already_is_not_parked() -> None:
+    """Data that came between the read and the parking would otherwise wait for the next append."""
+    room = Room()
+    room.ready.add("key")
+    waiter = room.park("fetch")
+
+    assert room.answers == ["fetch"]
+    assert waiter.done
+    room.assert_at_rest()
+
+
+def test_a_release_never_completes_inside_the_caller() -> None:
+    """The caller is in the middle of an append; a completion there sees half of it (N-10)."""
+    room = Room()
+    room.park("fetch")
+    room.ready.add("key")
+    room.waiting.release("key")
+
+    assert room.answers == []
+
+
+def test_a_completion_that_releases_another_key_is_not_nested() -> None:
+    """Chains of completions are a recursion in disguise."""
+    room = Room()
+    depth: list[int] = [0]
+    deepest: list[int] = []
+
+    def completion(next_key: str) -> Callable[[], bool]:
+        def try_complete() -> bool:
+            if "go" not in room.ready:
+                return False
+            depth[0] += 1
+            room.waiting.release(next_key)
+            deepest.append(depth[0])
+            depth[0] -= 1
+            return True
+
+        return try_complete
+
+    for index in range(5):
+        room.waiting.park([index], 500, completion(str(index + 1)), lambda: None)
+        room.waiting.park([str(index)], 500, completion(str(index)), lambda: None)
+    room.ready.add("go")
+    for index in range(5):
+        room.waiting.release(index)
+    room.deferred.run_all()
+
+    assert max(deepest) == 1
+    assert len(deepest) == 9
+
+
+def test_a_waiter_on_many_keys_is_answered_once_and_leaves_all_of_them() -> None:
+    """A fetch over a hundred partitions is one request."""
+    room = Room()
+    room.park("fetch", keys=("a", "b", "c", "a"))
+    room.ready.add("a")
+    for key in ("a", "b", "c"):
+        room.waiting.release(key)
+    room.deferred.run_all()
+
+    assert room.answers == ["fetch"]
+    room.assert_at_rest()
+
+
+def test_a_disconnect_takes_all_waiters_of_the_connection_away() -> None:
+    """Waiters of the dead are the leak that grows until the restart (N-09)."""
+    room = Room()
+    gone, staying = Connection(), Connection()
+    room.park("one", owner=gone)
+    room.park("two", keys=("other",), owner=gone)
+    room.park("three", owner=staying)
+    gone.close()
+    room.ready.update(("key", "other"))
+    room.waiting.release("key")
+    room.waiting.release("other")
+    room.deferred.run()
+
+    assert room.answers == ["three"]
+    room.assert_at_rest()
+
+
+def test_a_connection_is_asked_once_to_report_its_end() -> None:
+    """A callback per request is a list that grows for as long as the connection lives."""
+    room = Room()
+    connection = Connection()
+    for _ in range(100):
+        room.park("fetch", owner=connection).cancel()
+
+    assert len(connection.callbacks) == 1
+
+
+def test_a_request_of_a_closed_connection_is_not_parked() -> None:
+    """Its close has been reported already; nobody would come to take it away."""
+    room = Room()
+    connection = Connection()
+    connection.close()
+
+    assert room.park("fetch", owner=connection).done
+    room.assert_at_rest()
+
+
+def test_a_cancelled_waiter_stays_silent() -> None:
+    """Its place in the connection's answers may belong to another request by now."""
+    room = Room()
+    waiter = room.park("fetch")
+    room.ready.add("key")
+    room.waiting.release("key")
+    waiter.cancel()
+    waiter.cancel()
+    room.deferred.run()
+    room.clock.advance_to(1_000)
+
+    assert room.answers == []
+    room.assert_at_rest()
+
+
+def test_progress_noted_before_the_deadline_wins_over_it() -> None:
+    """The records were replicated in time; a timeout would make the producer send them again."""
+    room = Room()
+    room.park("produce", deadline_ms=10)
+    room.ready.add("key")
+    room.waiting.release("key")
+    room.clock.advance_to(10)
+
+    assert room.answers == ["produce"]
+    room.deferred.run()
+    room.assert_at_rest()
+
+
+def test_a_failing_waiter_does_not_silence_the_others() -> None:
+    """One bad request must not hold the answers of everybody on the partition."""
+    room = Room()
+    broken = [True]
+
+    def fail() -> bool:
+        if broken:
+            broken.pop()
+            return False
+        raise ZeroDivisionError
+
+    room.waiting.park(["key"], 500, fail, lambda: room.answers.append("failed expired"))
+    room.park("good")
+    room.ready.add("key")
+    room.waiting.release("key")
+    with pytest.raises(ZeroDivisionError):
+        room.deferred.run()
+    room.deferred.run()
+
+    assert room.answers == ["good"]
+    room.clock.advance_to(1_000)
+    assert room.answers == ["good", "failed expired"]
+    room.assert_at_rest()
+
+
+def test_a_great_wake_up_is_cut_into_turns() -> None:
+    """Ten thousand consumers of one partition must not stop the loop for all the others."""
+    room = Room(drain_max=10)
+    for index in range(35):
+        room.park(str(index))
+    room.ready.add("key")
+    room.waiting.release("key")
+    sizes = []
+    while room.deferred.run():
+        sizes.append(len(room.answers))
+
+    assert sizes == [10, 20, 30, 35]
+    assert room.answers == [str(index) for index in range(35)]
+
+
+def test_a_release_that_nobody_waits_for_costs_nothing() -> None:
+    """Most appends find no waiter."""
+    room = Room()
+    room.waiting.release("key")
+
+    assert room.deferred.calls == []
+
+
+def test_close_forgets_everyone() -> None:
+    """Shutdown must not leave timers that call into closed logs."""
+    room = Room()
+    room.park("one")
+    room.park("two", keys=())
+    room.park("three", owner=Connection())
+    room.waiting.release("key")
+    room.waiting.close()
+    room.deferred.run()
+    room.clock.advance_to(1_000)
+
+    assert room.answers == []
+    room.assert_at_rest()
+
+
+class WaitingModel(RuleBasedStateMachine):
+    """Any order of parking, progress, time and disconnects: one answer each, nothing left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.room = Room(drain_max=3)
+        self.connections = [Connection(), Connection()]
+        self.parked: dict[str, tuple[Waiter, Connection | None]] = {}
+        self.silent: set[str] = set()
+
+    @rule(
+        keys=st.sets(st.sampled_from("abc"), max_size=3),
+        wait_ms=st.integers(0, 80),
+        which=st.integers(0, 2),
+    )
+    def park(self, keys: set[str], wait_ms: int, which: int) -> None:
+        owner = self.connections[which] if which < 2 else None
+        name = str(len(self.parked))
+        deadline_ms = self.room.clock.now_ms() + wait_ms
+        waiter = self.room.park(name, tuple(sorted(keys)), deadline_ms, owner)
+        self.parked[name] = (waiter, owner)
+
+    @rule(key=st.sampled_from("abc"), ready=st.booleans())
+    def release(self, key: str, ready: bool) -> None:
+        if ready:
+            self.room.ready.add(key)
+        else:
+            self.room.ready.discard(key)
+        self.room.waiting.release(key)
+
+    @rule()
+    def turn(self) -> None:
+        self.room.deferred.run()
+
+    @rule(step_ms=st.integers(1, 60))
+    def time(self, step_ms: int) -> None:
+        self.room.clock.advance_to(self.room.clock.now_ms() + step_ms)
+
+    @precondition(lambda self: self.parked)
+    @rule(which=st.integers(0, 100))
+    def cancel(self, which: int) -> None:
+        name, (waiter, _owner) = list(self.parked.items())[which % len(self.parked)]
+        if not waiter.done:
+            self.silent.add(name)
+        waiter.cancel()
+
+    @rule(which=st.integers(0, 1))
+    def disconnect(self, which: int) -> None:
+        gone = self.connections[which]
+        for name, (waiter, owner) in self.parked.items():
+            if owner is gone and not waiter.done:
+                self.silent.add(name)
+        gone.close()
+        self.connections[which] = Connection()
+
+    @invariant()
+    def nobody_is_answered_twice_or_after_leaving(self) -> None:
+        names = [answer.removesuffix(" expired") for answer in self.room.answers]
+        assert len(names) == len(set(names))
+        assert not self.silent.intersection(names)
+        done = {name for name, (waiter, _owner) in self.parked.items() if waiter.done}
+        assert done == set(names) | self.silent
+        assert self.room.waiting.count == len(self.parked) - len(done)
+
+    def teardown(self) -> None:
+        self.room.clock.advance_to(self.room.clock.now_ms() + 1_000)
+        self.room.deferred.run_all()
+        self.room.assert_at_rest()
+
+
+TestWaitingModel = WaitingModel.TestCase
+TestWaitingModel.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
