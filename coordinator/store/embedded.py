@@ -1,0 +1,365 @@
+"""The metadata store inside this process: one tree, any number of sessions, journalled to disk.
+
+A write changes the tree at once and is answered when its journal entry is durable; so is every
+read and every watch event that could show it, in one queue, so that nobody ever acts on something
+that a crash can take back. A disk that fails a flush ends all sessions: what it holds is unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+
+from ottla.coordinator.store.journal import Journal
+from ottla.coordinator.store.store import (
+    ANY_VERSION,
+    SESSION_TIMEOUT_MS,
+    ConnectionLoss,
+    Create,
+    Created,
+    Delete,
+    EventKind,
+    GroupFailed,
+    NoNode,
+    Operation,
+    OperationResult,
+    SessionExpired,
+    SessionState,
+    SetData,
+    Stat,
+    Watch,
+    WatchEvent,
+    Znode,
+)
+from ottla.coordinator.store.tree import CloseSession, OpenSession, Transaction
+from ottla.protocol.errors import CorruptLogError
+
+if TYPE_CHECKING:
+    from ottla.coordinator.store.tree import Applied, Step, Tree
+    from ottla.protocol.ports import Clock, Disk, FileLock
+
+logger = logging.getLogger("ottla.store")
+
+# Runs a coroutine in the background, supervised; the first argument is the task's name.
+Spawn = Callable[[str, Coroutine[Any, Any, None]], object]
+
+Answer = TypeVar("Answer")
+
+_LOCK_NAME = "store.lock"
+
+
+class _Due(NamedTuple):
+    """Something that may be delivered once the journal is durable up to a transaction."""
+
+    zxid: int
+    deliver: Callable[[], object]
+
+
+class EmbeddedStore:
+    """Lives as long as the process. Sessions of an earlier life are ended when it opens."""
+
+    def __init__(self, journal: Journal, tree: Tree, clock: Clock, spawn: Spawn) -> None:
+        self._journal = journal
+        self._tree = tree
+        self._clock = clock
+        self._spawn = spawn
+        self._durable_zxid = tree.last_zxid
+        self._due: deque[_Due] = deque()
+        self._is_flushing = False
+        self._failure: Exception | None = None
+        self._sessions: dict[int, EmbeddedSession] = {}
+        self._lock: FileLock | None = None
+
+    @classmethod
+    async def open(cls, disk: Disk, clock: Clock, spawn: Spawn, directory: str) -> EmbeddedStore:
+        """Replay the journal in the directory, or begin one there.
+
+        Raises CorruptLogError; BlockingIOError if another process has the directory; OSError."""
+        disk.make_directory(directory)
+        lock = disk.lock(f"{directory}/{_LOCK_NAME}")
+        try:
+            journal, tree = await Journal.open(disk, directory)
+            store = cls(journal, tree, clock, spawn)
+            store._lock = lock
+            # Whoever owned these ephemeral znodes is no more: this process has just begun.
+            left = tuple(CloseSession(session_id) for session_id in sorted(tree.sessions))
+            if left:
+                store._do(left, 0)
+                await store.settled()
+        except BaseException:
+            lock.release()
+            raise
+        return store
+
+    async def connect(self, timeout_ms: int = SESSION_TIMEOUT_MS) -> EmbeddedSession:
+        """Open a session; it ends by ``close`` or ``expire`` only, never by silence."""
+        self._do((OpenSession(timeout_ms),), 0)
+        session_id = self._tree.last_zxid
+        session = EmbeddedSession(self, session_id, timeout_ms)
+        self._sessions[session_id] = session
+        await self.settled()
+        return session
+
+    async def expire(self, session_id: int) -> None:
+        """End a session from the store's side, as ZooKeeper does after too long a silence."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.end()
+            self._do((CloseSession(session_id),), 0)
+            await self.settled()
+
+    async def close(self) -> None:
+        """End every session and free the directory. May be called again."""
+        for session_id in sorted(self._sessions):
+            if self._failure is None:
+                await self.expire(session_id)
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the store is finished, if it is."""
+        return self._failure
+
+    def read_tree(self) -> Tree:
+        """The tree to read from; answer only after ``settled``. Raises ConnectionLoss."""
+        self._refuse_if_failed()
+        return self._tree
+
+    def write(self, steps: tuple[Step, ...], session_id: int) -> list[OperationResult]:
+        """Do the steps or none; answer only after ``settled``.
+
+        Raises GroupFailed (not done), ConnectionLoss (nobody can tell)."""
+        return self._do(steps, session_id).results
+
+    async def settled(self) -> None:
+        """Return once all that the caller may have seen is durable. Raises ConnectionLoss."""
+        self._refuse_if_failed()
+        if not self._due and self._durable_zxid == self._tree.last_zxid:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._when_durable(lambda: _release(waiter))
+        await waiter
+        self._refuse_if_failed()
+
+    def _do(self, steps: tuple[Step, ...], session_id: int) -> Applied:
+        self._refuse_if_failed()
+        transaction = Transaction(
+            self._tree.last_zxid + 1, self._clock.wall_ms(), session_id, steps
+        )
+        applied = self._tree.apply(transaction)
+        try:
+            self._journal.append(transaction)
+        except OSError as error:
+            applied.undo()
+            raise ConnectionLoss(f"the journal cannot grow: {error}") from error
+        except CorruptLogError as error:
+            applied.undo()
+            self._fail(error)
+        for event in applied.events:
+            self._fire(event)
+        self._when_durable(lambda: None)
+        return applied
+
+    def _fire(self, event: WatchEvent) -> None:
+        for session_id in sorted(self._sessions):
+            session = self._sessions[session_id]
+            watches = session.take_watches(event)
+            if watches:
+                self._when_durable(_delivery(session, watches, event))
+
+    def _when_durable(self, deliver: Callable[[], object]) -> None:
+        self._due.append(_Due(self._tree.last_zxid, deliver))
+        if not self._is_flushing:
+            self._is_flushing = True
+            self._spawn("store journal", self._flush())
+
+    async def _flush(self) -> None:
+        """Make durable what was appended, for all who wait at once, until nobody waits."""
+        try:
+            while self._due and self._failure is None:
+                if self._journal.needs_compaction:
+                    self._compact()
+                zxid = self._tree.last_zxid
+                if zxid > self._durable_zxid:
+                    await self._journal.flush()
+                    self._durable_zxid = zxid
+                while self._due and self._due[0].zxid <= self._durable_zxid:
+                    self._due.popleft().deliver()
+            self._is_flushing = False
+        except OSError as error:
+            self._give_up(error)
+        except BaseException as error:
+            self._give_up(ConnectionLoss(f"the store was stopped: {error!r}"))
+            raise
+
+    def _compact(self) -> None:
+        try:
+            self._journal.begin_compaction(self._tree)
+        except OSError as error:
+            logger.warning("the store's journal could not be compacted: %s", error)
+
+    def _refuse_if_failed(self) -> None:
+        if self._failure is not None:
+            raise ConnectionLoss(f"the store has failed: {self._failure}")
+
+    def _fail(self, error: Exception) -> NoReturn:
+        self._give_up(error)
+        raise ConnectionLoss(f"the store has failed: {error}") from error
+
+    def _give_up(self, error: Exception) -> None:
+        """A failed flush is final (hazard S-09): end all sessions, leave all outcomes unknown."""
+        logger.error("the metadata store is finished: %r", error)
+        self._failure = error
+        due, self._due = self._due, deque()
+        sessions, self._sessions = self._sessions, {}
+        for session_id in sorted(sessions):
+            sessions[session_id].end()
+        # Events go nowhere (their sessions are over); waiters wake up and find the failure.
+        for item in due:
+            item.deliver()
+
+
+def _release(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _delivery(
+    session: EmbeddedSession, watches: Sequence[Watch], event: WatchEvent
+) -> Callable[[], None]:
+    def deliver() -> None:
+        if session.state is SessionState.CONNECTED:
+            for watch in watches:
+                watch(event)
+
+    return deliver
+
+
+class EmbeddedSession:
+    """One session of the embedded store; see ``store.Session`` for the meaning of each call."""
+
+    def __init__(self, store: EmbeddedStore, session_id: int, timeout_ms: int) -> None:
+        self._store = store
+        self.session_id = session_id
+        self.timeout_ms = timeout_ms
+        self.state = SessionState.CONNECTED
+        self._listeners: list[Callable[[SessionState], object]] = []
+        # Dicts, not sets: watches fire in the order in which they were set.
+        self._node_watches: dict[str, dict[Watch, None]] = {}
+        self._child_watches: dict[str, dict[Watch, None]] = {}
+
+    @property
+    def last_answer_ms(self) -> float:
+        """Now, while it lives: the store is in this process."""
+        return self._store._clock.now_ms() if self.state is SessionState.CONNECTED else 0.0
+
+    def on_state(self, callback: Callable[[SessionState], object]) -> None:
+        """Call back when the session is lost."""
+        self._listeners.append(callback)
+
+    async def get(self, path: str, watch: Watch | None = None) -> Znode:
+        """Data and stat."""
+        return await self._read(lambda tree: tree.get(path), self._node_watches, path, watch)
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """The stat, if there is one."""
+        return await self._read(lambda tree: tree.exists(path), self._node_watches, path, watch)
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """Sorted names."""
+        return await self._read(lambda tree: tree.children(path), self._child_watches, path, watch)
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> Created:
+        """Make a znode."""
+        created = await self._one(Create(path, data, ephemeral, sequential))
+        assert isinstance(created, Created)
+        return created
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """Replace the data."""
+        stat = await self._one(SetData(path, data, version))
+        assert isinstance(stat, Stat)
+        return stat
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Remove a childless znode."""
+        await self._one(Delete(path, version))
+
+    async def multi(self, operations: Sequence[Operation]) -> list[OperationResult]:
+        """All or none."""
+        self._refuse_if_over()
+        try:
+            results = self._store.write(tuple(operations), self.session_id)
+        except GroupFailed:
+            # A refusal shows the tree too: it must not be heard before what caused it is durable.
+            await self._settled()
+            raise
+        await self._settled()
+        return results
+
+    async def sync(self) -> None:
+        """Nothing to do: there is one tree."""
+        self._refuse_if_over()
+        await self._settled()
+
+    async def close(self) -> None:
+        """End the session and its ephemeral znodes."""
+        if self.state is not SessionState.LOST:
+            await self._store.expire(self.session_id)
+
+    def end(self) -> None:
+        """The store says that the session is over."""
+        self.state = SessionState.LOST
+        self._node_watches.clear()
+        self._child_watches.clear()
+        for listener in self._listeners:
+            listener(SessionState.LOST)
+
+    def take_watches(self, event: WatchEvent) -> list[Watch]:
+        """The watches that this event uses up."""
+        taken: dict[Watch, None] = {}
+        if event.kind is not EventKind.CHILDREN:
+            taken |= self._node_watches.pop(event.path, {})
+        if event.kind in (EventKind.CHILDREN, EventKind.DELETED):
+            taken |= self._child_watches.pop(event.path, {})
+        return list(taken)
+
+    async def _read(
+        self,
+        read: Callable[[Tree], Answer],
+        watches: dict[str, dict[Watch, None]],
+        path: str,
+        watch: Watch | None,
+    ) -> Answer:
+        self._refuse_if_over()
+        try:
+            found = read(self._store.read_tree())
+        except NoNode:
+            await self._settled()
+            raise
+        if watch is not None:
+            watches.setdefault(path, {})[watch] = None
+        await self._settled()
+        return found
+
+    async def _one(self, operation: Operation) -> OperationResult:
+        try:
+            results = await self.multi((operation,))
+        except GroupFailed as failed:
+            raise failed.error from None
+        return results[0]
+
+    async def _settled(self) -> None:
+        await self._store.settled()
+        self._refuse_if_over()
+
+    def _refuse_if_over(self) -> None:
+        if self.state is SessionState.LOST:
+            raise SessionExpired(f"session {self.session_id} is over")

@@ -1,0 +1,278 @@
+"""The tree of znodes as a pure machine: one transaction in, results and watch events out.
+
+Rules of this file: a transaction is done as a whole or leaves no trace; what it does depends on
+nothing but the tree and the transaction, so that replaying a journal gives the same tree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.coordinator.store.store import (
+    ANY_VERSION,
+    BadVersion,
+    Check,
+    Create,
+    Created,
+    Delete,
+    EventKind,
+    GroupFailed,
+    NoChildrenForEphemerals,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    OperationResult,
+    SetData,
+    Stat,
+    StoreError,
+    WatchEvent,
+    Znode,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = "/"
+
+
+class OpenSession(NamedTuple):
+    """A session begins; its id is the zxid of the transaction that opens it."""
+
+    timeout_ms: int
+
+
+class CloseSession(NamedTuple):
+    """A session ends, and its ephemeral znodes with it."""
+
+    session_id: int
+
+
+Step = Operation | OpenSession | CloseSession
+
+
+class Transaction(NamedTuple):
+    """One entry of the journal. ``session_id`` becomes the owner of ephemeral znodes."""
+
+    zxid: int
+    wall_ms: int
+    session_id: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(slots=True)
+class Node:
+    """One znode. ``creations`` counts children ever made: the next sequence number."""
+
+    data: bytes
+    czxid: int
+    mzxid: int
+    owner: int
+    created_ms: int
+    version: int = 0
+    creations: int = 0
+    children: set[str] = field(default_factory=set)
+
+    def stat(self) -> Stat:
+        # Creations and deletions both count; what was deleted is what is no longer a child.
+        changes = 2 * self.creations - len(self.children)
+        return Stat(
+            self.czxid,
+            self.mzxid,
+            self.version,
+            changes,
+            self.owner,
+            len(self.children),
+            self.created_ms,
+        )
+
+
+class Applied(NamedTuple):
+    """A transaction that was done. ``undo`` takes it back; only the latest one can be."""
+
+    results: list[OperationResult]
+    events: list[WatchEvent]
+    undo: Callable[[], None]
+
+
+class Tree:
+    """Owned by one store. Reading never changes it; ``apply`` is the only mutator."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {ROOT: Node(b"", 0, 0, 0, 0)}
+        # Session id -> the paths of its ephemeral znodes.
+        self.sessions: dict[int, set[str]] = {}
+        self.last_zxid = 0
+        self._undo: list[Callable[[], object]] = []
+        self._events: list[WatchEvent] = []
+
+    def get(self, path: str) -> Znode:
+        """Data and bookkeeping of a znode. Raises NoNode."""
+        node = self._node(path)
+        return Znode(node.data, node.stat())
+
+    def exists(self, path: str) -> Stat | None:
+        """The bookkeeping, if the znode is there."""
+        node = self.nodes.get(path)
+        return None if node is None else node.stat()
+
+    def children(self, path: str) -> list[str]:
+        """Sorted names. Raises NoNode."""
+        return sorted(self._node(path).children)
+
+    def walk(self) -> Iterator[tuple[str, Node]]:
+        """Every znode, each parent before its children, in one order for one tree."""
+        waiting = [ROOT]
+        while waiting:
+            path = waiting.pop()
+            node = self.nodes[path]
+            yield path, node
+            prefix = "" if path == ROOT else path
+            waiting.extend(f"{prefix}/{name}" for name in sorted(node.children, reverse=True))
+
+    def restore(self, path: str, node: Node) -> None:
+        """Put a znode of a snapshot in its place; parents must come before children."""
+        assert path == ROOT or path not in self.nodes
+        if path != ROOT:
+            parent, name = split(path)
+            self.nodes[parent].children.add(name)
+        self.nodes[path] = node
+        if node.owner:
+            self.sessions.setdefault(node.owner, set()).add(path)
+
+    def apply(self, transaction: Transaction) -> Applied:
+        """Do all steps or none. Raises GroupFailed; the tree is then as it was."""
+        assert transaction.zxid == self.last_zxid + 1, "transactions come in order"
+        self._undo, self._events = [], []
+        results: list[OperationResult] = []
+        for index, step in enumerate(transaction.steps):
+            try:
+                results.append(self._step(step, transaction))
+            except StoreError as error:
+                self._take_back(self._undo)
+                raise GroupFailed(index, error, len(transaction.steps)) from None
+        self.last_zxid = transaction.zxid
+        undo = self._undo
+
+        def take_back() -> None:
+            assert self.last_zxid == transaction.zxid, "only the latest can be taken back"
+            self._take_back(undo)
+            self.last_zxid = transaction.zxid - 1
+
+        return Applied(results, self._events, take_back)
+
+    def _step(self, step: Step, transaction: Transaction) -> OperationResult:
+        match step:
+            case Create():
+                return self._create(step, transaction)
+            case SetData(path, data, version):
+                return self._set(path, data, version, transaction.zxid)
+            case Delete(path, version):
+                self._checked(path, version)
+                self._remove(path)
+            case Check(path, version):
+                self._checked(path, version)
+            case OpenSession():
+                self.sessions[transaction.zxid] = set()
+                self._undo.append(lambda: self.sessions.pop(transaction.zxid))
+            case CloseSession(session_id):
+                owned = self.sessions.get(session_id, set())
+                for path in sorted(owned):
+                    self._remove(path)
+                self.sessions.pop(session_id, None)
+                self._undo.append(lambda: self.sessions.__setitem__(session_id, owned))
+        return None
+
+    def _create(self, step: Create, transaction: Transaction) -> Created:
+        parent_path, _name = split(step.path)
+        parent = self._node(parent_path)
+        if parent.owner:
+            raise NoChildrenForEphemerals(parent_path)
+        path = f"{step.path}{parent.creations:010d}" if step.sequential else step.path
+        validate_path(path)
+        if path in self.nodes:
+            raise NodeExists(path)
+        owner = transaction.session_id if step.ephemeral else 0
+        node = Node(step.data, transaction.zxid, transaction.zxid, owner, transaction.wall_ms)
+        self.nodes[path] = node
+        name = split(path)[1]
+        parent.children.add(name)
+        parent.creations += 1
+        if owner:
+            self.sessions[owner].add(path)
+        self._undo.append(lambda: self._undo_create(path, parent, name))
+        self._events.append(WatchEvent(EventKind.CREATED, path))
+        self._events.append(WatchEvent(EventKind.CHILDREN, parent_path))
+        return Created(path, node.stat())
+
+    def _undo_create(self, path: str, parent: Node, name: str) -> None:
+        node = self.nodes.pop(path)
+        parent.children.discard(name)
+        parent.creations -= 1
+        if node.owner:
+            self.sessions[node.owner].discard(path)
+
+    def _set(self, path: str, data: bytes, version: int, zxid: int) -> Stat:
+        node = self._checked(path, version)
+        before = (node.data, node.mzxid, node.version)
+
+        def undo() -> None:
+            node.data, node.mzxid, node.version = before
+
+        node.data, node.mzxid, node.version = data, zxid, node.version + 1
+        self._undo.append(undo)
+        self._events.append(WatchEvent(EventKind.CHANGED, path))
+        return node.stat()
+
+    def _remove(self, path: str) -> None:
+        node = self.nodes[path]
+        if node.children:
+            raise NotEmpty(path)
+        parent_path, name = split(path)
+        parent = self.nodes[parent_path]
+        del self.nodes[path]
+        parent.children.discard(name)
+        if node.owner:
+            self.sessions[node.owner].discard(path)
+
+        def undo() -> None:
+            self.nodes[path] = node
+            parent.children.add(name)
+            if node.owner:
+                self.sessions[node.owner].add(path)
+
+        self._undo.append(undo)
+        self._events.append(WatchEvent(EventKind.DELETED, path))
+        self._events.append(WatchEvent(EventKind.CHILDREN, parent_path))
+
+    def _node(self, path: str) -> Node:
+        node = self.nodes.get(path)
+        if node is None:
+            raise NoNode(path)
+        return node
+
+    def _checked(self, path: str, version: int) -> Node:
+        node = self._node(path)
+        if version not in (ANY_VERSION, node.version):
+            raise BadVersion(f"{path} is at {node.version}, not {version}")
+        return node
+
+    @staticmethod
+    def _take_back(undo: list[Callable[[], object]]) -> None:
+        for step in reversed(undo):
+            step()
+
+
+def split(path: str) -> tuple[str, str]:
+    """The parent's path and the last name."""
+    parent, _, name = path.rpartition("/")
+    return parent or ROOT, name
+
+
+def validate_path(path: str) -> None:
+    """A bug in this program, not a fault of anybody else: paths never come from outside."""
+    names = path.split("/")
+    assert names[0] == "", path
+    assert not {"", ".", ".."} & set(names[1:]), path
+    assert "\0" not in path, path
