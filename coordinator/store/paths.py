@@ -1,0 +1,390 @@
+"""Where things stand in the store's tree, and what their payloads look like: Kafka's znode layout.
+
+Building writes exactly what Kafka's own tools read. Parsing is tolerant: unknown keys are ignored,
+old versions accepted, numbers may be strings; a payload that cannot be used gives None, and the
+caller skips it with a warning. Keys and znodes that Kafka does not have: everything under
+``/ottla``, ``clean_stop_epoch`` in a registration, ``eligible_leaders`` in a partition's state.
+"""
+
+from __future__ import annotations
+
+import json
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from ottla.protocol.ids import TopicPartition, Uuid, uuid_from_text, uuid_to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+CLUSTER_ID = "/cluster/id"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+BROKER_IDS = "/brokers/ids"
+BROKER_SEQUENCE = "/brokers/seqid"
+TOPICS = "/brokers/topics"
+CONFIG = "/config"
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
+DELETE_TOPICS = "/admin/delete_topics"
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
+PREFERRED_ELECTION = "/admin/preferred_replica_election"
+ISR_CHANGES = "/isr_change_notification"
+ISR_CHANGE_PREFIX = "/isr_change_notification/isr_change_"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
+LOG_DIR_EVENT_PREFIX = "/log_dir_event_notification/log_dir_event_"
+PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+GENERATIONS = "/ottla/generations"
+SEEN_GENERATIONS = "/ottla/seen_generations"
+
+# Made at every broker's start if they are missing, parents first.
+PERMANENT_PATHS = (
+    "/admin",
+    DELETE_TOPICS,
+    "/brokers",
+    BROKER_IDS,
+    BROKER_SEQUENCE,
+    TOPICS,
+    "/cluster",
+    CONFIG,
+    "/config/brokers",
+    CONFIG_CHANGES,
+    "/config/clients",
+    "/config/ips",
+    "/config/topics",
+    "/config/users",
+    "/consumers",
+    ISR_CHANGES,
+    PRODUCER_ID_BLOCK,
+    LOG_DIR_EVENTS,
+    "/ottla",
+    GENERATIONS,
+    SEEN_GENERATIONS,
+)
+
+DEFAULT_ENTITY = "<default>"
+_NOBODY: Mapping[int, tuple[int, ...]] = MappingProxyType({})
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+def broker(node_id: int) -> str:
+    return f"{BROKER_IDS}/{node_id}"
+
+
+def generation(node_id: int) -> str:
+    """Its data version is the broker's epoch."""
+    return f"{GENERATIONS}/{node_id}"
+
+
+def seen_generation(node_id: int) -> str:
+    """Decimal text: the last generation of the broker that a controller has acted upon."""
+    return f"{SEEN_GENERATIONS}/{node_id}"
+
+
+def topic(name: str) -> str:
+    return f"{TOPICS}/{name}"
+
+
+def partitions(name: str) -> str:
+    return f"{TOPICS}/{name}/partitions"
+
+
+def partition(name: str, index: int) -> str:
+    return f"{TOPICS}/{name}/partitions/{index}"
+
+
+def state(name: str, index: int) -> str:
+    return f"{TOPICS}/{name}/partitions/{index}/state"
+
+
+def delete_topic(name: str) -> str:
+    return f"{DELETE_TOPICS}/{name}"
+
+
+def config(entity_type: str, name: str) -> str:
+    """The znode of one entity's configuration; types are Kafka's plurals: topics, brokers..."""
+    return f"{CONFIG}/{entity_type}/{encode_entity(name)}"
+
+
+def encode_entity(name: str) -> str:
+    """A name as it stands in a path; the default entity stands for itself."""
+    return name if name == DEFAULT_ENTITY else quote(name, safe="").replace("~", "%7E")
+
+
+def decode_entity(encoded: str) -> str:
+    return unquote(encoded)
+
+
+class EndpointPayload(NamedTuple):
+    """One listener of a registered broker, as clients should connect to it."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str
+
+
+class BrokerPayload(NamedTuple):
+    """A broker's registration. ``clean_stop_epoch``: the broker epoch at whose end all data was
+    on the disk; -1 when its last stop was not clean (KIP-966)."""
+
+    endpoints: tuple[EndpointPayload, ...]
+    rack: str | None = None
+    timestamp_ms: int = 0
+    clean_stop_epoch: int = -1
+
+
+class TopicPayload(NamedTuple):
+    """A topic's assignment. ``topic_id`` is None in what Kafka before 2.8 wrote."""
+
+    topic_id: Uuid | None
+    partitions: Mapping[int, tuple[int, ...]]
+    adding: Mapping[int, tuple[int, ...]] = _NOBODY
+    removing: Mapping[int, tuple[int, ...]] = _NOBODY
+
+
+class StatePayload(NamedTuple):
+    """A partition's leadership; leader -1 means none."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    is_recovering: bool = False
+    eligible_leaders: tuple[int, ...] = ()
+
+
+class ProducerIdBlock(NamedTuple):
+    """Ids that one broker may hand out, both ends included."""
+
+    broker: int
+    first: int
+    last: int
+
+
+def build_broker(payload: BrokerPayload) -> bytes:
+    plain = next((end for end in payload.endpoints if end.security_protocol == "PLAINTEXT"), None)
+    value: dict[str, object] = {
+        "version": 5,
+        "host": plain.host if plain else None,
+        "port": plain.port if plain else -1,
+        "jmx_port": -1,
+        "timestamp": str(payload.timestamp_ms),
+        "endpoints": [f"{e.listener}://{_bracketed(e.host)}:{e.port}" for e in payload.endpoints],
+        "listener_security_protocol_map": {
+            end.listener: end.security_protocol for end in payload.endpoints
+        },
+        "features": {},
+    }
+    if payload.rack is not None:
+        value["rack"] = payload.rack
+    if payload.clean_stop_epoch >= 0:
+        value["clean_stop_epoch"] = payload.clean_stop_epoch
+    return _build(value)
+
+
+def parse_broker(data: bytes) -> BrokerPayload | None:
+    value = _parse(data)
+    try:
+        protocols = value.get("listener_security_protocol_map") or {}
+        uris = value.get("endpoints") or [f"PLAINTEXT://{value['host']}:{value['port']}"]
+        return BrokerPayload(
+            tuple(_endpoint(uri, protocols) for uri in uris),
+            value.get("rack"),
+            int(value.get("timestamp", 0)),
+            int(value.get("clean_stop_epoch", -1)),
+        )
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def _endpoint(uri: str, protocols: Mapping[str, str]) -> EndpointPayload:
+    listener, _, address = uri.partition("://")
+    host, _, port = address.rpartition(":")
+    return EndpointPayload(listener, host.strip("[]"), int(port), protocols.get(listener, listener))
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def build_topic(payload: TopicPayload) -> bytes:
+    value: dict[str, object] = {
+        "version": 2 if payload.topic_id is None else 3,
+        "partitions": _named(payload.partitions),
+        "adding_replicas": _named(payload.adding),
+        "removing_replicas": _named(payload.removing),
+    }
+    if payload.topic_id is not None:
+        value["topic_id"] = uuid_to_text(payload.topic_id)
+    return _build(value)
+
+
+def parse_topic(data: bytes) -> TopicPayload | None:
+    value = _parse(data)
+    try:
+        text = value.get("topic_id")
+        return TopicPayload(
+            uuid_from_text(text) if text else None,
+            _numbered(value["partitions"]),
+            _numbered(value.get("adding_replicas") or {}),
+            _numbered(value.get("removing_replicas") or {}),
+        )
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def build_state(payload: StatePayload) -> bytes:
+    value: dict[str, object] = {
+        "version": 1,
+        "leader": payload.leader,
+        "leader_epoch": payload.leader_epoch,
+        "controller_epoch": payload.controller_epoch,
+        "isr": list(payload.isr),
+    }
+    if payload.is_recovering:
+        value["leader_recovery_state"] = 1
+    if payload.eligible_leaders:
+        value["eligible_leaders"] = list(payload.eligible_leaders)
+    return _build(value)
+
+
+def parse_state(data: bytes) -> StatePayload | None:
+    value = _parse(data)
+    try:
+        return StatePayload(
+            int(value["leader"]),
+            int(value["leader_epoch"]),
+            _ids(value["isr"]),
+            int(value.get("controller_epoch", 0)),
+            bool(value.get("leader_recovery_state", 0)),
+            _ids(value.get("eligible_leaders", ())),
+        )
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def build_cluster_id(cluster_id: str) -> bytes:
+    return _build({"version": "1", "id": cluster_id})
+
+
+def parse_cluster_id(data: bytes) -> str | None:
+    found = _parse(data).get("id")
+    return found if isinstance(found, str) and found else None
+
+
+def build_controller(node_id: int, wall_ms: int) -> bytes:
+    return _build({"version": 1, "brokerid": node_id, "timestamp": str(wall_ms)})
+
+
+def parse_controller(data: bytes) -> int | None:
+    return _number(_parse(data).get("brokerid"))
+
+
+def build_number(number: int) -> bytes:
+    """Decimal text: the controller epoch, a generation that was seen."""
+    return str(number).encode()
+
+
+def parse_number(data: bytes) -> int | None:
+    return _number(data.decode("ascii", "replace"))
+
+
+def build_incarnation(incarnation: str) -> bytes:
+    """Which life of the process registered this generation of the broker."""
+    return _build({"version": 1, "incarnation": incarnation})
+
+
+def parse_incarnation(data: bytes) -> str | None:
+    found = _parse(data).get("incarnation")
+    return found if isinstance(found, str) else None
+
+
+def build_config(values: Mapping[str, str]) -> bytes:
+    return _build({"version": 1, "config": dict(values)})
+
+
+def parse_config(data: bytes) -> dict[str, str] | None:
+    found = _parse(data).get("config")
+    if not isinstance(found, dict):
+        return None
+    return {str(name): str(value) for name, value in found.items() if value is not None}
+
+
+def build_config_change(entity_type: str, name: str) -> bytes:
+    return _build({"version": 2, "entity_path": f"{entity_type}/{encode_entity(name)}"})
+
+
+def parse_config_change(data: bytes) -> tuple[str, str] | None:
+    """Entity type and name of what changed; a path of two entities keeps its tail as the name."""
+    value = _parse(data)
+    match value.get("entity_path"), value.get("entity_type"), value.get("entity_name"):
+        case str(entity_path), _, _ if "/" in entity_path:
+            entity_type, _slash, name = entity_path.partition("/")
+            return entity_type, decode_entity(name)
+        case _, str(entity_type), str(name):
+            return entity_type, name
+    return None
+
+
+def build_partition_list(changed: Iterable[TopicPartition]) -> bytes:
+    """The partitions of an ISR notification or of a preferred election."""
+    listed = [{"topic": item.topic, "partition": item.partition} for item in changed]
+    return _build({"version": 1, "partitions": listed})
+
+
+def parse_partition_list(data: bytes) -> list[TopicPartition] | None:
+    try:
+        return [
+            TopicPartition(str(item["topic"]), int(item["partition"]))
+            for item in _parse(data)["partitions"]
+        ]
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
+def build_producer_id_block(block: ProducerIdBlock) -> bytes:
+    value = {"version": 1, "broker": block.broker}
+    return _build({**value, "block_start": str(block.first), "block_end": str(block.last)})
+
+
+def parse_producer_id_block(data: bytes) -> ProducerIdBlock | None:
+    value = _parse(data)
+    try:
+        return ProducerIdBlock(
+            int(value["broker"]), int(value["block_start"]), int(value["block_end"])
+        )
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
+def _build(value: Mapping[str, object]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _parse(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: object) -> int | None:
+    try:
+        return int(value)  # type: ignore[call-overload, no-any-return]
+    except (ValueError, TypeError):
+        return None
+
+
+def _ids(value: Iterable[object]) -> tuple[int, ...]:
+    return tuple(int(item) for item in value)  # type: ignore[call-overload]
+
+
+def _named(replicas: Mapping[int, tuple[int, ...]]) -> dict[str, list[int]]:
+    return {str(index): list(replicas[index]) for index in sorted(replicas)}
+
+
+def _numbered(replicas: Mapping[str, Iterable[object]]) -> dict[int, tuple[int, ...]]:
+    return {int(index): _ids(replicas[index]) for index in sorted(replicas, key=int)}
