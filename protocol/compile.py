@@ -1,0 +1,99 @@
+"""Codecs as fast as hand-written ones: per message and version a function, written at first use.
+
+The source of each is kept where tracebacks and debuggers look for it. Whoever works per request
+keeps the functions that ``decoder`` and ``encoder`` return; ``encode`` and ``decode`` are for
+everybody else.
+"""
+
+from __future__ import annotations
+
+import linecache
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.protocol.decoding import decoder_source
+from ottla.protocol.encoding import encoder_source
+from ottla.protocol.errors import RemoteProtocolError
+from ottla.protocol.ports import Buffer, FileRegion
+from ottla.protocol.schema import schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.protocol.source import Source
+
+M = TypeVar("M")
+
+Regions = list[tuple[int, FileRegion]]
+
+
+def decoder(declared: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]]:
+    """The function that reads such a message from a position and returns it with the position
+    after it.
+
+    Records are a slice of the buffer, so they live as long as it keeps its bytes. The function
+    raises RemoteProtocolError, and nothing else, whatever the bytes are."""
+    key: Any = declared
+    function: Callable[[Buffer, int], tuple[M, int]] = _decoder(key, version)
+    return function
+
+
+def encoder(declared: type[M], version: int) -> Callable[[M, bytearray, Regions], None]:
+    """The function that appends such a message to a bytearray.
+
+    Records that are a FileRegion are left out: the list receives (position in the bytearray where
+    they belong, region). The function raises ValueError for a message that the version cannot
+    carry; the bytearray then ends in a part of it."""
+    key: Any = declared
+    return _encoder(key, version)
+
+
+def decode(declared: type[M], version: int, buffer: Buffer) -> M:
+    """The one message that the buffer holds. Raises RemoteProtocolError, for trailing bytes too."""
+    message, position = decoder(declared, version)(memoryview(buffer), 0)
+    trailing = len(buffer) - position
+    if trailing:
+        what = f"{declared.__name__} version {version}"
+        raise RemoteProtocolError(f"{what}: {trailing} bytes too many")
+    return message
+
+
+def encode(message: object, version: int) -> bytes:
+    """The bytes of a message, with records read from their files. Raises ValueError, OSError."""
+    out, regions = bytearray(), Regions()
+    encoder(type(message), version)(message, out, regions)
+    if not regions:
+        return bytes(out)
+    parts: list[Buffer] = []
+    start = 0
+    for position, region in regions:
+        parts += [out[start:position], region.read()]
+        start = position
+    return b"".join([*parts, out[start:]])
+
+
+@cache
+def _decoder(declared: type, version: int) -> Callable[[Buffer, int], tuple[Any, int]]:
+    function: Callable[[Buffer, int], tuple[Any, int]]
+    function = _compiled(decoder_source, "decode", declared, version)
+    return function
+
+
+@cache
+def _encoder(declared: type, version: int) -> Callable[[Any, bytearray, Regions], None]:
+    function: Callable[[Any, bytearray, Regions], None]
+    function = _compiled(encoder_source, "encode", declared, version)
+    return function
+
+
+def _compiled(write: Callable[[type, int], Source], verb: str, declared: type, version: int) -> Any:
+    schema = schema_of(declared)
+    if not schema.versions.holds(version):
+        raise ValueError(f"{schema.name} has no version {version}")
+    source = write(declared, version)
+    text, scope = source.text(), source.scope
+    file_name = f"<{verb} {schema.name} version {version}>"
+    exec(compile(text, file_name, "exec"), scope)
+    # With no modification time the cache keeps the lines, so a traceback shows them.
+    linecache.cache[file_name] = (len(text), None, text.splitlines(keepends=True), file_name)
+    return scope[verb]

@@ -1,0 +1,110 @@
+"""What stands before the body of every request and response.
+
+A request's header has a tag section in the flexible versions of its API, but its client id keeps
+the classic form always. A response to ApiVersions has the oldest header at every version: the
+client that asks does not know yet what the broker speaks.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.protocol.apis import API, NEVER, ApiKey
+from ottla.protocol.errors import RemoteProtocolError
+from ottla.protocol.primitives import SHORT_STRING, read_string, skip_tags
+
+if TYPE_CHECKING:
+    from ottla.protocol.ports import Buffer
+
+_PLAIN = struct.Struct(">hhi")
+_NAMED = struct.Struct(">hhih")
+_CORRELATION = struct.Struct(">i")
+_CORRELATION_AND_NO_TAGS = struct.Struct(">ix")
+_FLEXIBLE_FROM = {int(key): spec.flexible_from for key, spec in API.items()}
+_MALFORMED = (IndexError, struct.error, UnicodeDecodeError)
+
+
+class RequestHeader(NamedTuple):
+    """Which API at which version, the number its answer must carry, and the client's own name."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def is_flexible(api_key: int, api_version: int) -> bool:
+    """Whether the version of the API has compact forms; an unknown API never has."""
+    return api_version >= _FLEXIBLE_FROM.get(api_key, NEVER)
+
+
+def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
+    """The header at the start of a frame and the position of the body.
+
+    The API and its version may be unknown to us: the header of an unknown API is read in its
+    classic form, which is enough to answer it. Raises RemoteProtocolError."""
+    try:
+        api_key, api_version, correlation_id, size = _NAMED.unpack_from(buffer)
+        position = _NAMED.size
+        client_id: str | None = None
+        if api_key == ApiKey.CONTROLLED_SHUTDOWN and api_version == 0:
+            return RequestHeader(api_key, api_version, correlation_id, None), _PLAIN.size
+        if 0 <= size < 127:
+            client_id = SHORT_STRING[size + 1](buffer, position)[0].decode()
+            position += size
+        elif size >= 0:
+            client_id, position = read_string(buffer, position, size)
+        if is_flexible(api_key, api_version):
+            tags = buffer[position]
+            position += 1
+            if tags:
+                position = skip_tags(buffer, position, tags)
+    except _MALFORMED as error:
+        raise RemoteProtocolError(f"request header: {error}") from error
+    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+
+
+def encode_request_header(out: bytearray, header: RequestHeader) -> None:
+    """Append the header in the form that its API and version ask for."""
+    api_key, api_version, correlation_id, client_id = header
+    if api_key == ApiKey.CONTROLLED_SHUTDOWN and api_version == 0:
+        out += _PLAIN.pack(api_key, api_version, correlation_id)
+        return
+    name = b"" if client_id is None else client_id.encode()
+    size = -1 if client_id is None else len(name)
+    out += _NAMED.pack(api_key, api_version, correlation_id, size)
+    out += name
+    if is_flexible(api_key, api_version):
+        out.append(0)
+
+
+def write_response_header(
+    out: bytearray, api_key: int, api_version: int, correlation_id: int
+) -> None:
+    """Append the header of an answer to such a request."""
+    if _response_has_tags(api_key, api_version):
+        out += _CORRELATION_AND_NO_TAGS.pack(correlation_id)
+    else:
+        out += _CORRELATION.pack(correlation_id)
+
+
+def decode_response_header(buffer: Buffer, api_key: int, api_version: int) -> tuple[int, int]:
+    """The correlation id and the position of the body, for a request whose API is remembered.
+
+    Raises RemoteProtocolError."""
+    try:
+        (correlation_id,) = _CORRELATION.unpack_from(buffer)
+        position = _CORRELATION.size
+        if _response_has_tags(api_key, api_version):
+            tags = buffer[position]
+            position += 1
+            if tags:
+                position = skip_tags(buffer, position, tags)
+    except _MALFORMED as error:
+        raise RemoteProtocolError(f"response header: {error}") from error
+    return correlation_id, position
+
+
+def _response_has_tags(api_key: int, api_version: int) -> bool:
+    return api_key != ApiKey.API_VERSIONS and is_flexible(api_key, api_version)
