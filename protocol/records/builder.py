@@ -1,0 +1,246 @@
+"""Records to batch bytes.
+
+A batch is made in one go from a list of entries: one pass over the fields, one checksum, one
+join. The order is: records, compression, header, checksum over all of it but the first 21 bytes.
+HOT for clients: most lengths and deltas come out of a table of ready varints.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, count
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.protocol.ports import Buffer
+from ottla.protocol.records.batch import (
+    APPEND_TIME_BIT,
+    CODEC_BITS,
+    CONTROL_BIT,
+    CRC_END,
+    CRC_START,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_END,
+    MAGIC,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
+    RecordBatch,
+    put_attributes,
+    put_length,
+)
+from ottla.protocol.records.compression import OUTPUT_BYTES_MAX, Codec, compress
+from ottla.protocol.records.crc32c import crc32c
+from ottla.protocol.records.record import Headers, record_bytes
+from ottla.protocol.records.varint import SHORT_COUNT, SHORT_VARINTS, encode_varint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Entry = tuple[int, Buffer | None, Buffer | None, Headers]
+"""What a producer hands in: timestamp (ms), key, value, headers."""
+
+_NO_ATTRIBUTES = b"\0"
+_NO_HEADERS = b"\0"
+_NULL = b"\x01"
+
+_SIZE_BYTES_MAX = 5
+# Length, attributes, timestamp delta, offset delta, two sizes, header count, at their longest.
+RECORD_OVERHEAD_BYTES_MAX = _SIZE_BYTES_MAX + 1 + 10 + _SIZE_BYTES_MAX * 4
+
+
+class BatchOptions(NamedTuple):
+    """Everything about a batch that is not its records."""
+
+    codec: Codec = Codec.NONE
+    compression_level: int | None = None
+    base_offset: int = 0
+    leader_epoch: int = -1
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = -1
+    base_sequence: int = NO_SEQUENCE
+    is_transactional: bool = False
+    is_control: bool = False
+    append_time_ms: int | None = None
+
+    @property
+    def attributes(self) -> int:
+        return (
+            self.codec
+            | (APPEND_TIME_BIT if self.append_time_ms is not None else 0)
+            | (TRANSACTIONAL_BIT if self.is_transactional else 0)
+            | (CONTROL_BIT if self.is_control else 0)
+        )
+
+
+PLAIN = BatchOptions()
+
+
+class _Encoded(NamedTuple):
+    """Records without their batch."""
+
+    data: bytes
+    base_timestamp: int
+    max_timestamp: int
+    record_count: int
+
+
+def encode_batch(entries: Iterable[Entry], options: BatchOptions = PLAIN) -> bytes:
+    """One batch of the entries, at consecutive offsets from the options' base offset.
+
+    Null and empty keys and values, and repeated header keys, are all legal. No entries make an
+    empty batch, which no producer may send. Raises KafkaError(UNSUPPORTED_COMPRESSION_TYPE)."""
+    return _finish(_encode_entries(list(entries)), options)
+
+
+def _encode_entries(entries: Sequence[Entry]) -> _Encoded:
+    """The records back to back; timestamps count from the first one's."""
+    if not entries:
+        return _Encoded(b"", NO_TIMESTAMP, NO_TIMESTAMP, 0)
+    short, short_count = SHORT_VARINTS, SHORT_COUNT
+    base_timestamp = max_timestamp = entries[0][0]
+    offset_deltas = chain(short, map(encode_varint, count(short_count)))
+    parts: list[Buffer] = []
+    for offset_delta, (timestamp, key, value, headers) in zip(offset_deltas, entries, strict=False):
+        if timestamp > max_timestamp:
+            max_timestamp = timestamp
+        delta = timestamp - base_timestamp
+        time_delta = short[delta] if 0 <= delta < short_count else encode_varint(delta)
+        if key is None and value is not None and not headers:
+            # What most producers send, without the cost of the general case.
+            size = len(value)
+            value_size = short[size] if size < short_count else encode_varint(size)
+            size += len(time_delta) + len(offset_delta) + len(value_size) + 3
+            parts += (
+                short[size] if size < short_count else encode_varint(size),
+                _NO_ATTRIBUTES,
+                time_delta,
+                offset_delta,
+                _NULL,
+                value_size,
+                value,
+                _NO_HEADERS,
+            )
+            continue
+        body: list[Buffer] = [_NO_ATTRIBUTES, time_delta, offset_delta]
+        for field in (key, value):
+            if field is None:
+                body.append(_NULL)
+            else:
+                body += (encode_varint(len(field)), field)
+        body.append(_encode_headers(headers) if headers else _NO_HEADERS)
+        size = sum(map(len, body))
+        parts.append(short[size] if size < short_count else encode_varint(size))
+        parts += body
+    return _Encoded(b"".join(parts), base_timestamp, max_timestamp, len(entries))
+
+
+def _encode_headers(headers: Headers) -> bytes:
+    parts: list[Buffer] = [encode_varint(len(headers))]
+    for key, value in headers:
+        encoded_key = key.encode("utf-8", "surrogateescape")
+        parts += (encode_varint(len(encoded_key)), encoded_key)
+        if value is None:
+            parts.append(_NULL)
+        else:
+            parts += (encode_varint(len(value)), value)
+    return b"".join(parts)
+
+
+def _finish(encoded: _Encoded, options: BatchOptions) -> bytes:
+    """Put compressed records behind a header whose checksum covers both."""
+    data = encoded.data
+    if options.codec is not Codec.NONE:
+        data = compress(options.codec, data, options.compression_level)
+    appended = options.append_time_ms
+    header = bytearray(HEADER_BYTES)
+    HEADER.pack_into(
+        header,
+        0,
+        options.base_offset,
+        HEADER_BYTES - LENGTH_END + len(data),
+        options.leader_epoch,
+        MAGIC,
+        0,
+        options.attributes,
+        # -1 records have no last one, yet Kafka's readers want the delta of an empty batch >= 0.
+        max(encoded.record_count - 1, 0),
+        encoded.base_timestamp,
+        encoded.max_timestamp if appended is None else appended,
+        options.producer_id,
+        options.producer_epoch,
+        options.base_sequence,
+        encoded.record_count,
+    )
+    return _seal(header, data)
+
+
+def _seal(header: bytearray, data: Buffer) -> bytes:
+    """Header and payload as one, the checksum filled in."""
+    crc = crc32c(data, crc32c(memoryview(header)[CRC_END:]))
+    header[CRC_START:CRC_END] = crc.to_bytes(4)
+    return b"".join((header, data))
+
+
+def recompress(
+    batch: RecordBatch, codec: Codec, level: int | None = None, limit_bytes: int = OUTPUT_BYTES_MAX
+) -> bytes:
+    """The same batch, record for record, under another codec (``compression.type``).
+
+    Only codec bits, length and checksum of the header change. Raises as ``decompress`` does."""
+    data = compress(codec, record_bytes(batch, limit_bytes), level)
+    header = bytearray(batch.view[:HEADER_BYTES])
+    put_length(header, HEADER_BYTES - LENGTH_END + len(data))
+    put_attributes(header, batch.attributes & ~CODEC_BITS | codec)
+    return _seal(header, data)
+
+
+class BatchBuilder:
+    """Entries of one partition until they are sent: a producer's open batch.
+
+    Owned by one accumulator. ``append`` refuses what would grow the batch beyond its limit, but
+    never the first entry: one record may be larger than a batch is wanted to be.
+    """
+
+    __slots__ = ("_entries", "_limit_bytes", "size_bytes")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._entries: list[Entry] = []
+        self._limit_bytes = limit_bytes
+        self.size_bytes = HEADER_BYTES
+        """Upper bound of the batch's size before compression."""
+
+    @property
+    def record_count(self) -> int:
+        return len(self._entries)
+
+    def append(
+        self, timestamp: int, key: Buffer | None, value: Buffer | None, headers: Headers = ()
+    ) -> bool:
+        """Take the entry and return True, or leave the builder as it was and return False."""
+        size = RECORD_OVERHEAD_BYTES_MAX
+        if key is not None:
+            size += len(key)
+        if value is not None:
+            size += len(value)
+        if headers:
+            size += _headers_bytes_max(headers)
+        if self._entries and self.size_bytes + size > self._limit_bytes:
+            return False
+        self._entries.append((timestamp, key, value, headers))
+        self.size_bytes += size
+        return True
+
+    def build(self, options: BatchOptions = PLAIN) -> bytes:
+        """The batch of all entries so far; may be called again with other options (a retry under
+        a new producer epoch)."""
+        assert self._entries, "a batch without records must not be sent"
+        return _finish(_encode_entries(self._entries), options)
+
+
+def _headers_bytes_max(headers: Headers) -> int:
+    """UTF-8 takes up to four bytes for a character; that is cheaper than encoding twice."""
+    return sum(
+        2 * _SIZE_BYTES_MAX + 4 * len(key) + (len(value) if value is not None else 0)
+        for key, value in headers
+    )

@@ -1,0 +1,170 @@
+"""What is inside a batch: single records, read one after the other (KIP-98 layout).
+
+A record is: length, attributes (unused), timestamp delta, offset delta, key, value, headers; all
+numbers are zigzag varints. The broker does not come here on its produce and fetch paths; clients,
+compaction and the checks of odd cases do. HOT for clients: one and two byte varints are read in
+line, and fields are slices of one bytes object.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.records.batch import HEADER_BYTES, RecordBatch, TimestampType
+from ottla.protocol.records.compression import OUTPUT_BYTES_MAX, decompress
+from ottla.protocol.records.varint import ZIGZAG, decode_varint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Header = tuple[str, bytes | None]
+Headers = tuple[Header, ...]
+
+# Length, attributes, both deltas, two null fields, no headers: one byte each.
+RECORD_BYTES_MIN = 7
+_HEADER_BYTES_MIN = 2
+_EMPTY_BATCH_BYTES = HEADER_BYTES
+# The varint of -1, the size of what is null.
+_NULL = 1
+
+
+class Record(NamedTuple):
+    """One record of the log. Headers keep their order and their duplicates."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+def read_records(
+    batch: RecordBatch, output_limit_bytes: int = OUTPUT_BYTES_MAX
+) -> Iterator[Record]:
+    """The records of a batch in order; also those of control batches, see control.py.
+
+    Decompresses at the call. Raises KafkaError there or while iterating: CORRUPT_MESSAGE when
+    records and header disagree, and what ``decompress`` raises."""
+    return _decode(batch, record_bytes(batch, output_limit_bytes))
+
+
+def record_bytes(batch: RecordBatch, output_limit_bytes: int = OUTPUT_BYTES_MAX) -> bytes:
+    """The encoded records without compression, checked to be able to hold that many."""
+    if batch.record_count == 0 and batch.size_bytes == _EMPTY_BATCH_BYTES:
+        # Compaction leaves empty batches behind to remember producers; they hold no frame.
+        return b""
+    data = decompress(batch.codec, batch.payload, output_limit_bytes)
+    if batch.record_count * RECORD_BYTES_MIN > len(data):
+        raise malformed(batch, f"{len(data)} bytes cannot hold {batch.record_count} records")
+    return data
+
+
+def malformed(batch: RecordBatch, reason: str) -> KafkaError:
+    """The error for records that contradict their batch."""
+    return KafkaError(
+        ErrorCode.CORRUPT_MESSAGE, f"records of the batch at offset {batch.base_offset}: {reason}"
+    )
+
+
+def _decode(batch: RecordBatch, data: bytes) -> Iterator[Record]:
+    """The loop. Each record must end exactly where its length says and the last one where the
+    data ends; as no size is negative, no slice can then have been cut short in silence."""
+    zigzag, new = ZIGZAG, tuple.__new__
+    base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
+    is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    position, limit = 0, len(data)
+    try:
+        for _ in range(batch.record_count):
+            if (low := data[position]) < 0x80:
+                length = zigzag[low]
+                position += 1
+            elif (high := data[position + 1]) < 0x80:
+                length = zigzag[low - 0x80 + (high << 7)]
+                position += 2
+            else:
+                length, position = decode_varint(data, position)
+            end = position + length
+            # The attributes byte, between length and deltas, has no meaning yet.
+            if (low := data[position + 1]) < 0x80:
+                timestamp = base_timestamp + zigzag[low]
+                position += 2
+            else:
+                delta, position = decode_varint(data, position + 1)
+                timestamp = base_timestamp + delta
+            if (low := data[position]) < 0x80:
+                offset = base_offset + zigzag[low]
+                position += 1
+            elif (high := data[position + 1]) < 0x80:
+                offset = base_offset + zigzag[low - 0x80 + (high << 7)]
+                position += 2
+            else:
+                delta, position = decode_varint(data, position)
+                offset = base_offset + delta
+            if (low := data[position]) == _NULL:
+                key = None
+                position += 1
+            else:
+                if low < 0x80:
+                    size = zigzag[low]
+                    position += 1
+                else:
+                    size, position = decode_varint(data, position)
+                if size < 0:
+                    raise malformed(batch, "a key has a negative size")
+                key = data[position : position + size]
+                position += size
+            if (low := data[position]) == _NULL:
+                value = None
+                position += 1
+            else:
+                if low < 0x80:
+                    size = zigzag[low]
+                    position += 1
+                elif (high := data[position + 1]) < 0x80:
+                    size = zigzag[low - 0x80 + (high << 7)]
+                    position += 2
+                else:
+                    size, position = decode_varint(data, position)
+                if size < 0:
+                    raise malformed(batch, "a value has a negative size")
+                value = data[position : position + size]
+                position += size
+            headers: Headers = ()
+            if data[position]:
+                headers, position = _read_headers(batch, data, position)
+            else:
+                position += 1
+            if position != end or end > limit:
+                raise malformed(batch, "a record does not end where its length says")
+            if is_append_time:
+                timestamp = batch.max_timestamp
+            yield new(Record, (offset, timestamp, key, value, headers))
+    except IndexError:
+        raise malformed(batch, "the last one is incomplete") from None
+    if position != limit:
+        raise malformed(batch, f"{limit - position} bytes follow the last one")
+
+
+def _read_headers(batch: RecordBatch, data: bytes, position: int) -> tuple[Headers, int]:
+    """The headers at a position, and the position after them.
+
+    A key that is not UTF-8 comes out with surrogate escapes, which the builder turns back into
+    the same bytes: a header nobody can read must not cost the record."""
+    count, position = decode_varint(data, position)
+    if not 0 <= count * _HEADER_BYTES_MIN <= len(data) - position:
+        raise malformed(batch, f"a record claims {count} headers")
+    headers = []
+    for _ in range(count):
+        size, position = decode_varint(data, position)
+        if size < 0:
+            raise malformed(batch, "a header has no key")
+        key = data[position : position + size].decode("utf-8", "surrogateescape")
+        position += size
+        size, position = decode_varint(data, position)
+        if size < -1:
+            raise malformed(batch, "a header value has a negative size")
+        value = None if size < 0 else data[position : position + size]
+        position += max(size, 0)
+        headers.append((key, value))
+    return tuple(headers), position

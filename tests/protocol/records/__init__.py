@@ -1,0 +1,1 @@
+"""Record batches: vectors, properties, foreign encoders, bombs and mutations."""
