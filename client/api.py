@@ -1,0 +1,55 @@
+"""One API as a client sees it: which types go out and come back, at which versions.
+
+Whoever sends a request declares ``Api`` constants for what it needs, so that importing a client
+loads only the messages it can send.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from ottla.protocol.schema import schema_of
+
+if TYPE_CHECKING:
+    from ottla.protocol.apis import ApiKey
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+
+class VersionRange(NamedTuple):
+    """A closed range of versions."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Api(Generic[Request, Response]):
+    """``versions`` is what we want to speak, within what the messages have."""
+
+    key: ApiKey
+    request: type[Request]
+    response: type[Response]
+    versions: VersionRange
+
+    @property
+    def name(self) -> str:
+        return self.request.__name__.removesuffix("Request")
+
+
+def declare(
+    key: ApiKey,
+    request: type[Request],
+    response: type[Response],
+    first: int | None = None,
+    last: int | None = None,
+) -> Api[Request, Response]:
+    """An API at all versions of its messages, or at fewer."""
+    declared = schema_of(request).versions
+    versions = VersionRange(
+        declared.first if first is None else first, declared.last if last is None else last
+    )
+    assert declared.first <= versions.first <= versions.last <= declared.last
+    return Api(key, request, response, versions)

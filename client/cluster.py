@@ -1,0 +1,227 @@
+"""The cluster as a client knows it: bootstrap, the metadata cache, and when to ask again.
+
+Any broker that can be reached is good enough to begin with (requirement NET-37). The cache is
+refreshed when it is older than ``metadata_max_age_ms``, when somebody met an error that says it
+is wrong, and for topics that are not in it; concurrent wishes share one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.client.api import declare
+from ottla.client.connection import Connection, connect
+from ottla.client.errors import BrokerUnreachable, RequestRefused
+from ottla.client.pool import Pool
+from ottla.client.state.metadata import Metadata, TopicView
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode, error_code
+from ottla.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ottla.client.config import ClientConfig
+    from ottla.client.environment import Environment
+    from ottla.protocol.ports import Address
+
+# From here on a request can forbid that asking for a topic creates it.
+AUTO_CREATE_VERSION = 4
+METADATA = declare(ApiKey.METADATA, MetadataRequest, MetadataResponse, 1)
+TOPIC_ERRORS_THAT_PASS = frozenset(
+    {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND, ErrorCode.REPLICA_NOT_AVAILABLE}
+)
+
+
+class Cluster:
+    """Metadata and connections of one client. Owns its pool; ``close`` it in the end."""
+
+    def __init__(
+        self, environment: Environment, bootstrap: list[Address], config: ClientConfig
+    ) -> None:
+        assert bootstrap
+        self.environment = environment
+        self.config = config
+        self.metadata = Metadata()
+        net, clock, random = environment
+        self.pool = Pool(net, clock, random.child("pool"), config)
+        self._bootstrap = bootstrap
+        self._random = random.child("cluster")
+        self._topics: set[str] = set()
+        self._refreshing = asyncio.Lock()
+        # Counts refreshes begun; whoever waits for the lock sees whether a later one has been done.
+        self._round = 0
+        self._is_stale = True
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.pool.close()
+
+    def mark_stale(self) -> None:
+        """Something answered that it is not what we believed: ask again before the next use."""
+        self._is_stale = True
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the cache should be refreshed before it is used."""
+        updated_ms = self.metadata.updated_ms
+        if self._is_stale or updated_ms is None:
+            return True
+        age_ms = self.environment.clock.now_ms() - updated_ms
+        return age_ms > self.config.metadata_max_age_ms
+
+    def follow(self, topics: Iterable[str]) -> None:
+        """Keep these topics in the cache from now on."""
+        for topic in topics:
+            if topic not in self._topics:
+                self._topics.add(topic)
+                if topic not in self.metadata.topics:
+                    self._is_stale = True
+
+    def unfollow(self, topics: Iterable[str]) -> None:
+        """These topics may be forgotten."""
+        for topic in topics:
+            self._topics.discard(topic)
+            self.metadata.topics.pop(topic, None)
+
+    async def refresh(self) -> None:
+        """Ask one broker for the followed topics. Raises ClientError if none can answer."""
+        before = self._round
+        async with self._refreshing:
+            if self._round > before and not self._is_stale:
+                return
+            self._round += 1
+            await self._ask(sorted(self._topics), self.config.allow_auto_create)
+
+    async def refresh_if_stale(self) -> None:
+        """Refresh if there is reason to."""
+        if self.is_stale:
+            await self.refresh()
+
+    async def refresh_all(self) -> list[TopicView]:
+        """Ask for every topic of the cluster and return them by name."""
+        async with self._refreshing:
+            response = await self._ask(None, False)
+        names = {topic.name for topic in response.topics if topic.name is not None}
+        return [self.metadata.topics[name] for name in sorted(names)]
+
+    async def topic(self, name: str) -> TopicView:
+        """A topic that has partitions, waiting for its leaders to be elected if need be.
+
+        Raises RequestRefused, for instance with UNKNOWN_TOPIC_OR_PARTITION."""
+        known = self.metadata.topics.get(name)
+        if known is not None and known.error is ErrorCode.NONE and known.available:
+            return known
+        self.follow([name])
+        clock = self.environment.clock
+        deadline_ms = clock.now_ms() + self.config.call_timeout_ms
+        for failures in range(1, 2**31):
+            self.mark_stale()
+            await self.refresh()
+            view = self.metadata.topics.get(name)
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if view is None else view.error
+            if view is not None and code is ErrorCode.NONE:
+                if view.available:
+                    return view
+                code = ErrorCode.LEADER_NOT_AVAILABLE
+            if not self._may_pass(code) or clock.now_ms() >= deadline_ms:
+                self.unfollow([name])
+                raise RequestRefused(code, topic=name)
+            await self.pause(failures)
+        raise AssertionError("unreachable")
+
+    def _may_pass(self, code: ErrorCode) -> bool:
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            # A broker that creates topics on demand answers this once or twice on the way.
+            return self.config.allow_auto_create
+        return code in TOPIC_ERRORS_THAT_PASS
+
+    async def pause(self, failures: int) -> None:
+        """Wait before the next try after that many failures in a row."""
+        delay_ms = self.config.retry_backoff.delay_ms(failures, self._random.random())
+        await self.environment.clock.sleep(delay_ms)
+
+    async def any_connection(self) -> Connection:
+        """A connection to some broker of the cluster, an existing one if there is any.
+
+        Raises BrokerUnreachable if none of those known can be reached; with none known, and after
+        a failure, ``refresh`` begins again at the bootstrap addresses."""
+        connected = self.pool.connected()
+        if connected:
+            node_id = connected[self._random.below(len(connected))]
+            return await self.pool.connection(node_id)
+        if not self.metadata.brokers:
+            await self.refresh()
+        failure: BrokerUnreachable | None = None
+        for node_id in self._shuffled(sorted(self.metadata.brokers)):
+            try:
+                return await self.pool.connection(node_id)
+            except BrokerUnreachable as error:
+                failure = error
+        self._is_stale = True
+        assert failure is not None
+        raise failure
+
+    async def _connection_to_ask(self) -> Connection:
+        """As ``any_connection``, but the bootstrap addresses will do as well."""
+        if self.metadata.brokers:
+            try:
+                return await self.any_connection()
+            except BrokerUnreachable:
+                # All known brokers are gone, or have moved: begin again where we began.
+                pass
+        failure: BrokerUnreachable | None = None
+        net, clock, _ = self.environment
+        for index in self._shuffled(list(range(len(self._bootstrap)))):
+            try:
+                return await connect(net, clock, self._bootstrap[index], self.config)
+            except BrokerUnreachable as error:
+                failure = error
+        assert failure is not None
+        raise failure
+
+    def _shuffled(self, numbers: list[int]) -> list[int]:
+        for last in range(len(numbers) - 1, 0, -1):
+            other = self._random.below(last + 1)
+            numbers[last], numbers[other] = numbers[other], numbers[last]
+        return numbers
+
+    async def _ask(self, topics: list[str] | None, auto_create: bool) -> MetadataResponse:
+        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(wanted, allow_auto_topic_creation=auto_create)
+        # Cleared first: an error that somebody meets while this is under way counts again.
+        self._is_stale = False
+        try:
+            connection = await self._connection_to_ask()
+            try:
+                if connection.version_of(METADATA) < AUTO_CREATE_VERSION:
+                    # Older versions cannot say that a topic must not be created.
+                    request.allow_auto_topic_creation = True
+                response = await connection.send(METADATA, request)
+                if response.error_code != ErrorCode.NONE:
+                    code = error_code(response.error_code)
+                    raise RequestRefused(code, broker=str(connection.address))
+                self._learn(response, connection)
+            finally:
+                if not self.pool.holds(connection):
+                    connection.close("only needed to find the brokers")
+        except BaseException:
+            self._is_stale = True
+            raise
+        return response
+
+    def _learn(self, response: MetadataResponse, connection: Connection) -> None:
+        before = set(self.metadata.brokers)
+        self.metadata.apply(response, self.environment.clock.now_ms())
+        for node_id, broker in self.metadata.brokers.items():
+            self.pool.set_address(node_id, broker.address)
+            if broker.address == connection.address:
+                # The bootstrap connection turns out to be this broker's.
+                self.pool.adopt(node_id, connection)
+        for node_id in before - set(self.metadata.brokers):
+            self.pool.forget(node_id)

@@ -1,0 +1,323 @@
+"""One connection to one broker: requests out, answers back, in order.
+
+Built on the Net and Clock seams with readiness callbacks, so a request costs one future and no
+task. Every request gets exactly one end: its answer, or an error that says whether a byte of it
+was sent. After any breach of protocol, a timeout or a lost socket the connection is closed for
+good; the pool makes the next one. Also the wire between brokers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from ottla.client.deadline import TimeLimit
+from ottla.client.errors import BrokerUnreachable as BrokerUnreachable
+from ottla.client.errors import ConnectionLost as ConnectionLost
+from ottla.client.errors import RequestTimedOut as RequestTimedOut
+from ottla.client.errors import TransportError as TransportError
+from ottla.client.negotiation import (
+    API_VERSIONS,
+    agree,
+    first_request,
+    learned,
+    read_answer,
+    version_to_retry,
+)
+from ottla.client.state.frames import FrameReader
+from ottla.client.state.in_flight import InFlight, Waiting
+from ottla.client.wire import encode_request
+from ottla.protocol.compile import decode
+from ottla.protocol.errors import RemoteProtocolError
+from ottla.protocol.headers import RequestHeader, decode_response_header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.client.api import Api, VersionRange
+    from ottla.client.config import ConnectionConfig
+    from ottla.protocol.ports import Address, Clock, Net, Socket, Timer
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+SOFTWARE_VERSION = "0"
+# A readiness event reads at most this often before other connections get their turn.
+READS_PER_EVENT_MAX = 8
+
+
+class Waiter(NamedTuple):
+    """Who waits for an answer, and how its body is to be read at the version asked."""
+
+    name: str
+    timeout_ms: float
+    future: asyncio.Future[Any]
+    read: Callable[[int, memoryview], object]
+
+
+class Connection:
+    """Made by ``connect``. Usable until ``closed``."""
+
+    def __init__(
+        self, socket: Socket, clock: Clock, address: Address, config: ConnectionConfig
+    ) -> None:
+        self.address = address
+        self.versions: dict[int, VersionRange] = {}
+        self._socket = socket
+        self._clock = clock
+        self._config = config
+        self._frames = FrameReader(config.response_bytes_max)
+        self._in_flight: InFlight[Waiter] = InFlight()
+        self._unsent: deque[memoryview] = deque()
+        # Bytes since the connection was made: queued by us, and taken by the kernel.
+        self._queued_position = 0
+        self._sent_position = 0
+        self._timer: Timer | None = None
+        self._timer_ms = 0.0
+        self._closed_because: str | None = None
+        self._on_close: list[Callable[[], object]] = []
+        socket.on_readable(self._on_readable)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed_because is not None
+
+    @property
+    def in_flight_count(self) -> int:
+        """Requests that wait for their answer."""
+        return len(self._in_flight)
+
+    def on_close(self, callback: Callable[[], object]) -> None:
+        """Call back once when the connection is closed, at once if it is already."""
+        if self.closed:
+            callback()
+        else:
+            self._on_close.append(callback)
+
+    def version_of(self, api: Api[Request, Response]) -> int:
+        """The newest version both sides speak. Raises UnsupportedByBroker."""
+        return agree(api, self.versions, self.address)
+
+    def send(
+        self,
+        api: Api[Request, Response],
+        request: Request,
+        *,
+        timeout_ms: float | None = None,
+        version: int | None = None,
+    ) -> asyncio.Future[Response]:
+        """Send at once; the future ends with the answer or with a TransportError.
+
+        Requests leave, and are answered, in the order of these calls. Cancelling the future does
+        not take the request back. Raises UnsupportedByBroker."""
+        response = api.response
+
+        def read(version: int, body: memoryview) -> object:
+            return decode(response, version, body)
+
+        if version is None:
+            version = self.version_of(api)
+        if timeout_ms is None:
+            timeout_ms = self._config.request_timeout_ms
+        future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._submit(api.key, version, request, Waiter(api.name, timeout_ms, future, read))
+        return future
+
+    def send_unanswered(self, api: Api[Request, Response], request: Request) -> None:
+        """Send a request that by its nature has no answer (Produce with acks=0).
+
+        Raises ConnectionLost if the connection is gone already."""
+        if self._closed_because is not None:
+            raise ConnectionLost(self.address, self._closed_because, was_sent=False)
+        header = self._header(api.key, self.version_of(api))
+        self._write(encode_request(header, request))
+
+    async def say_hello(self) -> None:
+        """Learn what the broker speaks. Raises TransportError or RequestRefused."""
+        version: int | None = API_VERSIONS.versions.last
+        while version is not None:
+            asked = version
+            future = asyncio.get_running_loop().create_future()
+            waiter = Waiter(API_VERSIONS.name, self._config.connect_timeout_ms, future, read_answer)
+            self._submit(API_VERSIONS.key, asked, first_request(SOFTWARE_VERSION), waiter)
+            answer = await future
+            version = version_to_retry(answer, asked)
+        self.versions = learned(answer, self.address)
+
+    def close(self, reason: str = "closed by the client") -> None:
+        """Fail what waits, then drop the socket. May be called again."""
+        if self._closed_because is None:
+            self._end(reason, None)
+
+    # Outgoing.
+
+    def _submit(self, api_key: int, version: int, request: object, waiter: Waiter) -> None:
+        if self._closed_because is not None:
+            error = ConnectionLost(self.address, self._closed_because, was_sent=False)
+            waiter.future.set_exception(error)
+            return
+        header = self._header(api_key, version)
+        frame = encode_request(header, request)
+        deadline_ms = self._clock.now_ms() + waiter.timeout_ms
+        self._in_flight.add(
+            Waiting(
+                header.correlation_id, api_key, version, deadline_ms, self._queued_position, waiter
+            )
+        )
+        self._write(frame)
+        if not self.closed and (self._timer is None or deadline_ms < self._timer_ms):
+            self._set_timer(deadline_ms)
+
+    def _header(self, api_key: int, version: int) -> RequestHeader:
+        number = self._in_flight.take_correlation_id()
+        return RequestHeader(api_key, version, number, self._config.client_id)
+
+    def _write(self, frame: bytearray) -> None:
+        self._queued_position += len(frame)
+        if self._unsent:
+            self._unsent.append(memoryview(frame))
+            return
+        view = memoryview(frame)
+        try:
+            sent = self._socket.sendmsg([view])
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            self._end(reason_of(error), None)
+            return
+        self._sent_position += sent
+        if sent < len(view):
+            self._unsent.append(view[sent:])
+            self._socket.on_writable(self._on_writable)
+
+    def _on_writable(self) -> None:
+        try:
+            sent = self._socket.sendmsg(list(self._unsent))
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._end(reason_of(error), None)
+            return
+        self._sent_position += sent
+        while self._unsent and sent >= len(self._unsent[0]):
+            sent -= len(self._unsent.popleft())
+        if self._unsent:
+            self._unsent[0] = self._unsent[0][sent:]
+        else:
+            self._socket.on_writable(None)
+
+    # Incoming.
+
+    def _on_readable(self) -> None:
+        for _ in range(READS_PER_EVENT_MAX):
+            window = self._frames.window()
+            try:
+                count = self._socket.recv_into(window)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._end(reason_of(error), None)
+                return
+            if count == 0:
+                self._end("the broker closed it", None)
+                return
+            try:
+                for frame in self._frames.received(count):
+                    self._on_answer(frame)
+            except RemoteProtocolError as error:
+                self._end(f"the broker broke the protocol: {error}", None)
+            if self.closed or count < len(window):
+                return
+
+    def _on_answer(self, frame: memoryview) -> None:
+        """Raises RemoteProtocolError, and then the request has failed, too."""
+        if self.closed:
+            return
+        expected = self._in_flight.oldest()
+        if expected is None:
+            raise RemoteProtocolError("an answer that nobody asked for")
+        number, position = decode_response_header(frame, expected.api_key, expected.api_version)
+        waiting = self._in_flight.answered(number)
+        waiter = waiting.waiter
+        try:
+            answer = waiter.read(waiting.api_version, frame[position:])
+        except RemoteProtocolError as error:
+            if not waiter.future.done():
+                reason = f"its answer to {waiter.name} is malformed: {error}"
+                lost = ConnectionLost(self.address, reason, was_sent=True)
+                waiter.future.set_exception(lost)
+            raise
+        if not waiter.future.done():
+            waiter.future.set_result(answer)
+
+    # Ends.
+
+    def _set_timer(self, deadline_ms: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        self._timer = self._clock.call_at(deadline_ms, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        overdue = self._in_flight.overdue(self._clock.now_ms())
+        if overdue is not None:
+            name, timeout_ms = overdue.waiter.name, overdue.waiter.timeout_ms
+            self._end(f"no answer to {name} within {timeout_ms:.0f} ms", overdue)
+            return
+        deadline_ms = self._in_flight.next_deadline_ms()
+        if deadline_ms is not None:
+            self._set_timer(deadline_ms)
+
+    def _end(self, reason: str, overdue: Waiting[Waiter] | None) -> None:
+        assert self._closed_because is None
+        self._closed_because = reason
+        if self._timer is not None:
+            self._timer.cancel()
+        self._socket.close()
+        self._unsent.clear()
+        for waiting in self._in_flight.drain():
+            waiter = waiting.waiter
+            if waiter.future.done():
+                continue
+            was_sent = waiting.start_position < self._sent_position
+            error: TransportError
+            if waiting is overdue:
+                error = RequestTimedOut(
+                    self.address, waiter.name, waiter.timeout_ms, was_sent=was_sent
+                )
+            else:
+                error = ConnectionLost(self.address, reason, was_sent=was_sent)
+            waiter.future.set_exception(error)
+        callbacks, self._on_close = self._on_close, []
+        for callback in callbacks:
+            callback()
+
+
+async def connect(net: Net, clock: Clock, address: Address, config: ConnectionConfig) -> Connection:
+    """A connection that knows what its broker speaks.
+
+    Raises BrokerUnreachable, also when something else than a broker answers."""
+    try:
+        async with TimeLimit(clock, config.connect_timeout_ms):
+            socket = await net.connect(address, config.socket)
+    except TimeoutError as error:
+        reason = f"no connection within {config.connect_timeout_ms:.0f} ms"
+        raise BrokerUnreachable(address, reason) from error
+    except OSError as error:
+        raise BrokerUnreachable(address, reason_of(error)) from error
+    connection = Connection(socket, clock, address, config)
+    try:
+        await connection.say_hello()
+    except TransportError as error:
+        raise BrokerUnreachable(address, str(error)) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def reason_of(error: OSError) -> str:
+    """The words of the operating system, without number and path."""
+    return (error.strerror or str(error) or type(error).__name__).lower()

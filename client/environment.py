@@ -1,0 +1,23 @@
+"""The world a client lives in: the real one by default, a simulated one where wanted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.real import RealClock, RealNet, RealRandom
+
+if TYPE_CHECKING:
+    from ottla.protocol.ports import Clock, Net, Random
+
+
+class Environment(NamedTuple):
+    """Everything outside of the process that a client touches."""
+
+    net: Net
+    clock: Clock
+    random: Random
+
+
+def real_environment() -> Environment:
+    """This machine's network, clock and randomness."""
+    return Environment(RealNet(), RealClock(), RealRandom())

@@ -1,0 +1,141 @@
+"""What a client call can raise.
+
+Each error says in one sentence what happened where, and ``retriable`` says whether the very same
+call may succeed later. The one thing that must never be guessed is whether a request took effect:
+``was_sent`` is False only when not a byte of it left this process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ports import Address
+
+
+class ClientError(Exception):
+    """The root of everything below."""
+
+    retriable = False
+
+
+class TransportError(ClientError):
+    """A request got no answer. With ``was_sent`` its outcome is unknown: it may have taken effect,
+    or may still do so; otherwise it certainly has not and never will."""
+
+    retriable = True
+
+    def __init__(self, text: str, address: Address, *, was_sent: bool) -> None:
+        super().__init__(text)
+        self.address = address
+        self.was_sent = was_sent
+
+
+class BrokerUnreachable(TransportError):
+    """No connection could be made."""
+
+    def __init__(self, address: Address, reason: str) -> None:
+        super().__init__(f"cannot reach a broker at {address}: {reason}", address, was_sent=False)
+        self.reason = reason
+
+
+class ConnectionLost(TransportError):
+    """The connection went while the request was on it."""
+
+    def __init__(self, address: Address, reason: str, *, was_sent: bool) -> None:
+        doubt = "; whether the request took effect is unknown" if was_sent else ""
+        super().__init__(
+            f"the connection to {address} was lost: {reason}{doubt}", address, was_sent=was_sent
+        )
+        self.reason = reason
+
+
+class RequestTimedOut(TransportError):
+    """The broker did not answer in time. Its connection is closed: the answers behind are late
+    too, and one that came after all would be taken for the answer to another request."""
+
+    def __init__(self, address: Address, name: str, timeout_ms: float, *, was_sent: bool) -> None:
+        super().__init__(
+            f"{address} did not answer {name} within {timeout_ms:.0f} ms",
+            address,
+            was_sent=was_sent,
+        )
+
+
+class UnsupportedByBroker(ClientError):
+    """The broker does not speak an API that is needed, or no version of it that we do."""
+
+
+class RequestRefused(ClientError, KafkaError):
+    """A broker answered with an error code."""
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str | None = None,
+        *,
+        broker: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+    ) -> None:
+        KafkaError.__init__(self, code, message)
+        self.retriable = code.retriable
+        self.broker = broker
+        self.topic = topic
+        self.partition = partition
+
+    @classmethod
+    def for_partition(
+        cls,
+        code: ErrorCode,
+        where: TopicPartition,
+        broker: str | None = None,
+        message: str | None = None,
+    ) -> RequestRefused:
+        return cls(code, message, broker=broker, topic=where.topic, partition=where.partition)
+
+    def __str__(self) -> str:
+        place = ""
+        if self.topic is not None:
+            part = "" if self.partition is None else f" partition {self.partition}"
+            place = f"topic {self.topic!r}{part}: "
+        source = f" (from {self.broker})" if self.broker is not None else ""
+        return f"{place}{self.message} [{self.code.name}]{source}"
+
+
+class DeliveryTimedOut(ClientError):
+    """A record was not acknowledged in time. With ``was_sent`` it may be in the log all the same,
+    so sending it again may store it twice."""
+
+    retriable = True
+
+    def __init__(self, where: TopicPartition, timeout_ms: float, *, was_sent: bool) -> None:
+        doubt = "it may be stored all the same" if was_sent else "it was never sent"
+        super().__init__(
+            f"topic {where.topic!r} partition {where.partition}: no acknowledgement within "
+            f"{timeout_ms:.0f} ms; {doubt}"
+        )
+        self.topic = where.topic
+        self.partition = where.partition
+        self.was_sent = was_sent
+
+
+class NoOffset(ClientError):
+    """A partition's position is unknown or out of range and the reset policy is ``none``."""
+
+    def __init__(self, where: TopicPartition, offset: int | None) -> None:
+        if offset is None:
+            text = "has no position, and offset_reset is 'none'"
+        else:
+            text = f"does not hold offset {offset}, and offset_reset is 'none'"
+        super().__init__(f"topic {where.topic!r} partition {where.partition} {text}")
+        self.topic = where.topic
+        self.partition = where.partition
+        self.offset = offset
+
+
+class ClientClosed(ClientError):
+    """The client was closed, or was never started."""

@@ -1,0 +1,69 @@
+"""Which version of an API to speak with a broker (KIP-35), from its ApiVersions answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.client.api import Api, VersionRange, declare
+from ottla.client.errors import RequestRefused, UnsupportedByBroker
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.compile import decode
+from ottla.protocol.errors import ErrorCode, error_code
+from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from ottla.protocol.ports import Address
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+SOFTWARE_NAME = "ottla"
+# Versions 4 and 5 differ only in features, which nothing here asks for.
+API_VERSIONS = declare(ApiKey.API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse, 0, 3)
+UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def first_request(software_version: str) -> ApiVersionsRequest:
+    """What a new connection says first."""
+    return ApiVersionsRequest(SOFTWARE_NAME, software_version)
+
+
+def read_answer(version: int, body: memoryview) -> ApiVersionsResponse:
+    """Decode the answer, which is in version 0 when the broker does not know the asked one."""
+    if int.from_bytes(body[:2], signed=True) == UNSUPPORTED_VERSION:
+        version = 0
+    return decode(ApiVersionsResponse, version, body)
+
+
+def version_to_retry(answer: ApiVersionsResponse, asked: int) -> int | None:
+    """The version to ask in after that answer; None when the answer is final."""
+    if answer.error_code != UNSUPPORTED_VERSION or asked == 0:
+        return None
+    for known in answer.api_keys:
+        if known.api_key == ApiKey.API_VERSIONS:
+            return min(known.max_version, asked - 1)
+    return 0
+
+
+def learned(answer: ApiVersionsResponse, address: Address) -> dict[int, VersionRange]:
+    """What the broker speaks, by API key. Raises RequestRefused."""
+    if answer.error_code != ErrorCode.NONE:
+        raise RequestRefused(error_code(answer.error_code), broker=str(address))
+    return {
+        known.api_key: VersionRange(known.min_version, known.max_version)
+        for known in answer.api_keys
+    }
+
+
+def agree(api: Api[Request, Response], spoken: dict[int, VersionRange], address: Address) -> int:
+    """The newest version that both sides speak. Raises UnsupportedByBroker."""
+    theirs = spoken.get(api.key)
+    if theirs is None:
+        raise UnsupportedByBroker(f"the broker at {address} does not offer {api.name}")
+    newest = min(theirs.last, api.versions.last)
+    if newest < max(theirs.first, api.versions.first):
+        raise UnsupportedByBroker(
+            f"the broker at {address} speaks {api.name} {theirs.first} to {theirs.last}, "
+            f"this client {api.versions.first} to {api.versions.last}"
+        )
+    return newest

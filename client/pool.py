@@ -1,0 +1,143 @@
+"""One connection per broker, made when first needed and made again after a loss.
+
+Reconnects back off per broker, and callers that want the same broker share one attempt. The pool
+never retries a request: whoever sent it knows whether that is safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.client.connection import Connection, connect
+from ottla.client.errors import BrokerUnreachable as BrokerUnreachable
+from ottla.client.errors import ClientClosed as ClientClosed
+from ottla.client.state.backoff import Attempts
+
+if TYPE_CHECKING:
+    from ottla.client.config import ConnectionConfig
+    from ottla.protocol.ports import Address, Clock, Net, Random
+
+
+class Peer:
+    """What the pool keeps about one broker."""
+
+    __slots__ = ("address", "attempts", "connecting", "connection")
+
+    def __init__(self, address: Address, attempts: Attempts) -> None:
+        self.address = address
+        self.attempts = attempts
+        self.connection: Connection | None = None
+        # Held while a connection is being made, so that all who want one get the same.
+        self.connecting = asyncio.Lock()
+
+
+class Pool:
+    """Connections by node id. Belongs to one event loop; ``close`` it in the end."""
+
+    def __init__(self, net: Net, clock: Clock, random: Random, config: ConnectionConfig) -> None:
+        self._net = net
+        self._clock = clock
+        self._random = random
+        self._config = config
+        self._peers: dict[int, Peer] = {}
+        self._closed = False
+
+    def set_address(self, node_id: int, address: Address) -> None:
+        """Where a broker is. If it has moved, its old connection is closed."""
+        peer = self._peers.get(node_id)
+        if peer is None:
+            self._peers[node_id] = Peer(address, Attempts(self._config.reconnect_backoff))
+        elif peer.address != address:
+            peer.address = address
+            peer.attempts.succeeded()
+            if peer.connection is not None:
+                peer.connection.close(f"broker {node_id} has moved to {address}")
+
+    def forget(self, node_id: int) -> None:
+        """The broker is gone for good: close its connection."""
+        peer = self._peers.pop(node_id, None)
+        if peer is not None and peer.connection is not None:
+            peer.connection.close(f"broker {node_id} has left the cluster")
+
+    def knows(self, node_id: int) -> bool:
+        """Whether the broker's address is known."""
+        return node_id in self._peers
+
+    def address_of(self, node_id: int) -> Address | None:
+        peer = self._peers.get(node_id)
+        return None if peer is None else peer.address
+
+    def ready(self, node_id: int) -> Connection | None:
+        """The broker's connection if it has one now."""
+        peer = self._peers.get(node_id)
+        if peer is None or peer.connection is None or peer.connection.closed:
+            return None
+        return peer.connection
+
+    def adopt(self, node_id: int, connection: Connection) -> None:
+        """Use a connection that was made to the broker's address before its id was known.
+
+        Does nothing if the broker has one, or if the connection is another broker's already."""
+        peer = self._peers[node_id]
+        if self.ready(node_id) is None and not self.holds(connection):
+            peer.connection = connection
+
+    def holds(self, connection: Connection) -> bool:
+        """Whether the connection belongs to the pool."""
+        return any(peer.connection is connection for peer in self._peers.values())
+
+    def connected(self) -> list[int]:
+        """The brokers that have a connection now."""
+        return [node_id for node_id in self._peers if self.ready(node_id) is not None]
+
+    async def connection(self, node_id: int) -> Connection:
+        """The broker's connection, after one attempt to make it if there is none.
+
+        The attempt first waits for the back-off of earlier ones. Raises BrokerUnreachable, and
+        KeyError for a broker whose address nobody has told."""
+        ready = self.ready(node_id)
+        if ready is not None:
+            return ready
+        peer = self._peers[node_id]
+        async with peer.connecting:
+            # Whoever held the lock before has connected, or has failed and set the back-off.
+            if peer.connection is not None and not peer.connection.closed:
+                return peer.connection
+            await self._clock.sleep(peer.attempts.wait_ms(self._clock.now_ms()))
+            connection = await self._attempt(peer)
+            if self._peers.get(node_id) is not peer:
+                connection.close("the broker has left the cluster meanwhile")
+                raise BrokerUnreachable(peer.address, "it has left the cluster")
+            peer.connection = connection
+            return connection
+
+    async def _attempt(self, peer: Peer) -> Connection:
+        self._check_open()
+        address = peer.address
+        try:
+            connection = await connect(self._net, self._clock, address, self._config)
+        except BrokerUnreachable:
+            peer.attempts.failed(self._clock.now_ms(), self._random.random())
+            raise
+        try:
+            self._check_open()
+        except ClientClosed:
+            connection.close()
+            raise
+        if peer.address != address:
+            connection.close("the broker has moved meanwhile")
+            raise BrokerUnreachable(address, f"it has moved to {peer.address}")
+        peer.attempts.succeeded()
+        return connection
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosed("the client is closed")
+
+    def close(self) -> None:
+        """Close every connection; their requests fail. No new one is made."""
+        self._closed = True
+        for peer in self._peers.values():
+            if peer.connection is not None:
+                peer.connection.close()

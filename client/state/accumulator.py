@@ -1,0 +1,247 @@
+"""The producer's memory: what is to be sent, in which order, how much of it. Pure.
+
+Order within a partition is the line's business. Here it is decided which records share a batch,
+when a batch is worth sending, which batches share a request, and that the bytes kept never exceed
+their limit: past it nothing is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.state.batch import BATCH_OVERHEAD_BYTES, Batch, Item, Phase, item_size_bytes
+from ottla.client.state.line import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ottla.protocol.ids import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an accumulator is bound by.
+
+    ``first_window`` is the window of a line before its first batch is acknowledged."""
+
+    batch_bytes: int
+    linger_ms: float
+    memory_bytes_max: int
+    request_bytes_max: int
+    delivery_timeout_ms: float
+    first_window: int
+
+
+class Placed(NamedTuple):
+    """Where records went: ``record_count`` of them from ``first_index`` on.
+
+    ``has_news`` says that a batch was opened or closed, so there may be something to send or a
+    time to wait for; ``is_closed`` that this one takes no more."""
+
+    batch: Batch
+    first_index: int
+    record_count: int
+    has_news: bool
+    is_closed: bool
+
+
+@dataclass(slots=True)
+class Collected:
+    """What can go out now: at most one batch per partition for each broker.
+
+    ``wake_ms`` is when the next batch becomes due if nothing else happens."""
+
+    by_node: dict[int, list[Batch]] = field(default_factory=dict)
+    leaderless: set[str] = field(default_factory=set)
+    wake_ms: float | None = None
+
+
+class Accumulator:
+    """All lines of one producer."""
+
+    __slots__ = ("_idle", "_limits", "_lines", "flushing", "held_bytes")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        # Lines that have a batch, in the order in which they are to be served.
+        self._lines: dict[TopicPartition, Line] = {}
+        self._idle: dict[TopicPartition, Line] = {}
+        self.held_bytes = 0
+        # How many wait for everything to be sent; while there is one, nothing lingers.
+        self.flushing = 0
+
+    def __len__(self) -> int:
+        """How many batches are not resolved."""
+        return sum(len(line.sent) + len(line.unsent) for line in self._lines.values())
+
+    def append(
+        self, partition: TopicPartition, item: Item, size_bytes: int, now_ms: float
+    ) -> Placed | None:
+        """Take one record of that ``item_size_bytes``; None when the memory is full, and then
+        nothing was taken."""
+        if not self._has_room(size_bytes):
+            return None
+        batch, opened = self._open_batch(partition, size_bytes, now_ms)
+        index = len(batch.items)
+        batch.items.append(item)
+        batch.size_bytes += size_bytes
+        self.held_bytes += size_bytes
+        if batch.size_bytes >= self._limits.batch_bytes:
+            batch.phase = Phase.CLOSED
+            return Placed(batch, index, 1, True, True)
+        return Placed(batch, index, 1, opened, False)
+
+    def append_all(
+        self, partition: TopicPartition, items: Sequence[Item], start: int, now_ms: float
+    ) -> Placed | None:
+        """Take records from ``start`` on until one batch is full; None when the memory is."""
+        size_bytes = item_size_bytes(items[start])
+        if not self._has_room(size_bytes):
+            return None
+        room_bytes = self._limits.memory_bytes_max - self.held_bytes
+        batch, opened = self._open_batch(partition, size_bytes, now_ms)
+        free_bytes = min(self._limits.batch_bytes - batch.size_bytes, room_bytes)
+        stop = start + 1
+        while stop < len(items):
+            next_bytes = item_size_bytes(items[stop])
+            if size_bytes + next_bytes > free_bytes:
+                break
+            size_bytes += next_bytes
+            stop += 1
+        index = len(batch.items)
+        batch.items.extend(items[start:stop])
+        batch.size_bytes += size_bytes
+        self.held_bytes += size_bytes
+        if stop < len(items) or batch.size_bytes >= self._limits.batch_bytes:
+            batch.phase = Phase.CLOSED
+            return Placed(batch, index, stop - start, True, True)
+        return Placed(batch, index, stop - start, opened, False)
+
+    def _has_room(self, size_bytes: int) -> bool:
+        # A lone record may exceed the memory: it would wait for ever otherwise.
+        needed_bytes = self.held_bytes + BATCH_OVERHEAD_BYTES + size_bytes
+        return self.held_bytes == 0 or needed_bytes <= self._limits.memory_bytes_max
+
+    def _open_batch(
+        self, partition: TopicPartition, size_bytes: int, now_ms: float
+    ) -> tuple[Batch, bool]:
+        """The batch that takes the next record, and whether it or its forerunner just changed."""
+        line = self._lines.get(partition)
+        if line is None:
+            line = self._idle.pop(partition, None) or Line(partition, self._limits.first_window)
+            self._lines[partition] = line
+        if line.unsent:
+            last = line.unsent[-1]
+            if last.phase is Phase.OPEN:
+                if last.size_bytes + size_bytes <= self._limits.batch_bytes:
+                    return last, False
+                last.phase = Phase.CLOSED
+        batch = Batch(partition, now_ms)
+        self.held_bytes += batch.size_bytes
+        line.unsent.append(batch)
+        return batch, True
+
+    def collect(
+        self,
+        now_ms: float,
+        leader_of: Callable[[TopicPartition], int | None],
+        may_send: Callable[[int], bool],
+    ) -> Collected:
+        """Choose what goes out now; the caller then lets each ``depart``.
+
+        A broker gets a request once one of its batches is due; then its other partitions add what
+        they have, because the request costs the same."""
+        found = Collected()
+        waiting: dict[int, list[Batch]] = {}
+        due: set[int] = set()
+        for line in self._lines.values():
+            batch = line.next_batch()
+            if batch is None:
+                continue
+            leader = leader_of(line.partition)
+            if leader is None:
+                found.leaderless.add(line.partition.topic)
+                continue
+            if line.in_flight_count and line.node_id != leader:
+                continue
+            due_ms = self._due_ms(batch)
+            if due_ms <= now_ms:
+                due.add(leader)
+            else:
+                found.wake_ms = due_ms if found.wake_ms is None else min(found.wake_ms, due_ms)
+            if batch.not_before_ms <= now_ms:
+                waiting.setdefault(leader, []).append(batch)
+        for leader in sorted(due):
+            if may_send(leader):
+                limit_bytes = self._limits.request_bytes_max
+                found.by_node[leader] = within_one_request(waiting[leader], limit_bytes)
+        return found
+
+    def _due_ms(self, batch: Batch) -> float:
+        """From when on the batch is worth a request of its own."""
+        if batch.phase is Phase.CLOSED or self.flushing or self.is_short_of_memory:
+            return batch.not_before_ms
+        return max(batch.not_before_ms, batch.created_ms + self._limits.linger_ms)
+
+    @property
+    def is_short_of_memory(self) -> bool:
+        """Whether another batch would not fit, so that waiting for more records is pointless."""
+        return self.held_bytes > self._limits.memory_bytes_max - self._limits.batch_bytes
+
+    def depart(self, batch: Batch, node_id: int) -> None:
+        """The batch is on its way to that broker."""
+        line = self._lines.pop(batch.partition)
+        line.depart(batch, node_id)
+        # Last in turn now, so that a partition that always has something cannot starve others.
+        self._lines[batch.partition] = line
+
+    def resolve(self, batch: Batch) -> None:
+        """The batch is delivered or given up: forget it and free its memory."""
+        line = self._lines[batch.partition]
+        line.remove(batch)
+        self.held_bytes -= batch.size_bytes
+        assert self.held_bytes >= 0
+        if line.is_empty:
+            self._idle[batch.partition] = self._lines.pop(batch.partition)
+
+    def line(self, partition: TopicPartition) -> Line:
+        """The line of a partition that has taken a record before."""
+        line = self._lines.get(partition)
+        return line if line is not None else self._idle[partition]
+
+    def expired(self, now_ms: float) -> list[Batch]:
+        """Batches that ran out of time off the wire; those on it wait for their answer."""
+        late = []
+        for line in self._lines.values():
+            for batch in line:
+                if batch.created_ms + self._limits.delivery_timeout_ms > now_ms:
+                    break
+                if batch.phase is not Phase.IN_FLIGHT:
+                    late.append(batch)
+        return late
+
+    def next_expiry_ms(self) -> float | None:
+        """When the oldest batch that is not on the wire runs out of time."""
+        oldest_ms = [
+            next(batch.created_ms for batch in line if batch.phase is not Phase.IN_FLIGHT)
+            for line in self._lines.values()
+            if line.in_flight_count < len(line.sent) or line.unsent
+        ]
+        return min(oldest_ms) + self._limits.delivery_timeout_ms if oldest_ms else None
+
+    def unresolved(self) -> list[Batch]:
+        """Every batch that is not resolved."""
+        return [batch for line in self._lines.values() for batch in line]
+
+
+def within_one_request(batches: Iterable[Batch], limit_bytes: int) -> list[Batch]:
+    """As many of the batches as one request may hold, at least one."""
+    chosen: list[Batch] = []
+    size_bytes = 0
+    for batch in batches:
+        if chosen and size_bytes + batch.size_bytes > limit_bytes:
+            continue
+        size_bytes += batch.size_bytes
+        chosen.append(batch)
+    return chosen

@@ -1,0 +1,67 @@
+"""How long to wait before trying again: exponentially longer, never in step with others.
+
+Pure: chance is an argument. Without the jitter every client that lost the same broker comes back
+in the same millisecond and takes it down again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MULTIPLIER = 2.0
+JITTER = 0.2
+# Past this many doublings any sane limit is reached; it also keeps the power from overflowing.
+DOUBLINGS_MAX = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """A range of delays, with the meaning of ``retry.backoff.ms`` and its ``.max.ms`` (KIP-580)."""
+
+    initial_ms: float
+    limit_ms: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.initial_ms <= self.limit_ms:
+            raise ValueError(
+                f"a back-off goes from 0 or more up to its limit, not from {self.initial_ms} ms "
+                f"to {self.limit_ms} ms"
+            )
+
+    def delay_ms(self, failures: int, chance: float) -> float:
+        """The pause after that many failures in a row; ``chance`` is uniform in [0, 1).
+
+        No failure, no pause. The jitter spreads by a fifth to either side and may not exceed the
+        limit by more than that."""
+        assert failures >= 0
+        assert 0.0 <= chance < 1.0
+        if failures == 0:
+            return 0.0
+        doublings = min(failures - 1, DOUBLINGS_MAX)
+        delay_ms = min(self.initial_ms * MULTIPLIER**doublings, self.limit_ms)
+        return float(delay_ms * (1.0 - JITTER + 2.0 * JITTER * chance))
+
+
+class Attempts:
+    """Failures in a row of one thing, and when it may be tried again."""
+
+    __slots__ = ("_backoff", "failures", "not_before_ms")
+
+    def __init__(self, backoff: Backoff) -> None:
+        self._backoff = backoff
+        self.failures = 0
+        self.not_before_ms = 0.0
+
+    def failed(self, now_ms: float, chance: float) -> None:
+        """Count a failure; the next try has to wait longer."""
+        self.failures += 1
+        self.not_before_ms = now_ms + self._backoff.delay_ms(self.failures, chance)
+
+    def succeeded(self) -> None:
+        """Forget the failures."""
+        self.failures = 0
+        self.not_before_ms = 0.0
+
+    def wait_ms(self, now_ms: float) -> float:
+        """How long the next try still has to wait; 0 when it may go."""
+        return max(0.0, self.not_before_ms - now_ms)

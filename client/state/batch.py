@@ -1,0 +1,93 @@
+"""One batch of a producer: records that travel, succeed and fail together. Pure."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.state.sequences import NO_STAMP, Stamp
+
+if TYPE_CHECKING:
+    from ottla.protocol.ids import TopicPartition
+
+# The header of a record batch, and what a record of up to some kilobytes adds to its key, value
+# and headers at most: length 2, attributes 1, timestamp delta 2, offset delta 2, key length 2,
+# value length 2, header count 1. Larger ones add a little more, which no limit here depends on.
+BATCH_OVERHEAD_BYTES = 61
+RECORD_OVERHEAD_BYTES = 12
+HEADER_OVERHEAD_BYTES = 4
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class Item(NamedTuple):
+    """One record as the application gave it; the timestamp is in milliseconds since 1970."""
+
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+def item_size_bytes(item: Item) -> int:
+    """About the bytes that the record takes in an uncompressed batch."""
+    size_bytes = RECORD_OVERHEAD_BYTES
+    if item.key is not None:
+        size_bytes += len(item.key)
+    if item.value is not None:
+        size_bytes += len(item.value)
+    for name, value in item.headers:
+        size_bytes += HEADER_OVERHEAD_BYTES + len(name) + len(value or b"")
+    return size_bytes
+
+
+class Phase(Enum):
+    """OPEN takes records; CLOSED waits to be sent (again); IN_FLIGHT is on the wire; DONE."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    IN_FLIGHT = "in flight"
+    DONE = "done"
+
+
+class Batch:
+    """Made and changed by the accumulator only; compared and hashed by identity."""
+
+    __slots__ = (
+        "attempts",
+        "created_ms",
+        "encoded",
+        "items",
+        "not_before_ms",
+        "outcome_unknown",
+        "partition",
+        "phase",
+        "size_bytes",
+        "stamp",
+    )
+
+    def __init__(self, partition: TopicPartition, created_ms: float) -> None:
+        self.partition = partition
+        self.created_ms = created_ms
+        self.phase = Phase.OPEN
+        self.items: list[Item] = []
+        self.size_bytes = BATCH_OVERHEAD_BYTES
+        self.stamp: Stamp = NO_STAMP
+        self.encoded: bytes | None = None
+        self.attempts = 0
+        self.not_before_ms = 0.0
+        # True once a try may have been appended without our knowing.
+        self.outcome_unknown = False
+
+    def __repr__(self) -> str:
+        topic, partition = self.partition
+        return f"Batch({topic}-{partition}, {len(self.items)} records, {self.phase.value})"
+
+    @property
+    def record_count(self) -> int:
+        return len(self.items)
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether it has a sequence, that is, has been on the wire of an idempotent producer."""
+        return self.stamp.base_sequence >= 0

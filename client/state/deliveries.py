@@ -1,0 +1,154 @@
+"""The producer as a machine: accumulator, sequences and verdicts in one place. Pure.
+
+The shell asks what to send, says what became of it, and gets back the batches whose fate is
+decided. Nothing here knows of connections; a lost one is reported batch by batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.state.sequences import NO_STAMP, Sequences
+from ottla.client.state.verdict import Verdict, judge
+from ottla.protocol.records.builder import BatchOptions, encode_batch
+
+if TYPE_CHECKING:
+    from ottla.client.state.accumulator import Accumulator
+    from ottla.client.state.backoff import Backoff
+    from ottla.client.state.batch import Batch
+    from ottla.client.state.line import Line
+    from ottla.protocol.errors import ErrorCode
+    from ottla.protocol.records.compression import Codec
+
+
+class Answer(NamedTuple):
+    """What a produce response says about one partition.
+
+    ``base_offset`` is -1 where the broker does not tell; ``append_time_ms`` is -1 unless the topic
+    stamps records itself."""
+
+    code: ErrorCode
+    base_offset: int = -1
+    append_time_ms: int = -1
+    message: str | None = None
+
+
+class Deliveries:
+    """One producer's batches from the moment they may leave until their fate is decided."""
+
+    __slots__ = ("_accumulator", "_backoff", "_codec", "_idempotent", "_in_flight_max", "sequences")
+
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        backoff: Backoff,
+        codec: Codec,
+        *,
+        idempotent: bool,
+        in_flight_max: int,
+    ) -> None:
+        self._accumulator = accumulator
+        self._backoff = backoff
+        self._codec = codec
+        self._idempotent = idempotent
+        self._in_flight_max = in_flight_max
+        self.sequences = Sequences()
+
+    @property
+    def needs_identity(self) -> bool:
+        """Whether batches may have to wait until a broker has handed out a producer id."""
+        return self._idempotent and self.sequences.identity is None
+
+    def depart(self, batch: Batch, node_id: int) -> bytes | None:
+        """The batch is about to go to that broker: its bytes, or None if it has to wait for a
+        producer id.
+
+        A batch keeps its number until it is resolved: the same records under another number would
+        be appended a second time."""
+        if self._idempotent and batch.stamp == NO_STAMP:
+            if not self.sequences.has_identity(batch.partition):
+                return None
+            batch.stamp = self.sequences.assign(batch.partition, batch.record_count)
+        if batch.encoded is None:
+            producer_id, producer_epoch, base_sequence = batch.stamp
+            options = BatchOptions(
+                codec=self._codec,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=base_sequence,
+            )
+            batch.encoded = encode_batch(batch.items, options)
+        self._accumulator.depart(batch, node_id)
+        return batch.encoded
+
+    def answered(self, batch: Batch, answer: Answer, now_ms: float, chance: float) -> Verdict:
+        """A broker has answered for the batch, which is resolved unless the verdict is another
+        try. ``chance`` is uniform in [0, 1)."""
+        line = self._accumulator.line(batch.partition)
+        verdict = judge(
+            answer.code,
+            is_numbered=batch.is_numbered,
+            is_oldest=line.is_oldest(batch),
+            after_gap=line.suspect,
+        )
+        match verdict:
+            case Verdict.DELIVERED:
+                line.window = self._in_flight_max
+                line.suspect = line.suspect and not line.is_oldest(batch)
+                self._accumulator.resolve(batch)
+            case Verdict.AGAIN | Verdict.AGAIN_ELSEWHERE:
+                delay_ms = self._backoff.delay_ms(batch.attempts, chance)
+                line.return_batch(batch, now_ms + delay_ms)
+            case Verdict.RENUMBER:
+                line.return_batch(batch, now_ms)
+                line.restarting = True
+            case Verdict.FAILED:
+                self._give_up(line, batch)
+            case Verdict.FAILED_AND_RENUMBER:
+                self._give_up(line, batch)
+                line.restarting = True
+            case Verdict.FAILED_AND_FORGET:
+                self._give_up(line, batch)
+                self.sequences.forget(batch.partition)
+                line.restarting = True
+                line.window = 1
+        self._restart_if_quiet(line)
+        return verdict
+
+    def connection_lost(
+        self, batch: Batch, now_ms: float, chance: float, *, was_sent: bool
+    ) -> None:
+        """No answer will come. It goes again with its number, so a broker that has it will say so.
+
+        Without a number a batch that was sent may be appended twice by this; that is what acks
+        without idempotence mean, and Kafka's own retries do the same."""
+        line = self._accumulator.line(batch.partition)
+        batch.outcome_unknown = batch.outcome_unknown or was_sent
+        line.return_batch(batch, now_ms + self._backoff.delay_ms(batch.attempts, chance))
+        self._restart_if_quiet(line)
+
+    def sent_for_good(self, batch: Batch) -> None:
+        """With acks=0 nothing will ever be heard of the batch."""
+        self._accumulator.resolve(batch)
+
+    def give_up(self, batch: Batch) -> None:
+        """The batch ran out of time, or its topic is gone: drop it while it is off the wire."""
+        line = self._accumulator.line(batch.partition)
+        self._give_up(line, batch)
+        self._restart_if_quiet(line)
+
+    def _give_up(self, line: Line, batch: Batch) -> None:
+        line.suspect = line.suspect or batch.is_numbered
+        self._accumulator.resolve(batch)
+
+    def _restart_if_quiet(self, line: Line) -> None:
+        """Renumber once nothing is in flight.
+
+        Before that, a later batch could still be appended under its old number:
+        1. Batches 5 and 6 are in flight and 5 is refused as out of order.
+        2. 6 would be renumbered and sent again.
+        3. The answer to the first 6 is on its way and says that it was appended."""
+        if line.restarting and line.in_flight_count == 0:
+            line.take_numbers_back()
+            line.suspect = False
+            self.sequences.restart(line.partition)

@@ -1,0 +1,68 @@
+"""Cuts the bytes of a connection into frames, with at most one copy. Pure.
+
+A frame is a length of four bytes and that many more. Small frames share a scratch buffer and are
+copied out of it; a large one gets a buffer of its own as soon as its length is known, into which
+the socket then reads directly, so that fetched records are never copied at all.
+"""
+
+from __future__ import annotations
+
+from ottla.protocol.errors import RemoteProtocolError
+
+SCRATCH_BYTES = 64 * 1024
+LENGTH_BYTES = 4
+
+
+class FrameReader:
+    """Owned by one connection. ``window`` is where the next bytes go; tell it what came."""
+
+    __slots__ = ("_filled", "_frame", "_limit_bytes", "_scratch")
+
+    def __init__(self, limit_bytes: int) -> None:
+        assert limit_bytes > 0
+        self._limit_bytes = limit_bytes
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        # The frame under way, and how much of it (or of the scratch) is filled.
+        self._frame: memoryview | None = None
+        self._filled = 0
+
+    def window(self) -> memoryview:
+        """The free place; never empty."""
+        if self._frame is not None:
+            return self._frame[self._filled :]
+        return self._scratch[self._filled :]
+
+    def received(self, count: int) -> list[memoryview]:
+        """That many bytes were written into the window; return the frames they complete.
+
+        A frame is read-only by contract and stays valid as long as somebody holds it. Raises
+        RemoteProtocolError for a length that cannot be."""
+        assert count > 0
+        self._filled += count
+        if self._frame is None:
+            return self._cut_scratch()
+        if self._filled < len(self._frame):
+            return []
+        frame, self._frame, self._filled = self._frame, None, 0
+        return [frame]
+
+    def _cut_scratch(self) -> list[memoryview]:
+        frames: list[memoryview] = []
+        start, end = 0, self._filled
+        while end - start >= LENGTH_BYTES:
+            size_bytes = int.from_bytes(self._scratch[start : start + LENGTH_BYTES], signed=True)
+            if not 0 < size_bytes <= self._limit_bytes:
+                raise RemoteProtocolError(f"a frame of {size_bytes} bytes")
+            start += LENGTH_BYTES
+            if end - start < size_bytes:
+                self._frame = memoryview(bytearray(size_bytes))
+                self._frame[: end - start] = self._scratch[start:end]
+                self._filled = end - start
+                return frames
+            frames.append(memoryview(bytes(self._scratch[start : start + size_bytes])))
+            start += size_bytes
+        # At most three bytes of a length are left.
+        rest = bytes(self._scratch[start:end])
+        self._scratch[: len(rest)] = rest
+        self._filled = len(rest)
+        return frames

@@ -1,0 +1,88 @@
+"""The requests of one connection that have no answer yet, oldest first. Pure.
+
+A broker answers the requests of a connection in their order, each exactly once. Whatever breaks
+that (an answer nobody asked for, an answer out of turn) means that the two sides disagree about
+what is on the wire, so the connection cannot be used any further (hazard N-08).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ottla.protocol.errors import RemoteProtocolError
+
+Waiter = TypeVar("Waiter")
+
+CORRELATION_ID_LAST = 2**31 - 1
+
+
+@dataclass(slots=True)
+class Waiting(Generic[Waiter]):
+    """One request on the wire. ``start_position`` counts the connection's bytes before it."""
+
+    correlation_id: int
+    api_key: int
+    api_version: int
+    deadline_ms: float
+    start_position: int
+    waiter: Waiter
+
+
+class InFlight(Generic[Waiter]):
+    """The queue itself. ``Waiter`` is whatever the owner wants back with the answer."""
+
+    __slots__ = ("_next_correlation_id", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: deque[Waiting[Waiter]] = deque()
+        self._next_correlation_id = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def take_correlation_id(self) -> int:
+        """A number for the next request; also for one that will have no answer (acks=0)."""
+        taken = self._next_correlation_id
+        self._next_correlation_id = 0 if taken == CORRELATION_ID_LAST else taken + 1
+        return taken
+
+    def add(self, waiting: Waiting[Waiter]) -> None:
+        """The request was queued for sending and will be answered."""
+        self._waiting.append(waiting)
+
+    def oldest(self) -> Waiting[Waiter] | None:
+        return self._waiting[0] if self._waiting else None
+
+    def answered(self, correlation_id: int) -> Waiting[Waiter]:
+        """Take out the request that this answer belongs to, which must be the oldest.
+
+        Raises RemoteProtocolError."""
+        if not self._waiting:
+            raise RemoteProtocolError(f"answer {correlation_id}, which nobody asked for")
+        oldest = self._waiting[0]
+        if oldest.correlation_id != correlation_id:
+            raise RemoteProtocolError(
+                f"answer {correlation_id} arrived while {oldest.correlation_id} was due"
+            )
+        return self._waiting.popleft()
+
+    def next_deadline_ms(self) -> float | None:
+        """The earliest deadline; a later request may have an earlier one."""
+        if not self._waiting:
+            return None
+        return min(waiting.deadline_ms for waiting in self._waiting)
+
+    def overdue(self, now_ms: float) -> Waiting[Waiter] | None:
+        """The oldest request whose deadline has passed."""
+        for waiting in self._waiting:
+            if waiting.deadline_ms <= now_ms:
+                return waiting
+        return None
+
+    def drain(self) -> list[Waiting[Waiter]]:
+        """Take out all, oldest first: the connection is gone."""
+        drained = list(self._waiting)
+        self._waiting.clear()
+        return drained

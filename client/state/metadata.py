@@ -1,0 +1,154 @@
+"""What a client believes about the cluster, from Metadata answers. Pure.
+
+Answers come from different brokers, some of which lag behind. A partition's leader is taken over
+only from an answer whose leader epoch is not older than the known one (KIP-232, hazard C-21);
+otherwise a client that has just learnt the new leader would be sent back to the old one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode, error_code
+from ottla.protocol.ids import ZERO_UUID, TopicPartition, Uuid
+from ottla.protocol.ports import Address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ottla.protocol.messages.metadata import (
+        MetadataResponse,
+        MetadataResponsePartition,
+        MetadataResponseTopic,
+    )
+
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerView:
+    """One broker as the cluster advertises it on the listener we came in by."""
+
+    node_id: int
+    address: Address
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """One partition; ``leader_id`` is -1 while it has none."""
+
+    partition: int
+    leader_id: int
+    leader_epoch: int
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(slots=True)
+class TopicView:
+    """One topic; ``error`` tells why it has no partitions, if it has none."""
+
+    name: str
+    topic_id: Uuid = ZERO_UUID
+    error: ErrorCode = ErrorCode.NONE
+    is_internal: bool = False
+    partitions: dict[int, PartitionView] = field(default_factory=dict)
+    # Numbers of the partitions that have a leader, ascending.
+    available: list[int] = field(default_factory=list)
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.partitions)
+
+
+class Metadata:
+    """Brokers, topics and leaders; changed by ``apply`` only."""
+
+    __slots__ = ("brokers", "cluster_id", "controller_id", "topics", "updated_ms")
+
+    def __init__(self) -> None:
+        self.cluster_id: str | None = None
+        self.controller_id = -1
+        self.brokers: dict[int, BrokerView] = {}
+        self.topics: dict[str, TopicView] = {}
+        self.updated_ms: float | None = None
+
+    def apply(self, response: MetadataResponse, now_ms: float) -> None:
+        """Take over an answer. Topics that it does not mention stay as they are."""
+        if response.brokers:
+            self.brokers = {
+                broker.node_id: BrokerView(
+                    broker.node_id, Address(broker.host, broker.port), broker.rack
+                )
+                for broker in response.brokers
+            }
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
+        for topic in response.topics:
+            if topic.name is not None:
+                self.topics[topic.name] = self._merged(topic, topic.name)
+        self.updated_ms = now_ms
+
+    def _merged(self, topic: MetadataResponseTopic, name: str) -> TopicView:
+        known = self.topics.get(name)
+        same = known is not None and known.topic_id == topic.topic_id
+        view = TopicView(name, topic.topic_id, error_code(topic.error_code), topic.is_internal)
+        for partition in sorted(topic.partitions, key=by_number):
+            fresh = partition_view(partition)
+            if same:
+                assert known is not None
+                old = known.partitions.get(fresh.partition)
+                if old is not None and fresh.leader_epoch < old.leader_epoch:
+                    fresh = old
+            view.partitions[fresh.partition] = fresh
+            if fresh.leader_id != NO_LEADER:
+                view.available.append(fresh.partition)
+        return view
+
+    def leader_of(self, partition: TopicPartition) -> int | None:
+        """The leader's node id; None when there is none, or it is not among the brokers."""
+        topic = self.topics.get(partition.topic)
+        if topic is None:
+            return None
+        view = topic.partitions.get(partition.partition)
+        if view is None or view.leader_id not in self.brokers:
+            return None
+        return view.leader_id
+
+    def partition(self, partition: TopicPartition) -> PartitionView | None:
+        topic = self.topics.get(partition.topic)
+        return None if topic is None else topic.partitions.get(partition.partition)
+
+    def without_leader(self, topics: Iterable[str]) -> list[str]:
+        """Those of the topics that are unknown, broken, or have a partition without leader."""
+        return [name for name in topics if not self._is_complete(name)]
+
+    def _is_complete(self, name: str) -> bool:
+        topic = self.topics.get(name)
+        return (
+            topic is not None
+            and topic.error is ErrorCode.NONE
+            and len(topic.available) == len(topic.partitions) > 0
+        )
+
+
+def by_number(partition: MetadataResponsePartition) -> int:
+    """Sort key: the partition's number."""
+    return partition.partition_index
+
+
+def partition_view(partition: MetadataResponsePartition) -> PartitionView:
+    """One partition of an answer."""
+    return PartitionView(
+        partition.partition_index,
+        partition.leader_id,
+        partition.leader_epoch,
+        tuple(partition.replica_nodes),
+        tuple(partition.isr_nodes),
+        tuple(partition.offline_replicas),
+        error_code(partition.error_code),
+    )

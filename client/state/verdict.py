@@ -1,0 +1,71 @@
+"""What a broker's answer to one produced batch means for it and for its partition. Pure.
+
+The table, for a batch that carries a sequence; without one the sequence errors are plain failures:
+
+    answer                          oldest, no gap of ours  oldest, after a gap  not the oldest
+    NONE, DUPLICATE_SEQUENCE        delivered               delivered            delivered
+    OUT_OF_ORDER_SEQUENCE           failed, renumber rest   renumber             wait for earlier
+    UNKNOWN_PRODUCER_ID             renumber                renumber             wait for earlier
+    INVALID_PRODUCER_EPOCH, FENCED  failed, take a fresh producer id
+    any retriable code              again, the metadata first if the code says so
+    any other code                  failed
+
+"Failed, renumber rest" is the one case in which an acknowledged record is gone: the broker has
+forgotten a batch that it had confirmed (an unclean election), and the application must hear of it.
+"Wait for earlier" keeps one refused batch from condemning those sent right behind it (T-08).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from ottla.protocol.errors import ErrorCode
+
+
+class Verdict(Enum):
+    """RENUMBER resends the batch, and all behind it, under the next producer epoch."""
+
+    DELIVERED = "delivered"
+    AGAIN = "again"
+    AGAIN_ELSEWHERE = "again, after asking who leads"
+    RENUMBER = "renumber"
+    FAILED = "failed"
+    FAILED_AND_RENUMBER = "failed, renumber the rest"
+    FAILED_AND_FORGET = "failed, take a fresh producer id"
+
+
+FENCING = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+
+
+def judge(code: ErrorCode, *, is_numbered: bool, is_oldest: bool, after_gap: bool) -> Verdict:
+    """The table above. ``after_gap``: an earlier numbered batch of the partition was given up."""
+    if code is ErrorCode.NONE:
+        return Verdict.DELIVERED
+    if is_numbered:
+        verdict = judge_sequence(code, is_oldest, after_gap)
+        if verdict is not None:
+            return verdict
+    if code.refresh_metadata:
+        return Verdict.AGAIN_ELSEWHERE
+    return Verdict.AGAIN if code.retriable else Verdict.FAILED
+
+
+def judge_sequence(code: ErrorCode, is_oldest: bool, after_gap: bool) -> Verdict | None:
+    """The rows about sequences and producers; None when the code is about something else."""
+    if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+        return Verdict.DELIVERED
+    if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        if not is_oldest:
+            return Verdict.AGAIN
+        return Verdict.RENUMBER if after_gap else Verdict.FAILED_AND_RENUMBER
+    if code is ErrorCode.UNKNOWN_PRODUCER_ID:
+        return Verdict.RENUMBER if is_oldest else Verdict.AGAIN
+    if code in FENCING:
+        return Verdict.FAILED_AND_FORGET
+    return None

@@ -1,0 +1,1 @@
+"""The pure halves of the client."""
