@@ -1,0 +1,85 @@
+"""Batches to Produce requests, and Produce answers to answers per partition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.api import declare
+from ottla.client.state.deliveries import Answer
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import error_code
+from ottla.protocol.ids import ZERO_UUID, TopicPartition
+from ottla.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+if TYPE_CHECKING:
+    from ottla.client.connection import Connection
+    from ottla.client.state.batch import Batch
+    from ottla.client.state.metadata import Metadata
+
+# Older versions carry message sets, which are never written here.
+PRODUCE = declare(ApiKey.PRODUCE, ProduceRequest, ProduceResponse, 3)
+# The last version that names topics instead of giving their ids.
+LAST_BY_NAME = 12
+
+
+def build_request(
+    batches: list[tuple[Batch, bytes]], metadata: Metadata, acks: int, timeout_ms: int
+) -> ProduceRequest:
+    """One request for batches of different partitions."""
+    topics: dict[str, TopicProduceData] = {}
+    for batch, encoded in batches:
+        name, number = batch.partition
+        topic = topics.get(name)
+        if topic is None:
+            view = metadata.topics.get(name)
+            topic_id = ZERO_UUID if view is None else view.topic_id
+            topic = topics[name] = TopicProduceData(name, topic_id)
+        topic.partition_data.append(PartitionProduceData(number, encoded))
+    return ProduceRequest(None, acks, timeout_ms, list(topics.values()))
+
+
+def version_for(connection: Connection, request: ProduceRequest) -> int:
+    """The newest version that can name all topics of the request."""
+    version = connection.version_of(PRODUCE)
+    if any(topic.topic_id == ZERO_UUID for topic in request.topic_data):
+        return min(version, LAST_BY_NAME)
+    return version
+
+
+def answers_of(response: ProduceResponse, metadata: Metadata) -> dict[TopicPartition, Answer]:
+    """What the response says, by partition."""
+    answers = {}
+    for topic in response.responses:
+        name = topic.name or name_of(metadata, topic.topic_id)
+        for partition in topic.partition_responses:
+            answers[TopicPartition(name, partition.index)] = answer_of(partition)
+    return answers
+
+
+def name_of(metadata: Metadata, topic_id: bytes) -> str:
+    """The name behind an id; an id that is unknown by now has the empty one."""
+    for topic in metadata.topics.values():
+        if topic.topic_id == topic_id:
+            return topic.name
+    return ""
+
+
+def answer_of(partition: PartitionProduceResponse) -> Answer:
+    """One partition's part; the first refused record's reason is worth more than the general."""
+    message = partition.error_message
+    if partition.record_errors:
+        first = partition.record_errors[0]
+        reason = first.batch_index_error_message or message
+        message = f"record {first.batch_index} of the batch: {reason}" if reason else message
+    return Answer(
+        error_code(partition.error_code),
+        partition.base_offset,
+        partition.log_append_time_ms,
+        message,
+    )

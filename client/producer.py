@@ -1,0 +1,284 @@
+"""Sending records.
+
+``send`` puts a record into memory and returns at once unless that is full; batches leave by size
+and by time. There is one future per batch, not per record, because a future costs more than a
+record. Idempotent by default: no retry stores a record twice or out of order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from ottla.client.cluster import Cluster
+from ottla.client.config import ProducerConfig, parse_addresses
+from ottla.client.environment import Environment, real_environment
+from ottla.client.errors import ClientClosed, RequestRefused
+from ottla.client.sender import BatchDelivered, Sender
+from ottla.client.state.batch import Headers, Item, item_size_bytes
+from ottla.client.state.partitioner import StickyPartitioner, partition_for_key
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from types import TracebackType
+
+    from ottla.client.state.accumulator import Placed
+    from ottla.client.state.metadata import TopicView
+    from ottla.protocol.ports import Buffer
+
+
+class Delivered(NamedTuple):
+    """Where a record is now. The offset is -1 with acks=0, and where a retry was recognised so
+    late that the broker did not know any more where the first try went."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+class Delivery:
+    """Await it to learn that the record is acknowledged, and where it is.
+
+    For records that were sent together it tells where the first is; they are ``record_count``
+    records at consecutive offsets."""
+
+    __slots__ = ("_future", "_index", "_timestamp", "partition", "record_count")
+
+    def __init__(
+        self, future: asyncio.Future[BatchDelivered], placed: Placed, timestamp: int
+    ) -> None:
+        self._future = future
+        self._index = placed.first_index
+        self._timestamp = timestamp
+        self.partition = placed.batch.partition
+        self.record_count = placed.record_count
+
+    @property
+    def done(self) -> bool:
+        """Whether awaiting it returns, or raises, at once."""
+        return self._future.done()
+
+    def __await__(self) -> Generator[object, None, Delivered]:
+        # Shielded: giving up one record must not cancel those that share its batch.
+        base_offset, append_time_ms = yield from asyncio.shield(self._future).__await__()
+        offset = -1 if base_offset < 0 else base_offset + self._index
+        timestamp = self._timestamp if append_time_ms < 0 else append_time_ms
+        return Delivered(*self.partition, offset, timestamp)
+
+
+class Producer:
+    """Use it as ``async with Producer("127.0.0.1:9092") as producer:``.
+
+    Leaving the block delivers what is still in memory. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        config: ProducerConfig | None = None,
+        environment: Environment | None = None,
+    ) -> None:
+        self.config = config or ProducerConfig()
+        self._environment = environment or real_environment()
+        self._bootstrap = parse_addresses(bootstrap)
+        self._cluster: Cluster | None = None
+        self._sender: Sender | None = None
+        self._partitioner = StickyPartitioner(self._environment.random.child("producer").below)
+        self._partitions: dict[str, list[TopicPartition]] = {}
+        self._closed = False
+
+    async def start(self) -> None:
+        """Reach the cluster. Raises BrokerUnreachable."""
+        assert self._cluster is None, "started twice"
+        cluster = Cluster(self._environment, self._bootstrap, self.config)
+        try:
+            await cluster.refresh()
+        except BaseException:
+            cluster.close()
+            raise
+        self._cluster = cluster
+        self._sender = Sender(cluster, self.config)
+        self._sender.start()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close(deliver=kind is None)
+
+    async def close(self, *, deliver: bool = True) -> None:
+        """Deliver what is in memory, unless told not to, and end. May be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if deliver and self._sender is not None:
+                await self._flush(self._sender)
+        finally:
+            if self._sender is not None:
+                await self._sender.stop()
+            if self._cluster is not None:
+                self._cluster.close()
+
+    async def flush(self) -> None:
+        """Return when all that was sent so far is delivered or has failed; it never raises for a
+        record, since each record's own ``Delivery`` does."""
+        await self._flush(self._running())
+
+    async def _flush(self, sender: Sender) -> None:
+        sender.accumulator.flushing += 1
+        sender.wake()
+        try:
+            pending = list(sender.futures.values())
+            if pending:
+                await asyncio.wait(pending)
+        finally:
+            sender.accumulator.flushing -= 1
+
+    async def partitions_of(self, topic: str) -> int:
+        """How many partitions the topic has. Raises RequestRefused."""
+        return (await self._topic(topic)).partition_count
+
+    async def send(
+        self,
+        topic: str,
+        value: Buffer | None = None,
+        key: Buffer | None = None,
+        *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        headers: Headers = (),
+    ) -> Delivery:
+        """Take one record; waits only for the topic's metadata and while the memory is full.
+
+        A null value is a tombstone in compacted topics. ``timestamp`` is in milliseconds since
+        1970 and defaults to now. Raises RequestRefused for an unknown topic or partition and for
+        a record that is larger than ``request_bytes_max``."""
+        sender = self._running()
+        clock = self._environment.clock
+        if timestamp is None:
+            timestamp = clock.wall_ms()
+        item = Item(timestamp, as_bytes(key), as_bytes(value), headers)
+        size_bytes = item_size_bytes(item)
+        if size_bytes > self.config.request_bytes_max:
+            raise too_large(topic, size_bytes, self.config.request_bytes_max)
+        view = await self._topic(topic)
+        while True:
+            target = self._choose(view, partition, item.key)
+            placed = sender.accumulator.append(target, item, size_bytes, clock.now_ms())
+            if placed is not None:
+                return self._placed(sender, view, placed, timestamp)
+            await self._wait_for_room(sender)
+
+    async def send_values(
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> list[Delivery]:
+        """Take many records without keys at a fraction of the cost of ``send``.
+
+        They stay in order, in one partition per batch; there is one delivery per batch they went
+        into. Raises as ``send``, and then may have taken some of them."""
+        sender = self._running()
+        clock = self._environment.clock
+        if timestamp is None:
+            timestamp = clock.wall_ms()
+        items = [Item(timestamp, None, value) for value in values]
+        view = await self._topic(topic)
+        deliveries = []
+        start = 0
+        while start < len(items):
+            size_bytes = item_size_bytes(items[start])
+            if size_bytes > self.config.request_bytes_max:
+                raise too_large(topic, size_bytes, self.config.request_bytes_max)
+            target = self._choose(view, partition, None)
+            placed = sender.accumulator.append_all(target, items, start, clock.now_ms())
+            if placed is None:
+                await self._wait_for_room(sender)
+                continue
+            start += placed.record_count
+            deliveries.append(self._placed(sender, view, placed, timestamp))
+        return deliveries
+
+    def _running(self) -> Sender:
+        sender = self._sender
+        if sender is None or self._closed:
+            raise ClientClosed("the producer is not started" if sender is None else "it is closed")
+        if sender.failure is not None:
+            raise ClientClosed(f"the producer has stopped: {sender.failure}")
+        return sender
+
+    async def _topic(self, name: str) -> TopicView:
+        assert self._cluster is not None
+        view = self._cluster.metadata.topics.get(name)
+        if view is None or not view.partitions:
+            view = await self._cluster.topic(name)
+        return view
+
+    def _choose(self, view: TopicView, partition: int | None, key: bytes | None) -> TopicPartition:
+        count = view.partition_count
+        if partition is None:
+            if key is not None:
+                partition = partition_for_key(key, count)
+            else:
+                partition = self._partitioner.choose(view.name, count, view.available)
+        elif not 0 <= partition < count:
+            raise RequestRefused(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"it has the partitions 0 to {count - 1} only",
+                topic=view.name,
+                partition=partition,
+            )
+        known = self._partitions.get(view.name)
+        if known is None or len(known) != count:
+            known = [TopicPartition(view.name, number) for number in range(count)]
+            self._partitions[view.name] = known
+        return known[partition]
+
+    def _placed(self, sender: Sender, view: TopicView, placed: Placed, timestamp: int) -> Delivery:
+        future = sender.future_of(placed.batch)
+        if placed.has_news:
+            sender.wake()
+            if placed.is_closed:
+                self._partitioner.move_on(
+                    view.name,
+                    placed.batch.partition.partition,
+                    view.partition_count,
+                    view.available,
+                )
+        return Delivery(future, placed, timestamp)
+
+    async def _wait_for_room(self, sender: Sender) -> None:
+        sender.room.clear()
+        sender.wake()
+        await sender.room.wait()
+        self._running()
+
+
+def as_bytes(value: Buffer | None) -> bytes | None:
+    """The bytes themselves, copied if somebody could still change them. Raises TypeError."""
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise TypeError(f"keys and values are bytes, not {type(value).__name__}: encode it first")
+
+
+def too_large(topic: str, size_bytes: int, limit_bytes: int) -> RequestRefused:
+    """The error for a record that no request may carry."""
+    return RequestRefused(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"a record of {size_bytes} bytes exceeds request_bytes_max ({limit_bytes})",
+        topic=topic,
+    )

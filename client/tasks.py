@@ -1,0 +1,42 @@
+"""The background tasks of one client: none is forgotten, none dies unseen (hazard P-05)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+
+class Tasks:
+    """Owned by one client, which stops them when it closes."""
+
+    __slots__ = ("_on_crash", "_running")
+
+    def __init__(self, on_crash: Callable[[BaseException], None]) -> None:
+        """``on_crash`` is told what ended a task that was not cancelled."""
+        self._on_crash = on_crash
+        self._running: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Run it until it ends or the client stops."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._running.add(task)
+        task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if task.cancelled():
+            return
+        failure = task.exception()
+        if failure is not None:
+            self._on_crash(failure)
+
+    async def stop(self) -> None:
+        """Cancel all and return when they have ended."""
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
