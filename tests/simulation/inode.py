@@ -1,0 +1,158 @@
+"""A simulated file: what programs see now, and what would be left after the power went.
+
+Between two fsyncs any written page may or may not have reached the disk, torn at sectors, and the
+file may have any of the sizes it passed through. That is weaker than real file systems are, on
+purpose: programs may rely only on what is specified.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from tests.simulation.random import SimRandom
+
+PAGE_BYTES = 4096
+SECTOR_BYTES = 512
+
+
+class Sync(NamedTuple):
+    """An fsync under way: what it promised to write, page by page."""
+
+    version: int
+    pages: dict[int, bytes]
+    size_bytes: int
+    sizes_seen: int
+
+
+class Inode:
+    """One file's content; lives as long as a name, a handle or a crash image refers to it."""
+
+    __slots__ = ("_before", "_changed", "_ghosts", "_sizes", "_version", "data")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self._version = 0
+        # What the disk has of each page written since, and the version of the last write to it.
+        self._before: dict[int, bytes] = {}
+        self._changed: dict[int, int] = {}
+        # Pages that the kernel believes clean although their write failed.
+        self._ghosts: dict[int, bytes] = {}
+        self._sizes: list[int] = [0]
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether a power cut would leave it exactly as it is."""
+        return not self._before and not self._ghosts and self._sizes == [len(self.data)]
+
+    @property
+    def durable_prefix_bytes(self) -> int:
+        """How many bytes from the start are certain to survive a power cut unchanged."""
+        unsure = [page * PAGE_BYTES for page in (*self._before, *self._ghosts)]
+        return min([*self._sizes, *unsure, len(self.data)])
+
+    def write_end(self, chunk: bytes | memoryview) -> None:
+        """Add bytes at the end."""
+        if not chunk:
+            return
+        start = len(self.data)
+        self._touch(start, start + len(chunk))
+        self.data += chunk
+        self._sizes.append(len(self.data))
+
+    def truncate(self, size_bytes: int) -> None:
+        """Cut, or extend by zeros; a power cut may undo it."""
+        self._touch(min(size_bytes, len(self.data)), max(size_bytes, len(self.data)))
+        if size_bytes <= len(self.data):
+            del self.data[size_bytes:]
+        else:
+            self.data += bytes(size_bytes - len(self.data))
+        self._sizes.append(size_bytes)
+
+    def begin_sync(self) -> Sync:
+        """Note what an fsync that starts now must bring to the disk."""
+        pages = {page: self._page(page) for page in self._before}
+        return Sync(self._version, pages, len(self.data), len(self._sizes))
+
+    def finish_sync(self, sync: Sync) -> None:
+        """It is there; pages written again meanwhile have the synced content beneath them."""
+        for page, content in sync.pages.items():
+            if page not in self._before:
+                continue
+            if self._changed[page] <= sync.version:
+                del self._before[page], self._changed[page]
+            else:
+                self._before[page] = content
+        self._sizes = [sync.size_bytes, *self._sizes[sync.sizes_seen :]]
+
+    def fail_sync(self) -> None:
+        """The write-back failed: pages are clean in memory, gone on the disk, and nobody will
+        be told again (hazard S-09). Sizes belong to the journal and are kept."""
+        for page, before in self._before.items():
+            self._ghosts.setdefault(page, before)
+        self._before.clear()
+        self._changed.clear()
+        self._sizes = [len(self.data)]
+
+    def flip_bit(self, position: int, bit: int) -> None:
+        """Rot one bit, on the disk and in memory."""
+        self.data[position] ^= 1 << bit
+
+    def lose_power(self, random: SimRandom, *, ordered: bool) -> None:
+        """Keep what the disk happens to have. ``ordered``: a prefix of the writes, as a journal
+        with ordered data gives; otherwise any subset."""
+        size_bytes = self._size_after(random)
+        image = bytearray(self.data[:size_bytes])
+        image += bytes(size_bytes - len(image))
+        keep = random.choice((0.0, 0.5, 0.9, 1.0))
+        reached = sorted(self._before)
+        limit = random.below(len(reached) + 1) if ordered else len(reached)
+        for number, page in enumerate(reached):
+            survives = number < limit if ordered else random.chance(keep)
+            if survives and page * PAGE_BYTES < len(self.data):
+                continue
+            torn = number == limit or random.chance(0.3)
+            self._restore(image, page, self._before[page], random if torn else None)
+        for page in sorted(self._ghosts):
+            if page not in self._before:
+                self._restore(image, page, self._ghosts[page], None)
+        if ordered and limit < len(reached):
+            del image[self._end_of_order(reached, limit) :]
+        self.data = image
+        self._before, self._changed, self._ghosts = {}, {}, {}
+        self._sizes = [len(image)]
+
+    def _end_of_order(self, reached: list[int], limit: int) -> int:
+        """With ordered data a size is never on the disk before its bytes are."""
+        return max(self._sizes[0], reached[limit] * PAGE_BYTES)
+
+    def _size_after(self, random: SimRandom) -> int:
+        kind = random.below(3)
+        if kind == 0:
+            return self._sizes[-1]
+        if kind == 1:
+            return self._sizes[0]
+        return random.choice(self._sizes)
+
+    def _restore(self, image: bytearray, page: int, before: bytes, torn: SimRandom | None) -> None:
+        start = page * PAGE_BYTES
+        old = before.ljust(PAGE_BYTES, b"\0")
+        for sector in range(0, PAGE_BYTES, SECTOR_BYTES):
+            first = start + sector
+            if first >= len(image):
+                break
+            if torn is not None and torn.chance(0.5):
+                continue
+            last = min(first + SECTOR_BYTES, len(image))
+            image[first:last] = old[sector : sector + last - first]
+
+    def _page(self, page: int) -> bytes:
+        return bytes(self.data[page * PAGE_BYTES : (page + 1) * PAGE_BYTES])
+
+    def _touch(self, start: int, end: int) -> None:
+        self._version += 1
+        for page in range(start // PAGE_BYTES, max(start, end - 1) // PAGE_BYTES + 1):
+            if page not in self._before:
+                ghost = self._ghosts.pop(page, None)
+                self._before[page] = self._page(page) if ghost is None else ghost
+            self._changed[page] = self._version
