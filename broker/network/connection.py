@@ -1,0 +1,357 @@
+"""One connection: bytes in, frames to the request channel, answers out in the order of requests.
+
+A connection is not read from while anything stands in ``blocked``; its bytes then wait in the
+kernel and, through TCP, at the peer. All calls come from its processor or from the answers to its
+requests; nothing here awaits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.broker.network.age import Age
+from ottla.broker.network.buffers import Intake
+from ottla.broker.network.output import Output
+from ottla.broker.network.request import END_CONNECTION, Request
+from ottla.protocol.errors import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.network.surroundings import Entrance, Surroundings
+    from ottla.protocol.ports import Socket, Timer
+
+logger = logging.getLogger("ottla.network")
+
+# Why the next request is not started, as bits of ``Connection.blocked``.
+LANE = 1  # the ordered part of a request has not ended
+CHANNEL = 2  # no handler is free and the request queue is full
+UNANSWERED = 4  # too many requests wait for their answers
+UNSENT = 8  # the peer does not take its answers
+MUTED = 16  # a quota was exceeded (KIP-219)
+BUDGET = 32  # the memory for large requests is used up
+ENDING = 64  # nothing is served any more: closed, or closing after the answers
+
+# A peer with a full pipeline must not keep the others waiting.
+REQUESTS_PER_TURN_MAX = 64
+# Bytes that nobody will serve are read before closing: the kernel answers unread ones with a
+# reset, which destroys answers that are still on their way.
+DISCARDED_BYTES_MAX = 1024 * 1024
+
+
+class Home(Protocol):
+    """The processor, as its connections know it."""
+
+    received_bytes: int
+    sent_bytes: int
+    response_count: int
+
+    def respond(self, request: Request) -> None:
+        """A request is answered: call ``flush_answers`` of its connection soon."""
+
+    def schedule(self, connection: Connection) -> None:
+        """Call ``serve`` when the others have had their turn."""
+
+    def readiness(self, connection: Connection) -> Callable[[], object]:
+        """What the socket calls when it can be read."""
+
+    def room(self, connection: Connection) -> Callable[[], object]:
+        """What the socket calls when it can be written."""
+
+    def forget(
+        self, connection: Connection, reason: str, callbacks: list[Callable[[], object]]
+    ) -> None:
+        """The connection has closed."""
+
+
+class Connection:
+    """Owned by one processor from accept to close. It is the ``Peer`` of its requests."""
+
+    __slots__ = (
+        "_callbacks",
+        "_ending_reason",
+        "_entrance",
+        "_has_ended",
+        "_home",
+        "_is_reading",
+        "_is_writing",
+        "_muted_until_ms",
+        "_output",
+        "_pipeline",
+        "_socket",
+        "_surroundings",
+        "_transport",
+        "_unmute_timer",
+        "age",
+        "blocked",
+        "client_host",
+        "closed",
+        "connection_id",
+        "intake",
+        "is_dirty",
+        "is_scheduled",
+        "listener",
+        "principal",
+        "request_count",
+        "respond",
+        "unsent_bytes",
+    )
+
+    def __init__(
+        self, socket: Socket, entrance: Entrance, surroundings: Surroundings, home: Home, name: str
+    ) -> None:
+        self.connection_id = name
+        self.listener = entrance.spec.name
+        self.client_host = socket.peer.host
+        self.principal = entrance.spec.principal
+        self.closed = False
+        self.respond: Callable[[Request], None] = home.respond
+        self._home = home
+        self._entrance = entrance
+        self._surroundings = surroundings
+        self._socket = socket
+        self._transport = entrance.spec.transport(socket)
+        self.intake = Intake(self, surroundings.pool, surroundings.budget)
+        self._output = Output()
+        self._pipeline: deque[Request] = deque()
+        self.blocked = 0
+        self.request_count = 0
+        self.unsent_bytes = 0
+        self._is_reading = False
+        self._is_writing = False
+        self._ending_reason = ""
+        self._has_ended = False
+        self._muted_until_ms = 0.0
+        self._unmute_timer: Timer | None = None
+        self._callbacks: list[Callable[[], object]] = []
+        # The processor's notes.
+        self.is_dirty = False
+        self.is_scheduled = False
+        self.age = Age()
+
+    def on_close(self, callback: Callable[[], object]) -> None:
+        if self.closed:
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+    @property
+    def waits_for_us(self) -> bool:
+        """Whether the broker, not the peer, is what holds this connection up."""
+        return bool(self._pipeline) or bool(self.blocked & (LANE | CHANNEL | MUTED | BUDGET))
+
+    @property
+    def is_mid_request(self) -> bool:
+        """Whether the peer owes the rest of a request."""
+        return not self.blocked and not self.is_scheduled and self.intake.start < self.intake.end
+
+    # Bytes in.
+
+    def receive(self) -> None:
+        """One read, then the frames that are complete. Raises OSError."""
+        if self.blocked or self.is_scheduled:
+            # Not done at once when it was blocked: most blocks end before more bytes arrive, and
+            # each change of interest is a call into the kernel.
+            self._is_reading = False
+            self._socket.on_readable(None)
+            return
+        try:
+            count = self.intake.receive(self._transport)
+        except (BlockingIOError, InterruptedError):
+            return
+        if count == 0:
+            self.close("the peer has finished")
+            return
+        self.age.is_active = True
+        self._home.received_bytes += count
+        self.serve()
+
+    def serve(self) -> None:
+        """Hand complete frames to the channel until one is incomplete or something blocks."""
+        intake = self.intake
+        frame_bytes = 0
+        if intake.view is not None:
+            try:
+                frame_bytes = self._serve_complete_frames(intake.view)
+            except RemoteProtocolError as error:
+                self.end(str(error))
+        if self.blocked or self.is_scheduled:
+            if intake.start == intake.end and not self.blocked & LANE:
+                intake.release()
+        elif not intake.make_room(frame_bytes):
+            self.blocked |= BUDGET
+        elif not self._is_reading:
+            self._is_reading = True
+            self._socket.on_readable(self._home.readiness(self))
+
+    def _serve_complete_frames(self, view: memoryview) -> int:
+        """The length of the incomplete frame that is left, 0 if unknown or none.
+
+        When something blocks or the turn is over, ``blocked`` or ``is_scheduled`` says so."""
+        intake = self.intake
+        framing = self._entrance.spec.framing
+        prefix_bytes = framing.prefix_bytes
+        channel = self._entrance.channel
+        pipeline = self._pipeline
+        unanswered_max = self._surroundings.settings.unanswered_requests_max
+        start, end = intake.start, intake.end
+        turn_end = self.request_count + REQUESTS_PER_TURN_MAX
+        while True:
+            frame_bytes = framing.measure(view, start, end)
+            frame_end = start + frame_bytes
+            if frame_end > end or not frame_bytes:
+                return frame_bytes
+            if self.request_count == turn_end:
+                self._home.schedule(self)
+                return 0
+            if channel.is_full:
+                self.blocked |= CHANNEL
+                channel.park(self)
+                return 0
+            request = Request(self)
+            pipeline.append(request)
+            self.request_count += 1
+            intake.start = frame_end
+            if not channel.submit(request, view[start + prefix_bytes : frame_end]):
+                self.blocked |= LANE
+            if len(pipeline) >= unanswered_max:
+                self.blocked |= UNANSWERED
+            if self.blocked:
+                return 0
+            start = frame_end
+
+    # What blocks and unblocks.
+
+    def _unblock(self, bit: int) -> None:
+        if self.blocked & bit:
+            self.blocked &= ~bit
+            if not self.blocked:
+                self._home.schedule(self)
+
+    def open_lane(self) -> None:
+        self._unblock(LANE)
+        if self.closed:
+            self.intake.release()
+
+    def on_channel_room(self) -> None:
+        self._unblock(CHANNEL)
+
+    def on_budget(self) -> None:
+        self._unblock(BUDGET)
+
+    def mute(self, mute_ms: float) -> None:
+        """Of several demands the latest end counts."""
+        if self.closed:
+            return
+        clock = self._surroundings.clock
+        self._muted_until_ms = max(self._muted_until_ms, clock.now_ms() + mute_ms)
+        self.blocked |= MUTED
+        if self._unmute_timer is None:
+            self._unmute_timer = clock.call_at(self._muted_until_ms, self._on_unmute)
+
+    def _on_unmute(self) -> None:
+        clock = self._surroundings.clock
+        if clock.now_ms() < self._muted_until_ms:
+            self._unmute_timer = clock.call_at(self._muted_until_ms, self._on_unmute)
+        else:
+            self._unmute_timer = None
+            self._unblock(MUTED)
+
+    # Answers out.
+
+    def flush_answers(self) -> None:
+        """Take the answers whose turn has come and send what finds room. Raises OSError."""
+        self._collect()
+        if not self._is_writing:
+            self.flush()
+        elif self.unsent_bytes > self._surroundings.settings.unsent_bytes_max:
+            self.blocked |= UNSENT
+        if (
+            self.blocked & UNANSWERED
+            and len(self._pipeline) < self._surroundings.settings.unanswered_requests_max
+        ):
+            self._unblock(UNANSWERED)
+
+    def _collect(self) -> None:
+        pipeline = self._pipeline
+        output = self._output
+        prefix = self._entrance.spec.framing.prefix
+        count = 0
+        while pipeline:
+            request = pipeline[0]
+            parts = request.parts
+            if parts is None:
+                break
+            pipeline.popleft()
+            if parts is END_CONNECTION:
+                # What was asked after it gets no answer, whenever that comes.
+                pipeline.clear()
+                self._has_ended = True
+            elif parts:
+                output.add(prefix(request.size_bytes), parts)
+                count += 1
+        self.unsent_bytes += count * self._entrance.spec.framing.prefix_bytes
+        self._home.response_count += count
+
+    def flush(self) -> None:
+        """Send what finds room, and see to the rest. Raises OSError."""
+        output = self._output
+        sent = output.flush(self._transport)
+        if sent:
+            self.unsent_bytes -= sent
+            self.age.is_active = True
+            self._home.sent_bytes += sent
+        unsent_bytes_max = self._surroundings.settings.unsent_bytes_max
+        if self.unsent_bytes > unsent_bytes_max:
+            self.blocked |= UNSENT
+        elif self.blocked & UNSENT and self.unsent_bytes <= unsent_bytes_max // 2:
+            self._unblock(UNSENT)
+        if not output:
+            if self._is_writing:
+                self._is_writing = False
+                self._socket.on_writable(None)
+            if self._has_ended:
+                self._discard_input()
+                self.close(self._ending_reason)
+        elif not self._is_writing and not self.closed:
+            self._is_writing = True
+            self._socket.on_writable(self._home.room(self))
+
+    # The end.
+
+    def stop_serving(self, reason: str) -> None:
+        self.blocked |= ENDING
+        self._ending_reason = self._ending_reason or reason
+
+    def end(self, reason: str) -> None:
+        last = Request(self)
+        self._pipeline.append(last)
+        last.close(reason)
+
+    def _discard_input(self) -> None:
+        rest = memoryview(bytearray(16 * 1024))
+        try:
+            for _ in range(DISCARDED_BYTES_MAX // len(rest)):
+                if self._transport.recv_into(rest) < len(rest):
+                    return
+        except OSError:
+            return
+
+    def close(self, reason: str) -> None:
+        """Drop the connection and whatever it still had to say. May be called again."""
+        if self.closed:
+            return
+        self.closed = True
+        self.blocked |= ENDING
+        self._socket.close()
+        self._pipeline.clear()
+        self._output.clear()
+        if self._unmute_timer is not None:
+            self._unmute_timer.cancel()
+        if not self.blocked & LANE:
+            self.intake.release()
+        self._surroundings.budget.forget(self)
+        callbacks, self._callbacks = self._callbacks, []
+        self._home.forget(self, reason, callbacks)

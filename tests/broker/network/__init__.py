@@ -1,0 +1,1 @@
+"""The network of a broker, on loopback sockets, with a toy in the place of the API layer."""
