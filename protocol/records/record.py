@@ -68,8 +68,8 @@ def malformed(batch: RecordBatch, reason: str) -> KafkaError:
 
 
 def _decode(batch: RecordBatch, data: bytes) -> Iterator[Record]:
-    """The loop. Each record must end exactly where its length says and the last one where the
-    data ends; as no size is negative, no slice can then have been cut short in silence."""
+    """The loop. Each record must end exactly where its length says, the last one where the data
+    ends, and no size may be negative: then no slice can have been cut short in silence."""
     zigzag, new = ZIGZAG, tuple.__new__
     base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
     is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -101,49 +101,42 @@ def _decode(batch: RecordBatch, data: bytes) -> Iterator[Record]:
             else:
                 delta, position = decode_varint(data, position)
                 offset = base_offset + delta
+            key, key_size, value, value_size = None, 0, None, 0
             if (low := data[position]) == _NULL:
-                key = None
                 position += 1
             else:
                 if low < 0x80:
-                    size = zigzag[low]
+                    key_size = zigzag[low]
                     position += 1
                 else:
-                    size, position = decode_varint(data, position)
-                if size < 0:
-                    raise malformed(batch, "a key has a negative size")
-                key = data[position : position + size]
-                position += size
+                    key_size, position = decode_varint(data, position)
+                key = data[position : position + key_size]
+                position += key_size
             if (low := data[position]) == _NULL:
-                value = None
                 position += 1
             else:
                 if low < 0x80:
-                    size = zigzag[low]
+                    value_size = zigzag[low]
                     position += 1
                 elif (high := data[position + 1]) < 0x80:
-                    size = zigzag[low - 0x80 + (high << 7)]
+                    value_size = zigzag[low - 0x80 + (high << 7)]
                     position += 2
                 else:
-                    size, position = decode_varint(data, position)
-                if size < 0:
-                    raise malformed(batch, "a value has a negative size")
-                value = data[position : position + size]
-                position += size
-            headers: Headers = ()
-            if data[position]:
-                headers, position = _read_headers(batch, data, position)
-            else:
-                position += 1
-            if position != end or end > limit:
-                raise malformed(batch, "a record does not end where its length says")
+                    value_size, position = decode_varint(data, position)
+                value = data[position : position + value_size]
+                position += value_size
+            headers, position = (
+                _read_headers(batch, data, position) if data[position] else ((), position + 1)
+            )
+            if position != end or end > limit or key_size < 0 or value_size < 0:
+                raise malformed(batch, "sizes within a record contradict its length")
             if is_append_time:
                 timestamp = batch.max_timestamp
             yield new(Record, (offset, timestamp, key, value, headers))
     except IndexError:
         raise malformed(batch, "the last one is incomplete") from None
     if position != limit:
-        raise malformed(batch, f"{limit - position} bytes follow the last one")
+        raise malformed(batch, "bytes follow the last one")
 
 
 def _read_headers(batch: RecordBatch, data: bytes, position: int) -> tuple[Headers, int]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records.builder import BatchOptions, Entry, encode_batch
 from ottla.protocol.records.compression import CODECS, Codec
+
+# A busy machine must not fail a property by being slow.
+quick = settings(deadline=None, max_examples=50)
+thorough = settings(deadline=None, max_examples=300)
 
 FIRST_TIMESTAMP = 1_700_000_000_000
 
