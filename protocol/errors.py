@@ -22,7 +22,8 @@ class ErrorCode(IntEnum):
     refresh_metadata: bool
     text: str
 
-    def __new__(cls, code: int, retry: int, text: str) -> ErrorCode:
+    # Defaults only so that a type checker accepts a look-up, ErrorCode(6).
+    def __new__(cls, code: int, retry: int = _FINAL, text: str = "") -> ErrorCode:
         member = int.__new__(cls, code)
         member._value_ = code
         member.retriable = retry != _FINAL
