@@ -182,6 +182,15 @@ class SimFileSystem:
             inode.lose_power(random, ordered=ordered)
         self.locks.clear()
 
+    def has_lost_writes(self) -> bool:
+        """Whether a failed fsync has left pages that only memory has."""
+        return any(inode.has_ghosts for _, inode in self.files())
+
+    def forget_lost_writes(self) -> None:
+        """Memory lets go of such pages; reads find what the disk has."""
+        for _, inode in self.files():
+            inode.drop_ghosts()
+
     def _directories(self, *, durable: bool = False) -> list[Directory]:
         found = [self.root]
         for directory in found:

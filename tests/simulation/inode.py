@@ -94,6 +94,17 @@ class Inode:
         self._changed.clear()
         self._sizes = [len(self.data)]
 
+    @property
+    def has_ghosts(self) -> bool:
+        """Whether pages are clean in memory and absent from the disk."""
+        return bool(self._ghosts)
+
+    def drop_ghosts(self) -> None:
+        """Memory lets go of them."""
+        for page, before in self._ghosts.items():
+            self._restore(self.data, page, before, None)
+        self._ghosts.clear()
+
     def flip_bit(self, position: int, bit: int) -> None:
         """Rot one bit, on the disk and in memory."""
         self.data[position] ^= 1 << bit
