@@ -1,8 +1,6 @@
 """The producer's second half: takes batches out of memory to the brokers and their fates back.
 
 One task pumps; what to send and what an answer means is decided by the machines in ``state``.
-Connecting, refreshing metadata and asking for a producer id each run beside it, one at a time, so
-a broker that does not answer never holds up the others.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.api import declare
 from ottla.client.errors import (
@@ -27,7 +25,7 @@ from ottla.client.state.batch import Batch, Phase
 from ottla.client.state.deliveries import Answer, Deliveries
 from ottla.client.state.sequences import Identity
 from ottla.client.state.verdict import Verdict
-from ottla.client.tasks import Tasks
+from ottla.client.upkeep import Upkeep
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.messages.init_producer_id import (
@@ -37,8 +35,6 @@ from ottla.protocol.messages.init_producer_id import (
 from ottla.protocol.records.compression import Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
     from ottla.client.cluster import Cluster
     from ottla.client.config import ProducerConfig
     from ottla.client.connection import Connection
@@ -81,20 +77,19 @@ class Sender:
             in_flight_max=config.in_flight_max,
         )
         self._in_flight: dict[int, int] = {}
-        self._tasks = Tasks(self._on_crash)
-        self._busy: set[str] = set()
+        self._upkeep = Upkeep(cluster, self.wake, self._on_crash)
         self._wake = asyncio.Event()
         self._timer: Timer | None = None
 
     def start(self) -> None:
         """Begin pumping, and ask for the producer id while the first records come in."""
-        self._tasks.start(self._run(), "producer")
+        self._upkeep.run(self._run(), "producer")
         if self._deliveries.needs_identity:
-            self._beside("identity", self._learn_identity)
+            self._upkeep.start_job("identity", self._learn_identity)
 
     async def stop(self) -> None:
         """End; whatever is not delivered by now fails."""
-        await self._tasks.stop()
+        await self._upkeep.stop()
         if self._timer is not None:
             self._timer.cancel()
         self._fail_all(ClientClosed("the producer was closed before this was delivered"))
@@ -129,7 +124,7 @@ class Sender:
                 ),
             )
         if self._deliveries.needs_identity and len(self.accumulator):
-            self._beside("identity", self._learn_identity)
+            self._upkeep.start_job("identity", self._learn_identity)
         while True:
             collected = self.accumulator.collect(
                 now_ms, self._cluster.metadata.leader_of, self._may_send
@@ -138,8 +133,7 @@ class Sender:
             if not any(sent):
                 break
         if collected.leaderless or (self._cluster.is_stale and len(self.accumulator)):
-            self._cluster.follow(collected.leaderless)
-            self._beside("metadata", self._refresh)
+            self._upkeep.refresh(collected.leaderless)
         self._set_timer(collected.wake_ms)
 
     def _set_timer(self, wake_ms: float | None) -> None:
@@ -156,7 +150,7 @@ class Sender:
         if self._in_flight.get(node_id, 0) >= self._config.in_flight_max:
             return False
         if self._cluster.pool.ready(node_id) is None:
-            self._beside(f"connect {node_id}", partial(self._connect, node_id))
+            self._upkeep.connect(node_id)
             return False
         return True
 
@@ -260,48 +254,6 @@ class Sender:
         logger.error("the producer stops: %s", failure, exc_info=failure)
         self.failure = failure
         self._fail_all(ClientClosed(f"the producer has stopped: {failure}"))
-
-    # Beside the pump.
-
-    def _beside(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start it unless it is running."""
-        if name in self._busy:
-            return
-        self._busy.add(name)
-
-        async def run() -> None:
-            try:
-                await work()
-            finally:
-                self._busy.discard(name)
-                self.wake()
-
-        self._tasks.start(run(), f"producer: {name}")
-
-    async def _connect(self, node_id: int) -> None:
-        try:
-            await self._cluster.pool.connection(node_id)
-        except TransportError as error:
-            logger.info("%s", error)
-            self._cluster.mark_stale()
-        except KeyError:
-            # The broker left the cluster between the look at the metadata and now.
-            self._cluster.mark_stale()
-
-    async def _refresh(self) -> None:
-        failures = 0
-        while True:
-            self._cluster.mark_stale()
-            try:
-                await self._cluster.refresh()
-                self.wake()
-                break
-            except ClientError as error:
-                logger.info("cannot refresh the metadata: %s", error)
-                failures += 1
-                await self._cluster.pause(failures)
-        # Elections take a moment: asking in a tight loop would only slow them down.
-        await self._cluster.pause(1)
 
     async def _learn_identity(self) -> None:
         def check(response: InitProducerIdResponse, connection: Connection) -> None:

@@ -12,18 +12,36 @@ if TYPE_CHECKING:
 class Tasks:
     """Owned by one client, which stops them when it closes."""
 
-    __slots__ = ("_on_crash", "_running")
+    __slots__ = ("_named", "_on_crash", "_running")
 
     def __init__(self, on_crash: Callable[[BaseException], None]) -> None:
         """``on_crash`` is told what ended a task that was not cancelled."""
         self._on_crash = on_crash
         self._running: set[asyncio.Task[None]] = set()
+        self._named: set[str] = set()
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run it until it ends or the client stops."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._running.add(task)
         task.add_done_callback(self._on_done)
+
+    def start_once(
+        self, name: str, work: Callable[[], Coroutine[Any, Any, None]], done: Callable[[], None]
+    ) -> None:
+        """Run it unless a task of that name is running; call ``done`` when it ends."""
+        if name in self._named:
+            return
+        self._named.add(name)
+
+        async def run() -> None:
+            try:
+                await work()
+            finally:
+                self._named.discard(name)
+                done()
+
+        self.start(run(), name)
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)

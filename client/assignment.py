@@ -1,0 +1,101 @@
+"""Which partitions a consumer reads, and where it is in each.
+
+The half of the consumer that never waits: it changes positions, and the fetcher acts on them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.config import Isolation
+from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ottla.client.fetcher import Fetcher
+
+
+class Assignment:
+    """The part of ``Consumer`` that says what to read."""
+
+    def __init__(self, fetcher: Fetcher, isolation: Isolation) -> None:
+        self._fetcher = fetcher
+        self._positions = fetcher.positions
+        self._isolation = isolation
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these from now on; those assigned already keep their position.
+
+        Without a ``seek`` a partition begins where ``offset_reset`` says."""
+        wanted = [TopicPartition(*partition) for partition in partitions]
+        self._positions.assign(wanted)
+        self._fetcher.drop_stale_chunks()
+        self._fetcher.wake()
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        """The assigned partitions."""
+        return self._positions.partitions
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Continue at that offset. Raises ValueError for a partition that is not assigned."""
+        self._check_assigned([partition])
+        if offset < 0:
+            raise ValueError(f"an offset is 0 or more, not {offset}")
+        self._positions.seek(partition, offset)
+        self._has_moved()
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Continue at the first record there is; all assigned partitions if none is named."""
+        self.seek_to_time(EARLIEST_TIMESTAMP, *partitions)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Continue after the last record there is when this takes effect."""
+        self.seek_to_time(LATEST_TIMESTAMP, *partitions)
+
+    def seek_to_time(self, timestamp: int, *partitions: TopicPartition) -> None:
+        """Continue at the first record with that timestamp (ms since 1970) or a later one; at the
+        end if there is none."""
+        self._check_assigned(partitions)
+        for partition in partitions or self.assignment:
+            self._positions.seek_timestamp(partition, timestamp)
+        self._has_moved()
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Do not return records of these until ``resume``; nothing is lost."""
+        self._check_assigned(partitions)
+        for partition in partitions:
+            self._positions[partition].is_paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Return their records again."""
+        self._check_assigned(partitions)
+        for partition in partitions:
+            self._positions[partition].is_paused = False
+        self._fetcher.arrived.set()
+        self._fetcher.wake()
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """The offset of the next record to be returned; None while it is being looked up."""
+        self._check_assigned([partition])
+        return self._positions[partition].offset
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets are between the position and the end, as last heard of."""
+        self._check_assigned([partition])
+        place = self._positions[partition]
+        end = place.high_watermark
+        if self._isolation is Isolation.READ_COMMITTED:
+            end = place.last_stable_offset
+        return None if place.offset is None or end < 0 else max(0, end - place.offset)
+
+    def _check_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            if partition not in self._positions:
+                raise ValueError(f"{partition} is not assigned")
+
+    def _has_moved(self) -> None:
+        self._fetcher.drop_stale_chunks()
+        self._fetcher.wake()

@@ -1,0 +1,299 @@
+"""The consumer's second half: keeps a little data ready for every partition.
+
+One task pumps; each broker has at most one fetch under way, and the partitions to fetch, the
+positions and what an answer means for them are the business of ``state``. What has arrived waits
+in ``chunks`` until the application takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.client.chunk import Chunk
+from ottla.client.config import Isolation
+from ottla.client.errors import ClientError, NoOffset, RequestRefused, TransportError
+from ottla.client.fetch_request import FETCH, Wanted, build_request, parts_of, version_for
+from ottla.client.offsets import OffsetAt, list_offsets
+from ottla.client.state.positions import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    Positions,
+)
+from ottla.client.upkeep import Upkeep
+from ottla.protocol.errors import ErrorCode, KafkaError, error_code
+
+if TYPE_CHECKING:
+    from ottla.client.config import ConsumerConfig
+    from ottla.client.connection import Connection
+    from ottla.client.routing import Router
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+    from ottla.protocol.ports import Timer
+
+logger = logging.getLogger(__name__)
+
+RESET_TIMESTAMPS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
+# Answers that mean nothing but "try again in a moment", beside those that are retriable anyway.
+PASSING = frozenset({ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.FETCH_SESSION_ID_NOT_FOUND})
+
+
+class Fetcher:
+    """Owned by one consumer."""
+
+    def __init__(self, router: Router, config: ConsumerConfig) -> None:
+        self.positions = Positions(config.partition_bytes_max, config.response_bytes_max)
+        self.chunks: deque[Chunk] = deque()
+        # Set when there is something to take: a chunk or a failure.
+        self.arrived = asyncio.Event()
+        self._failures: deque[BaseException] = deque()
+        self._router = router
+        self._cluster = router.cluster
+        self._config = config
+        self._clock = self._cluster.environment.clock
+        self._random = self._cluster.environment.random.child("fetcher")
+        self._fetching: set[int] = set()
+        self._upkeep = Upkeep(self._cluster, self.wake, self._on_crash)
+        self._wake = asyncio.Event()
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Begin to fetch what is assigned."""
+        self._upkeep.run(self._run(), "consumer")
+
+    async def stop(self) -> None:
+        """End. What has arrived and was not taken is dropped; positions stay what they are."""
+        await self._upkeep.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def wake(self) -> None:
+        """Something has changed that may allow another fetch."""
+        self._wake.set()
+
+    def raise_failure(self) -> None:
+        """Raise what has gone wrong since the last call, one thing at a time."""
+        if self._failures:
+            raise self._failures.popleft()
+
+    def drop_stale_chunks(self) -> None:
+        """Forget what has arrived for places that the consumer has left."""
+        self.chunks = deque(chunk for chunk in self.chunks if self.is_current(chunk))
+
+    def is_current(self, chunk: Chunk) -> bool:
+        """Whether the chunk belongs to the place where the consumer is."""
+        place = self.positions.get(chunk.partition)
+        return place is not None and place.turn == chunk.turn
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            self._pump()
+            await self._wake.wait()
+
+    def _pump(self) -> None:
+        now_ms = self._clock.now_ms()
+        for partition in self.positions.without_position():
+            self._reset(partition, None)
+        if self.positions.to_look_up(now_ms):
+            self._upkeep.start_job("offsets", self._look_up)
+        by_node: dict[int, list[TopicPartition]] = {}
+        leaderless = False
+        for partition in self.positions.partitions:
+            leader = self._cluster.metadata.leader_of(partition)
+            if leader is None:
+                leaderless = True
+            else:
+                by_node.setdefault(leader, []).append(partition)
+        for node_id, partitions in by_node.items():
+            self._fetch_from(node_id, partitions, now_ms)
+        if self.positions.partitions and (leaderless or self._cluster.is_stale):
+            self._upkeep.refresh({where.topic for where in self.positions.partitions})
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        later_ms = self.positions.next_delay_ms(now_ms)
+        if later_ms is not None:
+            self._timer = self._clock.call_at(later_ms, self.wake)
+
+    def _fetch_from(self, node_id: int, partitions: list[TopicPartition], now_ms: float) -> None:
+        positions = self.positions
+        if node_id in self._fetching or any(map(positions.is_full, partitions)):
+            return
+        ready = [where for where in partitions if positions.fetchable(where, now_ms)]
+        if not ready:
+            return
+        connection = self._cluster.pool.ready(node_id)
+        if connection is None:
+            self._upkeep.connect(node_id)
+            return
+        wanted = []
+        for where in ready:
+            place = positions[where]
+            wanted.append(Wanted(where, place.turn, place.fetch_offset, place.limit_bytes))
+        request = build_request(wanted, self._cluster.metadata, self._config)
+        version = version_for(connection, request)
+        timeout_ms = self._config.request_timeout_ms + self._config.fetch_wait_ms
+        future = connection.send(FETCH, request, version=version, timeout_ms=timeout_ms)
+        self._fetching.add(node_id)
+        future.add_done_callback(partial(self._on_answer, node_id, connection, (request, wanted)))
+
+    # Answers.
+
+    def _on_answer(
+        self,
+        node_id: int,
+        connection: Connection,
+        asked: tuple[FetchRequest, list[Wanted]],
+        future: asyncio.Future[FetchResponse],
+    ) -> None:
+        self._fetching.discard(node_id)
+        self.wake()
+        if future.cancelled():
+            return
+        request, wanted = asked
+        failure = future.exception()
+        if failure is not None:
+            self._cluster.mark_stale()
+            for want in wanted:
+                self._again_later(want.partition, want.turn)
+            if not isinstance(failure, TransportError):
+                self._on_crash(failure)
+            return
+        response = future.result()
+        code = error_code(response.error_code)
+        if code is not ErrorCode.NONE:
+            for want in wanted:
+                self._on_error(want, code, connection)
+            return
+        by_partition = {want.partition: want for want in wanted}
+        for where, part in parts_of(request, response):
+            asked_for = by_partition.get(where)
+            place = self.positions.get(where)
+            if asked_for is not None and place is not None and place.turn == asked_for.turn:
+                self._on_part(asked_for, part, connection)
+
+    def _on_part(self, want: Wanted, part: PartitionData, connection: Connection) -> None:
+        code = error_code(part.error_code)
+        if code is not ErrorCode.NONE:
+            self._on_error(want, code, connection)
+            return
+        place = self.positions[want.partition]
+        place.failures = 0
+        place.high_watermark = part.high_watermark
+        place.last_stable_offset = part.last_stable_offset
+        place.log_start_offset = part.log_start_offset
+        records = part.records
+        if not isinstance(records, memoryview) or not records:
+            return
+        aborted = None
+        if self._config.isolation is Isolation.READ_COMMITTED:
+            aborted = [
+                (transaction.producer_id, transaction.first_offset)
+                for transaction in part.aborted_transactions or ()
+            ]
+        try:
+            chunk = Chunk(want, records, aborted, self._config)
+        except KafkaError as error:
+            self._fail(
+                RequestRefused.for_partition(error.code, want.partition, None, error.message)
+            )
+            self._again_later(want.partition, want.turn)
+            return
+        if chunk.next_offset is None:
+            self._on_torn(want, len(records))
+            return
+        self.positions.fetched(want.partition, chunk.next_offset)
+        self.chunks.append(chunk)
+        self.arrived.set()
+
+    def _on_torn(self, want: Wanted, size_bytes: int) -> None:
+        """Not one batch is whole: the broker cut the first at the limit (LOG-13)."""
+        if not self.positions.grow_limit(want.partition):
+            self._fail(
+                RequestRefused.for_partition(
+                    ErrorCode.MESSAGE_TOO_LARGE,
+                    want.partition,
+                    message=f"the batch at offset {want.offset} exceeds {size_bytes} bytes, "
+                    "which is all that response_bytes_max allows",
+                )
+            )
+            self.positions.hold(want.partition)
+
+    def _on_error(self, want: Wanted, code: ErrorCode, connection: Connection) -> None:
+        where = want.partition
+        place = self.positions.get(where)
+        if place is None or place.turn != want.turn:
+            return
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if place.chunk_count == 0:
+                self._reset(where, want.offset)
+            else:
+                # What is buffered is still good; the broker will say it again afterwards.
+                self._again_later(where, want.turn)
+            return
+        if code.refresh_metadata or code is ErrorCode.UNKNOWN_LEADER_EPOCH:
+            self._cluster.mark_stale()
+        if not (code.retriable or code in PASSING):
+            self._fail(RequestRefused.for_partition(code, where, str(connection.address)))
+        self._again_later(where, want.turn)
+
+    def _reset(self, where: TopicPartition, offset: int | None) -> None:
+        """There is no position, or it is out of range: do what the policy says."""
+        timestamp = RESET_TIMESTAMPS.get(self._config.offset_reset)
+        if timestamp is not None:
+            self.positions.seek_timestamp(where, timestamp)
+            self.drop_stale_chunks()
+            self.wake()
+            return
+        self._fail(NoOffset(where, offset))
+        # Until the application seeks: asking again could only say the same.
+        self.positions.hold(where)
+
+    def _again_later(self, where: TopicPartition, turn: int) -> None:
+        place = self.positions.get(where)
+        if place is not None and place.turn == turn:
+            delay_ms = self._config.retry_backoff.delay_ms(
+                place.failures + 1, self._random.random()
+            )
+            self.positions.delay(where, self._clock.now_ms() + delay_ms)
+
+    def _fail(self, error: ClientError) -> None:
+        self._failures.append(error)
+        self.arrived.set()
+
+    def _on_crash(self, failure: BaseException) -> None:
+        logger.error("the consumer stops: %s", failure, exc_info=failure)
+        self._failures.append(failure)
+        self.arrived.set()
+
+    async def _look_up(self) -> None:
+        wanted = self.positions.to_look_up(self._clock.now_ms())
+        turns = {where: self.positions[where].turn for where in wanted}
+        try:
+            found = await list_offsets(self._router, wanted, self._config.isolation)
+        except ClientError as error:
+            found = dict.fromkeys(wanted, error)
+        for where, answer in found.items():
+            if isinstance(answer, OffsetAt):
+                await self._looked_up(where, turns[where], answer)
+            elif isinstance(answer, TransportError) or (
+                isinstance(answer, RequestRefused) and answer.retriable
+            ):
+                self._again_later(where, turns[where])
+            else:
+                self._fail(answer)
+                self._again_later(where, turns[where])
+
+    async def _looked_up(self, where: TopicPartition, turn: int, answer: OffsetAt) -> None:
+        if answer.offset >= 0:
+            self.positions.looked_up(where, turn, answer.offset)
+            self.arrived.set()
+            return
+        # No record is that late: continue at the end.
+        place = self.positions.get(where)
+        if place is not None and place.turn == turn:
+            self.positions.seek_timestamp(where, LATEST_TIMESTAMP)

@@ -1,0 +1,81 @@
+"""Looking offsets up: the first, the last, or the first at or after a time."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.api import declare
+from ottla.client.errors import ClientError, RequestRefused
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode, error_code
+from ottla.protocol.ids import TopicPartition
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.client.config import Isolation
+    from ottla.client.connection import Connection
+    from ottla.client.routing import Router
+
+LIST_OFFSETS = declare(ApiKey.LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse, 1, 10)
+CONSUMER_REPLICA_ID = -1
+
+
+class OffsetAt(NamedTuple):
+    """An offset and its record's timestamp; both -1 when there is no record that late. The
+    timestamp is -1 for the first and the last offset, too."""
+
+    offset: int
+    timestamp: int
+
+
+async def list_offsets(
+    router: Router, wanted: Mapping[TopicPartition, int], isolation: Isolation
+) -> dict[TopicPartition, OffsetAt | ClientError]:
+    """Ask the leaders; a value is a timestamp in ms, -1 for the end or -2 for the beginning.
+
+    The end is the high watermark, or the last stable offset with read_committed."""
+    ask = partial(ask_leader, router, wanted, isolation)
+    return await router.by_leader(wanted, ask, is_repeatable=True)
+
+
+async def ask_leader(
+    router: Router,
+    wanted: Mapping[TopicPartition, int],
+    isolation: Isolation,
+    connection: Connection,
+    partitions: list[TopicPartition],
+) -> dict[TopicPartition, OffsetAt | RequestRefused]:
+    """One request to the leader of these partitions."""
+    topics: dict[str, ListOffsetsTopic] = {}
+    for where in partitions:
+        topic = topics.setdefault(where.topic, ListOffsetsTopic(where.topic))
+        view = router.cluster.metadata.partition(where)
+        leader_epoch = -1 if view is None else view.leader_epoch
+        topic.partitions.append(ListOffsetsPartition(where.partition, leader_epoch, wanted[where]))
+    config = router.cluster.config
+    timeout_ms = int(config.request_timeout_ms)
+    request = ListOffsetsRequest(
+        CONSUMER_REPLICA_ID, isolation.value, list(topics.values()), timeout_ms
+    )
+    if connection.version_of(LIST_OFFSETS) < 2:
+        request.isolation_level = 0
+    response = await connection.send(LIST_OFFSETS, request)
+    found: dict[TopicPartition, OffsetAt | RequestRefused] = {}
+    for answer in response.topics:
+        for part in answer.partitions:
+            where = TopicPartition(answer.name, part.partition_index)
+            code = error_code(part.error_code)
+            if code is ErrorCode.NONE:
+                found[where] = OffsetAt(part.offset, part.timestamp)
+            else:
+                broker = str(connection.address)
+                found[where] = RequestRefused.for_partition(code, where, broker)
+    return found

@@ -1,0 +1,196 @@
+"""Where a consumer is in each of its partitions. Pure.
+
+Two offsets per partition: ``offset`` is what the application gets next, ``fetch_offset`` what is
+asked for next; they differ by what is buffered. Every jump starts a new ``turn``, and an answer to
+a fetch of an earlier turn is dropped: it belongs to a place the consumer has left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ottla.protocol.ids import TopicPartition
+
+EARLIEST_TIMESTAMP = -2
+LATEST_TIMESTAMP = -1
+# Chunks that wait for the application: one being read, one ready behind it.
+CHUNKS_MAX = 2
+
+
+@dataclass(slots=True)
+class Place:
+    """One assigned partition.
+
+    ``offset`` is None until it has been looked up; ``wanted_timestamp`` says what to look up, and
+    ``limit_bytes`` how much to fetch, which grows for a batch that did not fit (LOG-13)."""
+
+    limit_bytes: int
+    offset: int | None = None
+    fetch_offset: int = -1
+    wanted_timestamp: int | None = None
+    turn: int = 0
+    is_paused: bool = False
+    is_held: bool = False
+    chunk_count: int = 0
+    not_before_ms: float = 0.0
+    failures: int = 0
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+
+
+class Positions:
+    """All assigned partitions of one consumer, in the order in which they are served."""
+
+    def __init__(self, limit_bytes: int, limit_bytes_max: int) -> None:
+        assert 0 < limit_bytes <= limit_bytes_max
+        self._limit_bytes = limit_bytes
+        self._limit_bytes_max = limit_bytes_max
+        self._places: dict[TopicPartition, Place] = {}
+        self._turn = 0
+
+    def __contains__(self, partition: TopicPartition) -> bool:
+        return partition in self._places
+
+    def __getitem__(self, partition: TopicPartition) -> Place:
+        return self._places[partition]
+
+    def get(self, partition: TopicPartition) -> Place | None:
+        return self._places.get(partition)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return list(self._places)
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Make this the assignment; partitions that stay keep their position."""
+        self._places = {
+            partition: self._places.get(partition) or self._fresh() for partition in partitions
+        }
+
+    def _fresh(self) -> Place:
+        # Turns are never repeated, so an answer for an earlier life of the partition is dropped.
+        self._turn += 1
+        return Place(self._limit_bytes, turn=self._turn)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Continue at that offset."""
+        assert offset >= 0
+        place = self._jump(partition)
+        place.offset = place.fetch_offset = offset
+
+    def seek_timestamp(self, partition: TopicPartition, timestamp: int) -> None:
+        """Continue where a look-up of that timestamp (or special value) will say."""
+        place = self._jump(partition)
+        place.wanted_timestamp = timestamp
+
+    def _jump(self, partition: TopicPartition) -> Place:
+        place = self._places[partition]
+        self._turn += 1
+        place.turn = self._turn
+        place.offset = None
+        place.fetch_offset = -1
+        place.wanted_timestamp = None
+        place.chunk_count = 0
+        place.limit_bytes = self._limit_bytes
+        place.is_held = False
+        return place
+
+    def to_look_up(self, now_ms: float) -> dict[TopicPartition, int]:
+        """Partitions that need a position, with the timestamp to look up."""
+        return {
+            partition: place.wanted_timestamp
+            for partition, place in self._places.items()
+            if place.offset is None
+            and place.wanted_timestamp is not None
+            and place.not_before_ms <= now_ms
+        }
+
+    def without_position(self) -> list[TopicPartition]:
+        """Partitions for which nobody has said yet where to begin."""
+        return [
+            partition
+            for partition, place in self._places.items()
+            if place.offset is None and place.wanted_timestamp is None and not place.is_held
+        ]
+
+    def looked_up(self, partition: TopicPartition, turn: int, offset: int) -> bool:
+        """A look-up has answered; False if the consumer has moved since it was asked."""
+        place = self._places.get(partition)
+        if place is None or place.turn != turn or place.offset is not None:
+            return False
+        place.offset = place.fetch_offset = offset
+        place.wanted_timestamp = None
+        place.failures = 0
+        return True
+
+    def fetchable(self, partition: TopicPartition, now_ms: float) -> bool:
+        """Whether the partition may be part of a fetch now."""
+        place = self._places[partition]
+        return (
+            place.offset is not None
+            and not place.is_paused
+            and not place.is_held
+            and place.chunk_count < CHUNKS_MAX
+            and place.not_before_ms <= now_ms
+        )
+
+    def is_full(self, partition: TopicPartition) -> bool:
+        """Whether the partition waits for the application to read what is buffered.
+
+        While it does, no other partition of its broker is fetched either: a fetch that waits for
+        their data would keep this one waiting for up to ``fetch_wait_ms`` after it has room."""
+        place = self._places[partition]
+        return not place.is_paused and place.chunk_count >= CHUNKS_MAX
+
+    def fetched(self, partition: TopicPartition, next_offset: int) -> None:
+        """A chunk that ends before that offset is buffered."""
+        place = self._places[partition]
+        assert next_offset > place.fetch_offset
+        place.fetch_offset = next_offset
+        place.chunk_count += 1
+        place.limit_bytes = self._limit_bytes
+        # Last in turn now, so that the first of many busy partitions cannot starve the rest.
+        self._places[partition] = self._places.pop(partition)
+
+    def read_to(self, partition: TopicPartition, next_offset: int) -> None:
+        """The application has everything before that offset."""
+        place = self._places[partition]
+        assert place.offset is not None
+        assert next_offset >= place.offset
+        place.offset = next_offset
+
+    def chunk_done(self, partition: TopicPartition) -> None:
+        """The application has read a chunk to its end."""
+        place = self._places[partition]
+        assert place.chunk_count > 0
+        place.chunk_count -= 1
+
+    def grow_limit(self, partition: TopicPartition) -> bool:
+        """A fetch brought no whole batch: ask for twice as much; False at the limit."""
+        place = self._places[partition]
+        if place.limit_bytes >= self._limit_bytes_max:
+            return False
+        place.limit_bytes = min(2 * place.limit_bytes, self._limit_bytes_max)
+        return True
+
+    def hold(self, partition: TopicPartition) -> None:
+        """Leave the partition alone until the application seeks: trying again cannot help."""
+        self._places[partition].is_held = True
+
+    def delay(self, partition: TopicPartition, until_ms: float) -> None:
+        """Something failed: leave the partition alone until then."""
+        place = self._places[partition]
+        place.failures += 1
+        place.not_before_ms = until_ms
+
+    def next_delay_ms(self, now_ms: float) -> float | None:
+        """When the next delayed partition may be tried again."""
+        later = [
+            place.not_before_ms for place in self._places.values() if place.not_before_ms > now_ms
+        ]
+        return min(later) if later else None

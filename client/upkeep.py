@@ -1,0 +1,76 @@
+"""What a producer or consumer needs done beside its own loop: connections and fresh metadata.
+
+Each job runs at most once at a time and by itself, so a broker that does not answer never holds
+up the others; when it ends, the loop is woken to look again.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.errors import ClientError, TransportError
+from ottla.client.tasks import Tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from ottla.client.cluster import Cluster
+
+logger = logging.getLogger(__name__)
+
+
+class Upkeep:
+    """Owned by one producer or consumer; ``stop`` it in the end."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        wake: Callable[[], None],
+        on_crash: Callable[[BaseException], None],
+    ) -> None:
+        self._cluster = cluster
+        self._wake = wake
+        self._tasks = Tasks(on_crash)
+
+    def run(self, loop: Coroutine[Any, Any, None], name: str) -> None:
+        """Run the owner's own loop."""
+        self._tasks.start(loop, name)
+
+    async def stop(self) -> None:
+        """End the loop and all jobs."""
+        await self._tasks.stop()
+
+    def start_job(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do it unless it is being done."""
+        self._tasks.start_once(name, work, self._wake)
+
+    def connect(self, node_id: int) -> None:
+        """Make the broker's connection."""
+        self.start_job(f"connect to {node_id}", partial(self._connect, node_id))
+
+    def refresh(self, topics: Iterable[str]) -> None:
+        """Ask for these topics again, and for whatever else is followed."""
+        self._cluster.follow(topics)
+        self.start_job("refresh", self._refresh)
+
+    async def _connect(self, node_id: int) -> None:
+        try:
+            await self._cluster.pool.connection(node_id)
+        except TransportError as error:
+            logger.info("%s", error)
+            self._cluster.mark_stale()
+        except KeyError:
+            # The broker left the cluster between the look at the metadata and now.
+            self._cluster.mark_stale()
+
+    async def _refresh(self) -> None:
+        self._cluster.mark_stale()
+        try:
+            await self._cluster.refresh()
+        except ClientError as error:
+            logger.info("cannot refresh the metadata: %s", error)
+        self._wake()
+        # An election takes a moment: asking in a tight loop would only slow it down.
+        await self._cluster.pause(1)
