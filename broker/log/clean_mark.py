@@ -1,0 +1,62 @@
+"""The mark of a clean stop: who stopped, and where each log ended.
+
+It is written last, after everything it speaks of is durable, and removed before anything is
+loaded (hazard S-05). A log that does not look as its line says was not stopped cleanly.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_VERSION = 0
+
+
+class CleanLog(NamedTuple):
+    """How a cleanly stopped log looks."""
+
+    log_end_offset: int
+    active_base_offset: int
+    active_size_bytes: int
+
+
+class CleanMark(NamedTuple):
+    """``broker_epoch`` is the generation that stopped, as the next registration reports it."""
+
+    broker_id: int
+    broker_epoch: int
+    logs: Mapping[TopicPartition, CleanLog]
+
+
+def encode_mark(mark: CleanMark) -> bytes:
+    """JSON; version and brokerEpoch stand where Kafka has them, the rest is ours."""
+    document = {
+        "version": _VERSION,
+        "brokerEpoch": mark.broker_epoch,
+        "brokerId": mark.broker_id,
+        "logs": [[*partition, *state] for partition, state in sorted(mark.logs.items())],
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def decode_mark(content: bytes | None) -> CleanMark | None:
+    """The mark, None if it is absent, spoiled, or of another make: then nothing was clean."""
+    if content is None:
+        return None
+    try:
+        document = json.loads(content)
+        if document["version"] != _VERSION:
+            return None
+        logs: dict[TopicPartition, CleanLog] = {}
+        for topic, partition, *state in document["logs"]:
+            if not isinstance(topic, str) or not all(isinstance(n, int) for n in state):
+                return None
+            logs[TopicPartition(topic, int(partition))] = CleanLog(*state)
+        return CleanMark(int(document["brokerId"]), int(document["brokerEpoch"]), logs)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,27 @@
+"""What a topic's configuration says about its logs, under Kafka's names and with its defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """Values of ``segment.bytes``, ``segment.ms`` and so on; replaced whole when they change."""
+
+    segment_bytes: int = 1024 * 1024 * 1024
+    segment_ms: int = 7 * 24 * 60 * 60 * 1000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 * 1024 * 1024
+    index_interval_bytes: int = 4096
+    flush_messages: int = INT64_MAX
+    flush_ms: int = INT64_MAX
+    file_delete_delay_ms: int = 60_000
+
+    @property
+    def index_entries_max(self) -> int:
+        """Kafka sizes both index files by ``segment.index.bytes``; time entries are the larger."""
+        return max(1, self.segment_index_bytes // 12)
