@@ -1,0 +1,148 @@
+"""What all logs of one data directory share: seams, latch, open files, graveyard."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ottla.broker.log.health import DirectoryHealth
+    from ottla.protocol.ports import Clock, Disk, Offload, Random
+
+OPEN_SEGMENTS_MAX = 2048
+
+
+class Releasable(Protocol):
+    """Something that holds descriptors which it can open again."""
+
+    is_used: bool
+
+    def release(self) -> bool:
+        """Let go of files and loaded indexes; False while unsynced writes forbid it."""
+
+
+class OpenSegments:
+    """Bounds how many segments hold files at once (hazard S-30): second chance, oldest first."""
+
+    def __init__(self, limit: int = OPEN_SEGMENTS_MAX) -> None:
+        assert limit >= 1
+        self._limit = limit
+        self._queue: deque[Releasable] = deque()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def opened(self, segment: Releasable) -> None:
+        """A segment has opened its file; another one may have to close its own."""
+        self._queue.append(segment)
+        # Each segment is looked at twice at most: once to lose its used bit, once to go.
+        for _ in range(2 * len(self._queue)):
+            if len(self._queue) <= self._limit:
+                return
+            candidate = self._queue.popleft()
+            if candidate is segment or candidate.is_used or not candidate.release():
+                candidate.is_used = False
+                self._queue.append(candidate)
+
+    def closed(self, segment: Releasable) -> None:
+        """The segment has let go of its file by itself."""
+        try:
+            self._queue.remove(segment)
+        except ValueError:
+            return
+
+    def release_idle(self) -> None:
+        """Close what nobody has used since the last call; run on a clock of minutes."""
+        for _ in range(len(self._queue)):
+            candidate = self._queue.popleft()
+            if candidate.is_used or not candidate.release():
+                candidate.is_used = False
+                self._queue.append(candidate)
+
+
+class LogSeams(Protocol):
+    """The seams that logs need; ``ports.Ports`` has them."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def random(self) -> Random: ...
+
+    @property
+    def disk(self) -> Disk: ...
+
+    @property
+    def offload(self) -> Offload: ...
+
+
+class LogHome:
+    """Made by the data directory, handed to each log that lives in it."""
+
+    __slots__ = (
+        "clock",
+        "disk",
+        "graveyard",
+        "health",
+        "offload",
+        "open_segments",
+        "random",
+        "save_log_starts",
+        "save_recovery_points",
+    )
+
+    def __init__(
+        self, seams: LogSeams, health: DirectoryHealth, open_segments: OpenSegments
+    ) -> None:
+        self.disk = seams.disk
+        self.offload = seams.offload
+        self.clock = seams.clock
+        self.random = seams.random
+        self.health = health
+        self.open_segments = open_segments
+        self.graveyard = Graveyard(seams.disk, health)
+        # Set by the data directory: both make its checkpoint of all logs durable.
+        self.save_recovery_points: Callable[[], Awaitable[None]] = _nothing
+        self.save_log_starts: Callable[[], Awaitable[None]] = _nothing
+
+
+async def _nothing() -> None:
+    return None
+
+
+class Graveyard:
+    """Renamed files and directories that wait until no reader can still want them by name."""
+
+    def __init__(self, disk: Disk, health: DirectoryHealth) -> None:
+        self._disk = disk
+        self._health = health
+        self._graves: list[tuple[float, str, bool]] = []
+
+    def __len__(self) -> int:
+        return len(self._graves)
+
+    def bury(self, path: str, due_ms: float, *, is_directory: bool = False) -> None:
+        """Have the path removed by the first ``dig`` at or after that time."""
+        self._graves.append((due_ms, path, is_directory))
+
+    async def dig(self, now_ms: float) -> int:
+        """Remove what is due and return how many paths went.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR) naming the path that cannot be removed; the
+        directory is then offline and the rest stays."""
+        due = [grave for grave in self._graves if grave[0] <= now_ms]
+        # Taken out before the first await, so that a second digger cannot meet the same grave.
+        self._graves = [grave for grave in self._graves if grave[0] > now_ms]
+        for count, (_, path, is_directory) in enumerate(due):
+            try:
+                self._health.ensure_online()
+                if is_directory:
+                    await self._disk.remove_tree(path)
+                else:
+                    await self._disk.unlink(path)
+            except OSError as error:
+                self._graves += due[count:]
+                raise self._health.latch(f"cannot delete {path}", error) from error
+        return len(due)

@@ -1,0 +1,32 @@
+"""What a retention policy may know about a segment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ottla.broker.log.open_log import OpenLog
+
+
+class SegmentView(NamedTuple):
+    """One segment as of now; ``max_timestamp`` is -1 if none of its records has one."""
+
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    max_timestamp: int
+    is_active: bool
+
+
+def view_segments(log: OpenLog) -> list[SegmentView]:
+    """All segments, oldest first. Raises CorruptLogError, OSError while looking at an index."""
+    return [
+        SegmentView(
+            segment.base_offset,
+            segment.next_offset,
+            segment.size_bytes,
+            segment.largest_timestamp(),
+            segment.is_active,
+        )
+        for segment in log.segments
+    ]
