@@ -1,0 +1,123 @@
+"""Deleting whole segments from the old end of a log, never part of a file.
+
+A segment leaves the list first, so that no new reader finds it; its files are then renamed and
+removed after ``file.delete.delay.ms``, when nobody can still want them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.log.names import DELETED, SEGMENT_SUFFIXES
+from ottla.broker.log.segment_view import SegmentView, view_segments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ottla.broker.log.open_log import OpenLog
+    from ottla.broker.log.segment import Segment
+
+
+async def delete_segments(
+    log: OpenLog, policy: Callable[[Sequence[SegmentView]], int], upper_bound_offset: int
+) -> int:
+    """Delete as many of the oldest segments as the policy says and the bound allows.
+
+    If all of them are to go, the log goes on in a new segment. Raises
+    KafkaError(KAFKA_STORAGE_ERROR)."""
+    async with log.lock:
+        log.ensure_usable()
+        try:
+            views = view_segments(log)
+        except OSError as error:
+            what = f"cannot read the indexes of {log.partition}"
+            raise log.home.health.judge(what, error) from error
+        count = min(policy(views), len(views))
+        while count > 0 and not _may_go(log, count, upper_bound_offset):
+            count -= 1
+        if count == 0:
+            return 0
+        if count == len(log.segments):
+            _roll_empty(log)
+        start_offset = log.segments[count].base_offset
+        if start_offset > log.log_start_offset:
+            _raise_start(log, start_offset)
+        await _drop_first(log, count)
+        return count
+
+
+def _may_go(log: OpenLog, count: int, upper_bound_offset: int) -> bool:
+    """Nothing that a replica may still need goes, and an empty active segment is no gain."""
+    last = log.segments[count - 1]
+    end_offset = log.log_end_offset if last.is_active else last.next_offset
+    return end_offset <= upper_bound_offset and (last.size_bytes > 0 or not last.is_active)
+
+
+def _roll_empty(log: OpenLog) -> None:
+    try:
+        log.roll(log.log_end_offset, log.home.clock.now_ms())
+    except OSError as error:
+        what = f"cannot roll the log of {log.partition}"
+        raise log.home.health.judge(what, error) from error
+
+
+async def delete_log_before(log: OpenLog, offset: int) -> int:
+    """Raise the log start offset and delete the segments wholly before it.
+
+    The new start is durable before this returns, since records that were reported as deleted
+    must not come back (hazard S-19). Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+    async with log.lock:
+        log.ensure_usable()
+        offset = min(offset, log.log_end_offset)
+        if offset <= log.log_start_offset:
+            return log.log_start_offset
+        _raise_start(log, offset)
+        await log.home.save_log_starts()
+        await _drop_first(log, log.segment_number(offset))
+        return log.log_start_offset
+
+
+def _raise_start(log: OpenLog, offset: int) -> None:
+    assert log.log_start_offset < offset <= log.log_end_offset
+    log.log_start_offset = offset
+    log.observer.log_start_moved(offset)
+
+
+async def _drop_first(log: OpenLog, count: int) -> None:
+    dropped, kept = log.segments[:count], log.segments[count:]
+    if not dropped:
+        return
+    log.set_segments(kept)
+    # Oldest first: whatever a crash leaves of them is still the log's beginning.
+    await bury_segments(log, dropped)
+
+
+async def bury_segments(log: OpenLog, segments: Iterable[Segment]) -> None:
+    """Rename the files of segments that are in no list any more, in the order given.
+
+    Raises KafkaError(KAFKA_STORAGE_ERROR) naming the file that could not be renamed."""
+    disk = log.home.disk
+    due_ms = log.home.clock.now_ms() + log.settings.file_delete_delay_ms
+    for segment in segments:
+        segment.detach()
+        for suffix in SEGMENT_SUFFIXES:
+            path = segment.path_of(suffix)
+            try:
+                if disk.exists(path):
+                    await disk.rename(path, path + DELETED)
+                    log.home.graveyard.bury(path + DELETED, due_ms)
+            except OSError as error:
+                raise log.home.health.latch(f"cannot delete {path}", error) from error
+        if segment.base_offset in log.snapshot_offsets:
+            log.snapshot_offsets.remove(segment.base_offset)
+
+
+async def remove_snapshots_after(log: OpenLog, offset: int) -> None:
+    """Remove producer snapshots of offsets that the log does not reach any more."""
+    for snapshot_offset in [number for number in log.snapshot_offsets if number > offset]:
+        path = log.snapshot_path(snapshot_offset)
+        try:
+            await log.home.disk.unlink(path)
+        except OSError as error:
+            raise log.home.health.latch(f"cannot delete {path}", error) from error
+        log.snapshot_offsets.remove(snapshot_offset)

@@ -1,0 +1,99 @@
+"""Making a log durable, in the only order that is safe: data, names, epochs, recovery point.
+
+The recovery point is a promise that everything below it will be found after a power cut, so it
+moves last (hazards S-06, S-07). A failed fsync takes the directory offline and is never repeated:
+the kernel reports it once and forgets which pages it lost (S-09).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.log.checkpoints import encode_leader_epochs, replace_file
+from ottla.broker.log.names import LEADER_EPOCHS, join
+
+if TYPE_CHECKING:
+    from ottla.broker.log.open_log import OpenLog
+    from ottla.broker.log.segment import Segment
+
+
+async def flush_log(log: OpenLog, end_offset: int | None = None) -> None:
+    """Make everything below the end (by default the log end as of now) durable.
+
+    Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+    target = log.log_end_offset if end_offset is None else end_offset
+    async with log.lock:
+        if log.recovery_point < target:
+            await flush_locked(log, target)
+
+
+async def flush_locked(log: OpenLog, target: int) -> None:
+    """As ``flush_log``, for whoever holds the log's lock."""
+    log.home.health.ensure_online()
+    since_ms, log.unflushed_since_ms = log.unflushed_since_ms, None
+    try:
+        for segment in log.segments:
+            if segment.base_offset < target:
+                await _flush_segment(segment)
+        files, log.files_to_sync = log.files_to_sync, []
+        for file in files:
+            await file.fsync()
+        if log.has_unsynced_names:
+            log.has_unsynced_names = False
+            await log.home.disk.fsync_directory(log.directory)
+        await save_leader_epochs_locked(log)
+    except OSError as error:
+        log.unflushed_since_ms = since_ms
+        raise log.home.health.latch(f"cannot flush the log of {log.partition}", error) from error
+    log.recovery_point = max(log.recovery_point, target)
+
+
+async def _flush_segment(segment: Segment) -> None:
+    size_bytes = segment.size_bytes
+    if segment.synced_bytes == size_bytes and segment.indexes.is_written:
+        return
+    # The data first: an index that knows more than the data is refused at the next start.
+    await segment.file.fsync()
+    for file in segment.indexes.write():
+        await file.fsync()
+    transactions = segment.transactions.file_to_sync()
+    if transactions is not None:
+        await transactions.fsync()
+    segment.synced_bytes = size_bytes
+
+
+async def save_leader_epochs(log: OpenLog) -> None:
+    """Make the leader epochs durable if they have changed. Raises KafkaError."""
+    async with log.lock:
+        log.home.health.ensure_online()
+        try:
+            await save_leader_epochs_locked(log)
+        except OSError as error:
+            what = f"cannot save the leader epochs of {log.partition}"
+            raise log.home.health.latch(what, error) from error
+
+
+async def save_leader_epochs_locked(log: OpenLog) -> None:
+    """As ``save_leader_epochs``, for whoever holds the log's lock. Raises OSError."""
+    entries = [(epoch, start_offset) for epoch, start_offset in log.observer.leader_epochs()]
+    if entries != log.saved_leader_epochs:
+        path = join(log.directory, LEADER_EPOCHS)
+        await replace_file(log.home.disk, path, encode_leader_epochs(entries))
+        log.saved_leader_epochs = entries
+
+
+async def close_log(log: OpenLog) -> None:
+    """Refuse appends, save the producers as of the end, and make all durable."""
+    async with log.lock:
+        if log.refusal is not None:
+            return
+        log.refusal = "it is closed"
+        log.home.health.ensure_online()
+        try:
+            log.take_snapshot(log.log_end_offset)
+        except OSError as error:
+            what = f"cannot save the producers of {log.partition}"
+            raise log.home.health.latch(what, error) from error
+        await flush_locked(log, log.log_end_offset)
+        for segment in log.segments:
+            segment.release()

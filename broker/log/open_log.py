@@ -1,0 +1,142 @@
+"""What is in memory of one log, and the few moves that change it; no operation awaits in between.
+
+The operations on a log (appending and reading in partition_log.py, flushing, truncating, deleting,
+recovering in files of these names) all work on this. The list of segments is replaced, never
+changed, so that whoever holds one can go on searching it (copy on write).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from ottla.broker.log.health import is_out_of_space, storage_error
+from ottla.broker.log.names import SNAPSHOT, join, segment_name
+from ottla.broker.log.segment import Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ottla.broker.log.home import LogHome
+    from ottla.broker.log.observer import LogObserver
+    from ottla.broker.log.settings import LogSettings
+    from ottla.protocol.ids import TopicPartition, Uuid
+    from ottla.protocol.ports import File
+
+
+class OpenLog:
+    """The segments and offsets of one log. log start <= recovery point or end; start <= end."""
+
+    def __init__(
+        self,
+        home: LogHome,
+        directory: str,
+        partition: TopicPartition,
+        topic_id: Uuid | None,
+        settings: LogSettings,
+        observer: LogObserver,
+    ) -> None:
+        self.home = home
+        self.directory = directory
+        self.partition = partition
+        self.topic_id = topic_id
+        self.settings = settings
+        self.observer = observer
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        # Everything below is on the disk for certain; recovery scans from here.
+        self.recovery_point = 0
+        self.segments: tuple[Segment, ...] = ()
+        self._base_offsets: list[int] = []
+        # Serialises what changes the set of segments or their files: flush, truncation,
+        # deletion, close (hazard S-26). Appends and reads do not take it.
+        self.lock = asyncio.Lock()
+        # Why appends are refused: a truncation under way, a failed one, a closed log.
+        self.refusal: str | None = None
+        self.unflushed_since_ms: float | None = None
+        # Names were created or removed since the directory's last fsync (hazard S-07).
+        self.has_unsynced_names = False
+        self.files_to_sync: list[File] = []
+        self.saved_leader_epochs: list[tuple[int, int]] = []
+        self.snapshot_offsets: list[int] = []
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.partition}, offsets {self.log_start_offset}.."
+            f"{self.log_end_offset}, {len(self.segments)} segments)"
+        )
+
+    @property
+    def active(self) -> Segment:
+        """The segment that appends go to; there always is one."""
+        return self.segments[-1]
+
+    def set_segments(self, segments: Iterable[Segment]) -> None:
+        """Replace the list of segments; the last one becomes the active one."""
+        self.segments = tuple(segments)
+        self._base_offsets = [segment.base_offset for segment in self.segments]
+        assert self._base_offsets
+        assert all(left < right for left, right in pairwise(self._base_offsets))
+        self.segments[-1].is_active = True
+
+    def segment_number(self, offset: int) -> int:
+        """The place in the list of the last segment that starts at or before the offset."""
+        return max(0, bisect_right(self._base_offsets, offset) - 1)
+
+    def ensure_usable(self) -> None:
+        """Raise KafkaError(KAFKA_STORAGE_ERROR) if the log must not be changed now."""
+        self.home.health.ensure_online()
+        if self.refusal is not None:
+            raise storage_error(f"the log of {self.partition} is not writable: {self.refusal}")
+
+    def new_segment(self, base_offset: int, now_ms: float) -> Segment:
+        """Make an empty segment on the disk; it is not in the list yet. Raises OSError."""
+        segment = Segment(
+            self.home, self.directory, base_offset, self.settings.index_interval_bytes
+        )
+        segment.create()
+        self.has_unsynced_names = True
+        self.start_clock(segment, now_ms)
+        return segment
+
+    def start_clock(self, segment: Segment, now_ms: float) -> None:
+        """Begin the time after which the segment is rolled, a little different for each."""
+        segment.created_ms = now_ms
+        jitter_max = min(self.settings.segment_jitter_ms, self.settings.segment_ms)
+        segment.jitter_ms = self.home.random.below(jitter_max) if jitter_max > 0 else 0
+
+    def roll(self, base_offset: int, now_ms: float) -> Segment:
+        """Go on in a new segment. Raises OSError, having changed nothing that matters."""
+        sealed = self.active
+        assert sealed.size_bytes > 0, "an empty active segment is used, not rolled (hazard S-16)"
+        assert base_offset >= self.log_end_offset
+        segment = self.new_segment(base_offset, now_ms)
+        self.take_snapshot(base_offset)
+        sealed.seal()
+        self.set_segments((*self.segments, segment))
+        return segment
+
+    def take_snapshot(self, offset: int) -> None:
+        """Save the producers as of an offset. Raises OSError.
+
+        Without room for it nothing is lost: a restart reads from an older one."""
+        if self.snapshot_offsets and self.snapshot_offsets[-1] >= offset:
+            return
+        content = self.observer.snapshot()
+        try:
+            file = self.home.disk.open(self.snapshot_path(offset), create=True)
+            if file.size_bytes:
+                file.truncate(0)
+            file.append([content])
+        except OSError as error:
+            if not is_out_of_space(error):
+                raise
+            return
+        self.snapshot_offsets.append(offset)
+        self.files_to_sync.append(file)
+        self.has_unsynced_names = True
+
+    def snapshot_path(self, offset: int) -> str:
+        return join(self.directory, segment_name(offset, SNAPSHOT))

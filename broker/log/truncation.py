@@ -1,0 +1,157 @@
+"""Cutting a log back to what its leader has, or starting it anew somewhere else.
+
+Order matters for a crash at any point: the recovery point goes down first, durably, so that
+whatever is found afterwards is scanned; then the newest files go first, so that what is left is
+always a beginning of the log. Bytes that a reply may be sending are never changed: if somebody
+still holds the file, a copy of the kept part takes its name (hazard S-20).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.log.deletion import bury_segments, remove_snapshots_after
+from ottla.broker.log.flushing import save_leader_epochs_locked
+from ottla.broker.log.names import CLEANED
+from ottla.broker.log.replay import rebuild_observer
+from ottla.broker.log.resuming import resume_segment
+from ottla.broker.log.slices import locate
+from ottla.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ottla.broker.log.open_log import OpenLog
+    from ottla.broker.log.segment import Segment
+
+_COPY_BYTES = 1024 * 1024
+# How long a reply may go on sending from a file before the file is copied instead.
+_PATIENCE_MS = 200
+_LOOK_MS = 10
+
+
+async def truncate_log(log: OpenLog, offset: int) -> int:
+    """Drop everything from an offset on; returns the log end offset, at or below it.
+
+    Raises KafkaError(KAFKA_STORAGE_ERROR), CorruptLogError; appends are refused for good then."""
+    async with log.lock:
+        log.ensure_usable()
+        if offset >= log.log_end_offset:
+            # Even so the observer may hold a leader epoch that starts at the end (S-28).
+            await _change(log, _finish, log.log_end_offset)
+        elif offset <= log.segments[0].base_offset:
+            await _change(log, _restart, offset)
+        else:
+            await _change(log, _truncate, offset)
+        return log.log_end_offset
+
+
+async def restart_log(log: OpenLog, offset: int) -> None:
+    """Drop everything and go on, empty, from an offset. Raises as ``truncate_log``."""
+    async with log.lock:
+        log.ensure_usable()
+        await _change(log, _restart, offset)
+
+
+async def _change(
+    log: OpenLog, operation: Callable[[OpenLog, int], Awaitable[None]], offset: int
+) -> None:
+    log.refusal = "it is being truncated"
+    try:
+        await operation(log, offset)
+    except OSError as error:
+        log.refusal = "a truncation failed"
+        raise log.home.health.latch(f"cannot truncate the log of {log.partition}", error) from error
+    log.refusal = None
+
+
+async def _truncate(log: OpenLog, offset: int) -> None:
+    kept = [segment for segment in log.segments if segment.base_offset < offset]
+    dropped = log.segments[len(kept) :]
+    last = kept[-1]
+    place = locate(last, offset)
+    position = last.size_bytes if place is None else place.position
+    # Half a batch cannot be kept: the end goes back to where the batch began.
+    end_offset = offset if place is None else min(offset, place.base_offset)
+    await _lower_offsets(log, end_offset)
+    log.set_segments(kept)
+    log.log_end_offset = end_offset
+    last.cut(position, end_offset)
+    log.has_unsynced_names = True
+    await bury_segments(log, reversed(dropped))
+    await _cut_files(log, last, end_offset)
+    resume_segment(last)
+    log.start_clock(last, log.home.clock.now_ms())
+    await _finish(log, end_offset)
+
+
+async def _restart(log: OpenLog, offset: int) -> None:
+    await _lower_offsets(log, offset)
+    # From here on there is nothing to read, so nobody opens a file that is being renamed.
+    log.log_start_offset = log.log_end_offset = log.recovery_point = offset
+    log.has_unsynced_names = True
+    await bury_segments(log, reversed(log.segments))
+    await remove_snapshots_after(log, -1)
+    log.set_segments([log.new_segment(offset, log.home.clock.now_ms())])
+    log.observer.log_start_moved(offset)
+    await log.home.save_log_starts()
+    await _finish(log, offset)
+
+
+async def _lower_offsets(log: OpenLog, end_offset: int) -> None:
+    """Promise no more than will be there, durably, before the first byte goes (S-06)."""
+    try:
+        if log.recovery_point > end_offset:
+            log.recovery_point = end_offset
+            await log.home.save_recovery_points()
+        if log.log_start_offset > end_offset:
+            log.log_start_offset = end_offset
+            await log.home.save_log_starts()
+    except KafkaError:
+        # Nothing is cut yet, so a full disk need not make the log unusable.
+        log.refusal = None
+        raise
+
+
+async def _finish(log: OpenLog, end_offset: int) -> None:
+    """Bring everything that follows from the batches to the end that the log has now."""
+    await remove_snapshots_after(log, end_offset)
+    await log.home.disk.fsync_directory(log.directory)
+    log.has_unsynced_names = False
+    log.observer.truncated(end_offset)
+    await save_leader_epochs_locked(log)
+    await rebuild_observer(log)
+
+
+async def _cut_files(log: OpenLog, segment: Segment, end_offset: int) -> None:
+    disk, clock = log.home.disk, log.home.clock
+    is_held = segment.detach()
+    patient_until_ms = clock.now_ms() + _PATIENCE_MS
+    while is_held() and clock.now_ms() < patient_until_ms:
+        await clock.sleep(_LOOK_MS)
+    if not is_held():
+        file = disk.open(segment.path)
+        file.truncate(segment.size_bytes)
+        # Durable before anything is appended: otherwise a power cut could leave a mix of the
+        # bytes before and after, which looks like damage.
+        await file.fsync()
+    else:
+        await _replace_by_copy(log, segment)
+    segment.synced_bytes = segment.size_bytes
+    indexes = segment.load_indexes()
+    indexes.cut(segment.size_bytes, end_offset - segment.base_offset)
+    for cut in indexes.cut_files():
+        await cut.fsync()
+    segment.transactions.truncate(end_offset)
+
+
+async def _replace_by_copy(log: OpenLog, segment: Segment) -> None:
+    disk = log.home.disk
+    source = disk.open(segment.path)
+    target = disk.open(segment.path + CLEANED, create=True)
+    target.truncate(0)
+    for position in range(0, segment.size_bytes, _COPY_BYTES):
+        count = min(_COPY_BYTES, segment.size_bytes - position)
+        target.append([await log.home.offload.run(source.pread, count, position)])
+    await target.fsync()
+    await disk.rename(segment.path + CLEANED, segment.path)
