@@ -1,0 +1,184 @@
+"""All data directories of a broker (``log.dirs``): which exists, which works, what goes where.
+
+The broker goes on as long as one of them works. While one is missing, a partition that existed
+before is made again only if somebody says that it is new: it may live on the missing disk, and an
+empty replica must not pass for a full one (hazard S-13).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.broker.log.health import storage_error
+from ottla.broker.log.home import OPEN_SEGMENTS_MAX
+from ottla.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from ottla.broker.log.directory import LogDirectory
+    from ottla.broker.log.partition_log import PartitionLog
+    from ottla.protocol.ids import TopicPartition, Uuid
+    from ottla.protocol.ports import FileLock
+
+logger = logging.getLogger("ottla.log")
+
+
+class DirectoriesConfig(NamedTuple):
+    """Whose directories they are and how they are run."""
+
+    paths: Sequence[str]
+    broker_id: int
+    cluster_id: str
+    workers_per_directory: int = 2
+    free_bytes_floor: int = 0
+    open_segments_max: int = OPEN_SEGMENTS_MAX
+
+
+class LogDirectories:
+    """Made and loaded by ``open_directories``; closed once, at the end."""
+
+    def __init__(
+        self,
+        config: DirectoriesConfig,
+        directories: Sequence[LogDirectory],
+        locks: Sequence[FileLock],
+    ) -> None:
+        self.config = config
+        self.directories = list(directories)
+        # Directories that others remember and that are not there; see ``forget_missing``.
+        self.missing_ids: frozenset[str] = frozenset()
+        self._locks = list(locks)
+
+    # -- looking -----------------------------------------------------------------------------
+
+    def get(self, partition: TopicPartition) -> PartitionLog | None:
+        """The log of a partition, whether or not its directory still works."""
+        directory = self.directory_of(partition)
+        return None if directory is None else directory.logs.get(partition)
+
+    def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
+        """Where the partition lives, damaged or not."""
+        for directory in self.directories:
+            if partition in directory.logs or partition in directory.damaged:
+                return directory
+        return None
+
+    def __iter__(self) -> Iterator[PartitionLog]:
+        """All logs that were loaded or made."""
+        for directory in self.directories:
+            yield from directory
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        return [each for each in self.directories if each.home.health.is_online]
+
+    @property
+    def offline_paths(self) -> list[str]:
+        return [each.path for each in self.directories if not each.home.health.is_online]
+
+    @property
+    def damaged(self) -> dict[TopicPartition, str]:
+        """Partitions that must be fetched anew, repaired by the operator, or stay offline."""
+        return {
+            partition: reason
+            for each in self.directories
+            for partition, reason in each.damaged.items()
+        }
+
+    @property
+    def clean_broker_epoch(self) -> int | None:
+        """The generation that stopped cleanly here, None unless all directories agree on it."""
+        epochs = {each.clean_broker_epoch for each in self.directories}
+        return epochs.pop() if len(epochs) == 1 and not self.missing_ids else None
+
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        """The checkpointed high watermark; None means: the log start, never the end (R-26)."""
+        directory = self.directory_of(partition)
+        return None if directory is None else directory.checkpoints.high_watermarks.get(partition)
+
+    def on_failure(self, callback: Callable[[str], object]) -> None:
+        """Call back, synchronously, with the path of each directory that goes (or is) offline."""
+        for each in self.directories:
+            each.home.health.on_failure(partial(callback, each.path))
+
+    # -- partitions --------------------------------------------------------------------------
+
+    async def create(
+        self, partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool
+    ) -> PartitionLog:
+        """Make a log in the directory with the fewest partitions, or return the one there is.
+
+        ``is_new``: the partition never existed on this broker. Raises
+        KafkaError(KAFKA_STORAGE_ERROR) if it may live on a directory that is offline or missing,
+        if its log is damaged, or if the disk fails."""
+        found = self.directory_of(partition)
+        if found is not None:
+            if partition in found.damaged:
+                raise storage_error(found.damaged[partition])
+            return found.logs[partition]
+        if not is_new and (self.missing_ids or self.offline_paths):
+            raise storage_error(
+                f"{partition} may live on a data directory that is not available: "
+                f"{', '.join(self.offline_paths) or 'one of log.dirs is empty or was left out'}"
+            )
+        online = self.online
+        if not online:
+            raise storage_error("no data directory is online")
+        return await min(online, key=lambda each: each.partition_count).create(partition, topic_id)
+
+    async def delete(self, partition: TopicPartition) -> None:
+        """Remove a partition's log; one that does not exist is fine."""
+        directory = self.directory_of(partition)
+        if directory is None:
+            return
+        if partition in directory.damaged:
+            await directory.set_aside(partition)
+        else:
+            await directory.delete(partition)
+
+    # -- housekeeping ------------------------------------------------------------------------
+
+    async def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Save recovery points, log starts and the given high watermarks. Every few seconds.
+
+        A directory that fails meanwhile goes offline; nothing is raised."""
+        for each in self.online:
+            saved = each.checkpoints
+            # Partitions without a role yet keep what was found on the disk.
+            for partition in each.logs:
+                if partition in high_watermarks:
+                    saved.high_watermarks[partition] = high_watermarks[partition]
+            try:
+                await saved.save_recovery_points()
+                await saved.save_log_starts()
+                await saved.save_high_watermarks()
+            except KafkaError as error:
+                logger.error("%s", error.message)
+
+    async def tidy(self, now_ms: float) -> None:
+        """Remove files whose delay is over, look at the free space, close unused files."""
+        for each in self.online:
+            each.home.health.check_space()
+            try:
+                await each.home.graveyard.dig(now_ms)
+            except KafkaError as error:
+                logger.error("%s", error.message)
+        if self.directories:
+            self.directories[0].home.open_segments.release_idle()
+
+    async def close(self, broker_epoch: int) -> bool:
+        """Close everything; whether all directories could be marked as cleanly stopped."""
+        config = self.config
+        clean = await asyncio.gather(
+            *(
+                each.close(config.broker_id, broker_epoch, config.workers_per_directory)
+                for each in self.online
+            )
+        )
+        for lock in self._locks:
+            lock.release()
+        return all(clean) and len(clean) == len(self.directories)

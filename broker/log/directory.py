@@ -1,0 +1,263 @@
+"""One data directory: its logs, its checkpoints and its clean mark.
+
+A directory that fails takes its own logs out of service and nothing else. What lies in it is never
+deleted because nobody knows it: such things stay where they are and are reported (hazard S-32).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.broker.log.checkpoints import encode_partition_metadata, read_file, replace_file
+from ottla.broker.log.clean_mark import CleanLog, CleanMark, decode_mark, encode_mark
+from ottla.broker.log.coalescing import CoalescedSave
+from ottla.broker.log.directory_checkpoints import DirectoryCheckpoints
+from ottla.broker.log.health import storage_error
+from ottla.broker.log.loading import Known, load_log
+from ottla.broker.log.names import (
+    CLEAN_SHUTDOWN,
+    DELETE_MARK,
+    PARTITION_METADATA,
+    STRAY_MARK,
+    join,
+    mark_of,
+    marked_name,
+    parse_partition_name,
+    partition_name,
+)
+from ottla.broker.log.observer import LogObserver
+from ottla.broker.log.partition_log import PartitionLog
+from ottla.broker.log.settings import LogSettings
+from ottla.protocol.errors import CorruptLogError, KafkaError
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ottla.broker.log.home import LogHome
+    from ottla.protocol.ids import Uuid
+
+logger = logging.getLogger("ottla.log")
+
+OpenAs = Callable[[TopicPartition], tuple[LogSettings, LogObserver]]
+"""What a partition's log is opened with: its topic's settings and a fresh observer."""
+
+
+class LogDirectory:
+    """Made by ``LogDirectories`` once the directory is locked and known to be ours."""
+
+    def __init__(self, home: LogHome, open_as: OpenAs) -> None:
+        self.home = home
+        self.path = home.health.path
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        # Partitions whose log must not be served or cut: why.
+        self.damaged: dict[TopicPartition, str] = {}
+        self.unknown_names: list[str] = []
+        self.reserved_count = 0
+        self.load_total = 0
+        self.load_done = 0
+        self.clean_broker_epoch: int | None = None
+        self.checkpoints = DirectoryCheckpoints(home, self.logs)
+        home.save_recovery_points = self.checkpoints.save_recovery_points
+        home.save_log_starts = self.checkpoints.save_log_starts
+        self._open_as = open_as
+        self._is_loaded = False
+        self._sync_names = CoalescedSave(self._fsync_names)
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions live here, those being made included."""
+        return len(self.logs) + len(self.damaged) + self.reserved_count
+
+    # -- start -------------------------------------------------------------------------------
+
+    async def load(self, broker_id: int, workers: int) -> None:
+        """Bring all logs into memory, ``workers`` at a time. A failing disk ends it early."""
+        try:
+            mark = await self._take_mark(broker_id)
+            self.checkpoints.read()
+            waiting = iter(await self._find_partitions())
+            await asyncio.gather(*(self._load_each(waiting, mark) for _ in range(workers)))
+        except OSError as error:
+            self.home.health.latch(f"cannot load {self.path}", error)
+            return
+        self._is_loaded = True
+        if mark is not None and self.home.health.is_online:
+            self.clean_broker_epoch = mark.broker_epoch
+
+    async def _take_mark(self, broker_id: int) -> CleanMark | None:
+        """Read the clean mark and remove it, durably, before anything relies on it (S-05)."""
+        path = join(self.path, CLEAN_SHUTDOWN)
+        content = read_file(self.home.disk, path)
+        if content is None:
+            return None
+        await self.home.disk.unlink(path)
+        await self.home.disk.fsync_directory(self.path)
+        mark = decode_mark(content)
+        return mark if mark is not None and mark.broker_id == broker_id else None
+
+    async def _find_partitions(self) -> list[TopicPartition]:
+        found: list[TopicPartition] = []
+        for name in await self.home.disk.scan(self.path):
+            path = join(self.path, name)
+            if not self.home.disk.is_directory(path):
+                continue
+            partition = parse_partition_name(name)
+            if mark_of(name) == DELETE_MARK:
+                self.home.graveyard.bury(path, 0, is_directory=True)
+            elif partition is None or mark_of(name) is not None:
+                self.unknown_names.append(name)
+                logger.warning("%s is no partition directory and is left alone", path)
+            else:
+                found.append(partition)
+        self.load_total = len(found)
+        return found
+
+    async def _load_each(self, waiting: Iterator[TopicPartition], mark: CleanMark | None) -> None:
+        for partition in waiting:
+            if not self.home.health.is_online:
+                return
+            clean = None if mark is None else mark.logs.get(partition)
+            await self._load(partition, clean, cut_damage=False)
+            self.load_done += 1
+
+    async def _load(
+        self, partition: TopicPartition, clean: CleanLog | None, *, cut_damage: bool
+    ) -> None:
+        known = Known(
+            self.checkpoints.recovery_points.get(partition),
+            self.checkpoints.log_starts.get(partition),
+            clean,
+            cut_damage,
+        )
+        log = self._new_log(partition, None)
+        try:
+            scanned_bytes = await load_log(log, known)
+        except CorruptLogError as error:
+            logger.error("%s", error)
+            self.damaged[partition] = str(error)
+        except KafkaError as error:
+            self.damaged[partition] = error.message
+        else:
+            self.logs[partition] = log
+            if scanned_bytes:
+                logger.info("recovered %s, %d bytes scanned", log, scanned_bytes)
+
+    def _new_log(self, partition: TopicPartition, topic_id: Uuid | None) -> PartitionLog:
+        settings, observer = self._open_as(partition)
+        path = join(self.path, partition_name(partition))
+        return PartitionLog(self.home, path, partition, topic_id, settings, observer)
+
+    # -- partitions --------------------------------------------------------------------------
+
+    async def create(self, partition: TopicPartition, topic_id: Uuid | None) -> PartitionLog:
+        """Make an empty log, durably. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        self.home.health.ensure_online()
+        assert partition not in self.logs
+        if partition in self.damaged:
+            raise storage_error(self.damaged[partition])
+        log = self._new_log(partition, topic_id)
+        disk = self.home.disk
+        self.reserved_count += 1
+        try:
+            # A predecessor's offsets must not be taken for this one's after a crash.
+            await self.checkpoints.forget(partition)
+            disk.make_directory(log.directory)
+            if topic_id is not None:
+                content = encode_partition_metadata(topic_id)
+                await replace_file(disk, join(log.directory, PARTITION_METADATA), content)
+            await load_log(log, Known())
+            await disk.fsync_directory(log.directory)
+            log.has_unsynced_names = False
+            await self._sync_names()
+        except OSError as error:
+            raise self.home.health.judge(f"cannot create {log.directory}", error) from error
+        finally:
+            self.reserved_count -= 1
+        self.logs[partition] = log
+        return log
+
+    async def delete(self, partition: TopicPartition) -> None:
+        """Take a log out of service at once and remove it after ``file.delete.delay.ms``."""
+        log = self.logs[partition]
+        path = await self._retire(log, DELETE_MARK)
+        due_ms = self.home.clock.now_ms() + log.settings.file_delete_delay_ms
+        self.home.graveyard.bury(path, due_ms, is_directory=True)
+
+    async def set_aside(self, partition: TopicPartition) -> str:
+        """Take a log out of service and keep it under another name, which is returned."""
+        if partition in self.damaged:
+            source = join(self.path, partition_name(partition))
+            await self.checkpoints.forget(partition)
+            path = await self._rename(source, partition, STRAY_MARK)
+            del self.damaged[partition]
+            return path
+        return await self._retire(self.logs[partition], STRAY_MARK)
+
+    async def repair(self, partition: TopicPartition) -> PartitionLog | None:
+        """Load a damaged log again, cutting it at the damage: the operator's choice."""
+        del self.damaged[partition]
+        await self._load(partition, None, cut_damage=True)
+        return self.logs.get(partition)
+
+    async def _retire(self, log: PartitionLog, mark: str) -> str:
+        log.refusal = "it is deleted"
+        del self.logs[log.partition]
+        async with log.lock:
+            await self.checkpoints.forget(log.partition)
+            for segment in log.segments:
+                segment.detach()
+            return await self._rename(log.directory, log.partition, mark)
+
+    async def _rename(self, source: str, partition: TopicPartition, mark: str) -> str:
+        name = marked_name(partition, self.home.random.token(16), mark)
+        target = join(self.path, name)
+        try:
+            await self.home.disk.rename(source, target)
+            await self._sync_names()
+        except OSError as error:
+            raise self.home.health.latch(f"cannot rename {source}", error) from error
+        return target
+
+    async def _fsync_names(self) -> None:
+        await self.home.disk.fsync_directory(self.path)
+
+    # -- stop --------------------------------------------------------------------------------
+
+    async def close(self, broker_id: int, broker_epoch: int, workers: int) -> bool:
+        """Close all logs and, if everything went well, leave the clean mark; tells whether.
+
+        Appends, deletions and housekeeping must have ended before (hazard S-15)."""
+        if not self._is_loaded:
+            # What was not read cannot be vouched for.
+            return False
+        try:
+            waiting = iter(list(self.logs.values()))
+            await asyncio.gather(*(_close_each(waiting) for _ in range(workers)))
+            await self.checkpoints.save_recovery_points()
+            await self.checkpoints.save_log_starts()
+        except KafkaError:
+            return False
+        mark = CleanMark(broker_id, broker_epoch, {log.partition: _state(log) for log in self})
+        path = join(self.path, CLEAN_SHUTDOWN)
+        try:
+            await replace_file(self.home.disk, path, encode_mark(mark))
+        except OSError as error:
+            self.home.health.judge(f"cannot write {path}", error)
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[PartitionLog]:
+        return iter(self.logs.values())
+
+
+async def _close_each(waiting: Iterator[PartitionLog]) -> None:
+    for log in waiting:
+        await log.close()
+
+
+def _state(log: PartitionLog) -> CleanLog:
+    return CleanLog(log.log_end_offset, log.active.base_offset, log.active.size_bytes)

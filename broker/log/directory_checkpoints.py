@@ -1,0 +1,78 @@
+"""The offset checkpoints of one data directory: recovery points, log starts, high watermarks.
+
+What a checkpoint says about a partition that could not be loaded is kept as it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.log.checkpoints import (
+    decode_offsets,
+    encode_offsets,
+    read_file,
+    replace_file,
+)
+from ottla.broker.log.coalescing import CoalescedSave
+from ottla.broker.log.names import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, join
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.broker.log.home import LogHome
+    from ottla.broker.log.open_log import OpenLog
+    from ottla.protocol.ids import TopicPartition
+
+
+class DirectoryCheckpoints:
+    """Owned by a data directory. Saves raise KafkaError(KAFKA_STORAGE_ERROR)."""
+
+    def __init__(self, home: LogHome, logs: Mapping[TopicPartition, OpenLog]) -> None:
+        self.recovery_points: dict[TopicPartition, int] = {}
+        self.log_starts: dict[TopicPartition, int] = {}
+        # As last saved or found; absent means: from the log start (hazard R-26).
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self._home = home
+        self._logs = logs
+        self.save_recovery_points = CoalescedSave(self._save_recovery_points)
+        self.save_log_starts = CoalescedSave(self._save_log_starts)
+        self.save_high_watermarks = CoalescedSave(self._save_high_watermarks)
+
+    def read(self) -> None:
+        """Take over what the files say; a spoiled one counts as absent. Raises OSError."""
+        self.recovery_points = self._read(RECOVERY_POINTS)
+        self.log_starts = self._read(LOG_STARTS)
+        self.high_watermarks = self._read(HIGH_WATERMARKS)
+
+    async def forget(self, partition: TopicPartition) -> None:
+        """Let no file speak of the partition any more: a new one of its name may follow."""
+        known = (self.recovery_points, self.log_starts, self.high_watermarks)
+        saves = (self.save_recovery_points, self.save_log_starts, self.save_high_watermarks)
+        for offsets, save in zip(known, saves, strict=True):
+            if offsets.pop(partition, None) is not None:
+                await save()
+
+    def _read(self, name: str) -> dict[TopicPartition, int]:
+        path = join(self._home.health.path, name)
+        return decode_offsets(read_file(self._home.disk, path)) or {}
+
+    async def _save_recovery_points(self) -> None:
+        for partition, log in self._logs.items():
+            self.recovery_points[partition] = log.recovery_point
+        await self._write(RECOVERY_POINTS, self.recovery_points)
+
+    async def _save_log_starts(self) -> None:
+        for partition, log in self._logs.items():
+            self.log_starts[partition] = log.log_start_offset
+        await self._write(LOG_STARTS, self.log_starts)
+
+    async def _save_high_watermarks(self) -> None:
+        await self._write(HIGH_WATERMARKS, self.high_watermarks)
+
+    async def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        self._home.health.ensure_online()
+        path = join(self._home.health.path, name)
+        try:
+            await replace_file(self._home.disk, path, encode_offsets(offsets))
+        except OSError as error:
+            raise self._home.health.judge(f"cannot write {path}", error) from error

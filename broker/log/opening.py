@@ -1,0 +1,128 @@
+"""Opening a broker's data directories: lock, identity, then all logs, disks side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.broker.log.directories import DirectoriesConfig, LogDirectories
+from ottla.broker.log.directory import LogDirectory, OpenAs
+from ottla.broker.log.health import DirectoryHealth
+from ottla.broker.log.home import LogHome, LogSeams, OpenSegments
+from ottla.broker.log.identity import (
+    Identity,
+    check_identity,
+    draw_directory_id,
+    missing_directories,
+    read_identity,
+    write_identity,
+)
+from ottla.broker.log.names import LOCK, join
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.protocol.ports import FileLock
+
+logger = logging.getLogger("ottla.log")
+
+
+async def open_directories(
+    seams: LogSeams, config: DirectoriesConfig, open_as: OpenAs
+) -> LogDirectories:
+    """Lock, identify and load all of ``log.dirs``.
+
+    A directory that cannot be read is offline and the others go on. Raises KafkaError with a
+    sentence for people when the broker must not start: a directory is in use, belongs to another
+    broker or cluster, or none works."""
+    open_segments = OpenSegments(config.open_segments_max)
+    directories: list[LogDirectory] = []
+    locks: list[FileLock] = []
+    identities: dict[str, Identity] = {}
+    try:
+        for path in config.paths:
+            health = DirectoryHealth(seams.disk, path, config.free_bytes_floor)
+            try:
+                locks.append(_lock(seams, path))
+                identities[path] = _identify(seams, path, config)
+            except OSError as error:
+                health.latch(f"cannot use {path}", error)
+            directories.append(LogDirectory(LogHome(seams, health, open_segments), open_as))
+        if not identities:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"none of the data directories can be used: {', '.join(config.paths)}",
+            )
+        opened = LogDirectories(config, directories, locks)
+        opened.missing_ids = missing_directories(identities.values())
+        await _write_identities(opened, identities)
+        await asyncio.gather(
+            *(each.load(config.broker_id, config.workers_per_directory) for each in opened.online)
+        )
+    except BaseException:
+        for lock in locks:
+            lock.release()
+        raise
+    _drop_duplicates(opened)
+    return opened
+
+
+def _lock(seams: LogSeams, path: str) -> FileLock:
+    seams.disk.make_directory(path)
+    try:
+        return seams.disk.lock(join(path, LOCK))
+    except BlockingIOError as error:
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"{path} is in use by another broker process. Stop that one, or give this one a "
+            f"data directory of its own.",
+        ) from error
+
+
+def _identify(seams: LogSeams, path: str, config: DirectoriesConfig) -> Identity:
+    found = read_identity(seams.disk, path)
+    if found is None:
+        directory_id = draw_directory_id(seams.random)
+        return Identity(config.broker_id, config.cluster_id, directory_id, frozenset())
+    check_identity(path, found, config.broker_id, config.cluster_id)
+    directory_id = found.directory_id or draw_directory_id(seams.random)
+    return found._replace(cluster_id=config.cluster_id, directory_id=directory_id)
+
+
+async def _write_identities(opened: LogDirectories, identities: dict[str, Identity]) -> None:
+    """Let every directory know all the others, the missing ones included."""
+    siblings = opened.missing_ids | {each.directory_id for each in identities.values()}
+    for directory in opened.online:
+        identity = identities[directory.path]
+        if identity.siblings == siblings:
+            continue
+        try:
+            await write_identity(
+                directory.home.disk, directory.path, identity._replace(siblings=siblings)
+            )
+        except OSError as error:
+            directory.home.health.judge(f"cannot write to {directory.path}", error)
+
+
+def _drop_duplicates(opened: LogDirectories) -> None:
+    """A partition may live once; a second copy is neither served nor removed."""
+    seen: dict[object, str] = {}
+    for directory in opened.directories:
+        for partition in list(directory.logs):
+            if partition in seen:
+                reason = f"{partition} lies in {seen[partition]} and in {directory.path}"
+                logger.error("%s", reason)
+                del directory.logs[partition]
+                directory.unknown_names.append(str(partition))
+            else:
+                seen[partition] = directory.path
+
+
+async def forget_missing(opened: LogDirectories) -> None:
+    """The operator's word that directories which are missing will not come back.
+
+    Raises OSError, KafkaError."""
+    opened.missing_ids = frozenset()
+    found = {each.path: read_identity(each.home.disk, each.path) for each in opened.online}
+    identities = {path: identity for path, identity in found.items() if identity is not None}
+    await _write_identities(opened, identities)

@@ -1,0 +1,186 @@
+"""After an unclean stop: scan from the recovery point, and tell a torn end from damage.
+
+A power cut may leave the last write half done; what is wrong there is cut off. Something wrong
+with valid batches behind it, or below the recovery point, cannot come from a torn write: cutting
+there would throw away records that were acknowledged, so the log is reported as damaged and left
+as it is (hazards S-01 to S-03, S-06). Runs in a worker; the log is nobody else's yet.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.broker.log.replay import replay_segment
+from ottla.broker.log.resuming import start_of_scan
+from ottla.broker.log.scan import LENGTH_MIN, BatchScan, walk
+from ottla.broker.log.settings import INT32_MAX
+from ottla.broker.log.txn_index import AbortedTransaction
+from ottla.protocol.errors import CorruptLogError, KafkaError
+from ottla.protocol.records.batch import HEADER_BYTES, LENGTH_END, MAGIC, check_crc, parse_batch
+
+if TYPE_CHECKING:
+    from ottla.broker.log.open_log import OpenLog
+    from ottla.broker.log.segment import Segment
+    from ottla.protocol.ports import File
+    from ottla.protocol.records.batch import RecordBatch
+
+_SEARCH_BYTES = 4 * 1024 * 1024
+_HEAD = struct.Struct(">qiiB")
+_MAGIC_BYTE = bytes([MAGIC])
+_MAGIC_POSITION = 16
+
+
+class Finding(NamedTuple):
+    """The first thing that is wrong, and what is known up to there."""
+
+    number: int
+    position: int
+    next_offset: int
+    problem: str
+
+
+class Scanner:
+    """One pass over the segments from the recovery point on; feeds indexes and observer."""
+
+    def __init__(self, log: OpenLog, snapshot_offset: int) -> None:
+        self.log = log
+        self.next_offset = 0
+        self.scanned_bytes = 0
+        self._leader_epoch = -1
+        # The observer knows everything before this from its snapshot.
+        self._observe_from = snapshot_offset
+
+    def run(self) -> Finding | None:
+        """Scan to the end; None if all is well. Raises OSError, CorruptLogError."""
+        log = self.log
+        first = log.segment_number(log.recovery_point)
+        self.next_offset = log.segments[first].base_offset
+        self._catch_up(first)
+        for number in range(first, len(log.segments)):
+            segment = log.segments[number]
+            if number == first:
+                start = start_of_scan(segment, log.recovery_point)
+            else:
+                start = 0
+                segment.start_scan()
+            finding = self._scan(number, start)
+            if finding is not None:
+                return finding
+            if number + 1 < len(log.segments):
+                segment.seal()
+                log.take_snapshot(log.segments[number + 1].base_offset)
+        return None
+
+    def _catch_up(self, first: int) -> None:
+        """Show the observer what lies between its snapshot and the first segment to scan."""
+        log = self.log
+        for segment in log.segments[log.segment_number(self._observe_from) : first]:
+            if segment.size_bytes:
+                replay_segment(log, segment, 0, from_offset=self._observe_from)
+
+    def _scan(self, number: int, start: int) -> Finding | None:
+        segment = self.log.segments[number]
+        limit_offset = segment.next_offset if number + 1 < len(self.log.segments) else None
+        start_offset = segment.base_offset
+        if start:
+            start_offset = next(walk(segment.file, start, segment.size_bytes)).base_offset
+        if self._observe_from < start_offset and start:
+            replay_segment(self.log, segment, 0, start, from_offset=self._observe_from)
+        segment.transactions.truncate(max(start_offset, self._observe_from))
+        scan = BatchScan(segment.file, start, segment.size_bytes)
+        for position, batch in scan:
+            problem = self._problem(segment, batch, limit_offset)
+            if problem is not None:
+                return Finding(number, position, self.next_offset, problem)
+            self._accept(segment, batch, position)
+        self.scanned_bytes += scan.position - start
+        if scan.problem is not None:
+            return Finding(number, scan.position, self.next_offset, scan.problem)
+        return None
+
+    def _problem(
+        self, segment: Segment, batch: RecordBatch, limit_offset: int | None
+    ) -> str | None:
+        if not check_crc(batch):
+            return "the checksum does not match"
+        if batch.base_offset < max(self.next_offset, segment.base_offset):
+            return f"offset {batch.base_offset} comes after {self.next_offset - 1}"
+        last_offset = batch.last_offset
+        if last_offset - segment.base_offset > INT32_MAX:
+            return f"offset {last_offset} is out of the segment's reach"
+        if limit_offset is not None and last_offset >= limit_offset:
+            return f"offset {last_offset} belongs to the segment after"
+        if 0 <= batch.leader_epoch < self._leader_epoch:
+            return f"leader epoch {batch.leader_epoch} comes after {self._leader_epoch}"
+        return None
+
+    def _accept(self, segment: Segment, batch: RecordBatch, position: int) -> None:
+        segment.account(batch, position)
+        self.next_offset = batch.last_offset + 1
+        self._leader_epoch = max(self._leader_epoch, batch.leader_epoch)
+        if batch.base_offset >= self._observe_from:
+            aborted = self.log.observer.observe(batch)
+            if aborted is not None:
+                segment.transactions.append(AbortedTransaction(*aborted))
+
+
+def is_torn(log: OpenLog, finding: Finding) -> bool:
+    """Whether nothing valid follows and nothing promised is missing: then it may be cut off."""
+    if finding.next_offset < log.recovery_point:
+        return False
+    segment = log.segments[finding.number]
+    if holds_batch(segment.file, finding.position, segment.size_bytes, finding.next_offset):
+        return False
+    return not any(
+        holds_batch(later.file, 0, later.size_bytes, finding.next_offset)
+        for later in log.segments[finding.number + 1 :]
+    )
+
+
+def holds_batch(file: File, start: int, end: int, offset_min: int) -> bool:
+    """Whether a whole valid batch of a later offset begins anywhere in that part of a file."""
+    position = start
+    while end - position >= HEADER_BYTES:
+        chunk = file.pread(min(_SEARCH_BYTES, end - position), position)
+        at = chunk.find(_MAGIC_BYTE, _MAGIC_POSITION)
+        while at >= 0:
+            head = at - _MAGIC_POSITION
+            base_offset, length, _, _ = _HEAD.unpack_from(chunk, head)
+            if (
+                offset_min <= base_offset <= offset_min + INT32_MAX
+                and length >= LENGTH_MIN
+                and position + head + LENGTH_END + length <= end
+                and _is_valid(file.pread(LENGTH_END + length, position + head))
+            ):
+                return True
+            at = chunk.find(_MAGIC_BYTE, at + 1)
+        # The last heads of the chunk have their magic in the next one.
+        position += max(1, len(chunk) - _MAGIC_POSITION)
+    return False
+
+
+def _is_valid(content: bytes) -> bool:
+    try:
+        return check_crc(parse_batch(content))
+    except KafkaError:
+        return False
+
+
+def cut_torn_end(log: OpenLog, finding: Finding) -> list[Segment]:
+    """Cut the file at the finding; returns the segments after it, which hold nothing."""
+    segment = log.segments[finding.number]
+    later = list(log.segments[finding.number + 1 :])
+    segment.cut(finding.position, max(finding.next_offset, segment.base_offset))
+    segment.file.truncate(finding.position)
+    log.set_segments(log.segments[: finding.number + 1])
+    return later
+
+
+def damage(log: OpenLog, finding: Finding) -> CorruptLogError:
+    """What to say about a log that must not be cut."""
+    segment = log.segments[finding.number]
+    return CorruptLogError(
+        f"{segment.path} is damaged at position {finding.position}, offset "
+        f"{finding.next_offset}: {finding.problem}; valid records lie behind it or were promised"
+    )
