@@ -196,6 +196,7 @@ class Connection:
         channel = self._entrance.channel
         pipeline = self._pipeline
         unanswered_max = self._surroundings.settings.unanswered_requests_max
+        unsent_max = self._surroundings.settings.unsent_bytes_max
         start, end = intake.start, intake.end
         turn_end = self.request_count + REQUESTS_PER_TURN_MAX
         while True:
@@ -218,6 +219,8 @@ class Connection:
                 self.blocked |= LANE
             if len(pipeline) >= unanswered_max:
                 self.blocked |= UNANSWERED
+            if self.unsent_bytes > unsent_max:
+                self.blocked |= UNSENT
             if self.blocked:
                 return 0
             start = frame_end
