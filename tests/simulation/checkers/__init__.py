@@ -1,0 +1,1 @@
+"""Invariants of a run, one family per file, judged from its history alone."""
