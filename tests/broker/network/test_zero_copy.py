@@ -1,0 +1,150 @@
+"""File regions on real sockets: by sendfile or through memory, the bytes are the same."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla.broker.network.settings import ListenerSpec
+from ottla.broker.network.transport import BufferedTransport, PlaintextTransport
+from ottla.broker.real import RealDisk, RealOffload
+from ottla.protocol.ports import FileRegion
+from tests.support.loops import on_both_loops
+from tests.support.network_site import LOOPBACK, Site
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ottla.broker.context import Reply
+    from ottla.protocol.ports import File
+
+CONTENT = random.Random(7).randbytes(3_000_000)
+REGIONS = [(0, 100), (5, 70_000), (1_000, 1_048_576), (0, 3_000_000), (2_999_999, 1)]
+
+
+def segment(path: Path) -> File:
+    """A file that holds the content."""
+    offload = RealOffload(1)
+    file = RealDisk(offload).open(str(path / "segment"), create=True)
+    offload.close()
+    file.append([CONTENT])
+    return file
+
+
+class RegionToy:
+    """Serves the regions of one file, each between some bytes."""
+
+    def __init__(self, site: Site, file: File) -> None:
+        self.file = file
+        site.toy.region = self.region  # type: ignore[attr-defined]
+
+    def region(self, argument: bytes, _frame: memoryview, reply: Reply) -> None:
+        position, count = map(int, argument.split(b"-"))
+        reply.send([b"header", FileRegion(self.file, position, count), b"trailer"])
+
+
+@pytest.mark.requirement("NET-11", "NET-13", "NET-14")
+@on_both_loops
+async def test_both_transports_answer_with_identical_bytes(tmp_path: Path) -> None:
+    """The buffered path serves TLS and platforms without sendfile; nobody may notice."""
+    specs = [
+        ListenerSpec("SENDFILE", LOOPBACK, transport=PlaintextTransport),
+        ListenerSpec("BUFFERED", LOOPBACK, transport=BufferedTransport),
+    ]
+    async with Site(specs=specs) as site:
+        RegionToy(site, segment(tmp_path))
+        clients = [await site.connect("SENDFILE"), await site.connect("BUFFERED")]
+        for client in clients:
+            client.send(*(b"region:%d-%d" % region for region in REGIONS))
+
+        for position, count in REGIONS:
+            expected = b"header" + CONTENT[position : position + count] + b"trailer"
+            for client in clients:
+                assert await client.answer() == expected
+
+
+@pytest.mark.parametrize("transport", [PlaintextTransport, BufferedTransport])
+@on_both_loops
+async def test_file_cut_under_an_answer_closes_the_connection(
+    tmp_path: Path, transport: type[PlaintextTransport] | type[BufferedTransport]
+) -> None:
+    """The client must see a broken connection, never a frame of another length (S-20)."""
+    async with Site(specs=[ListenerSpec("ONLY", LOOPBACK, transport=transport)]) as site:
+        file = segment(tmp_path)
+        RegionToy(site, file)
+        client = await site.connect("ONLY")
+        file.truncate(1_000)
+        client.send(b"region:0-2000", b"echo:after")
+        stream = await client.reader.read(-1)
+
+        assert stream.startswith(struct.pack(">i", 2013) + b"header" + CONTENT[:900])
+        assert len(stream) <= 4 + 6 + 1_000
+
+
+@on_both_loops
+async def test_deleted_segment_is_still_sent(tmp_path: Path) -> None:
+    """Retention may remove a file while an answer from it is on its way."""
+    async with Site() as site:
+        toy = RegionToy(site, segment(tmp_path))
+        client = await site.connect()
+        client.send(b"region:0-3000000")
+        await site.until(lambda: site.toy.requests)
+        (tmp_path / "segment").unlink()
+        del toy.file
+
+        assert (await client.answer())[6:-7] == CONTENT
+
+
+def can_trace() -> bool:
+    """Whether strace is there and allowed to work."""
+    if shutil.which("strace") is None:
+        return False
+    traced = subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, check=False)
+    return traced.returncode == 0
+
+
+def traced_fetch(tmp_path: Path, transport: str) -> tuple[bytes, str, str]:
+    """Fetch all content from a server under strace: the answer, its calls, its descriptor."""
+    path = tmp_path / "segment"
+    path.write_bytes(CONTENT)
+    trace = tmp_path / "trace"
+    watched = "trace=sendfile,read,pread64,preadv,preadv2,mmap"
+    program = ["-m", "tests.support.region_server", str(path), transport]
+    with subprocess.Popen(
+        ["strace", "-f", "-y", "-e", watched, "-o", str(trace), sys.executable, *program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        port = int(server.stdout.readline().split()[0])
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            request = b"0:%d" % len(CONTENT)
+            client.sendall(struct.pack(">i", len(request)) + request)
+            with client.makefile("rb") as stream:
+                answer = stream.read(4 + 13 + len(CONTENT))
+        server.stdin.close()
+    return answer[10:-7], trace.read_text(), f"<{path}>"
+
+
+@pytest.mark.requirement("NET-10")
+@pytest.mark.skipif(not can_trace(), reason="strace is missing or may not trace here")
+@pytest.mark.parametrize("transport", ["sendfile", "buffered"])
+def test_plaintext_region_reaches_the_socket_without_passing_through_the_process(
+    tmp_path: Path, transport: str
+) -> None:
+    """Zero copy is a claim about system calls, so they are what is looked at."""
+    content, trace, segment_mark = traced_fetch(tmp_path, transport)
+    touching = [line for line in trace.splitlines() if segment_mark in line]
+    calls = {line.split("(")[0].split()[-1] for line in touching}
+
+    assert content == CONTENT
+    assert calls == ({"sendfile"} if transport == "sendfile" else {"pread64"})
