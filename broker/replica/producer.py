@@ -1,0 +1,211 @@
+"""What one producer has written to one partition, and the verdict on its next batch (KIP-98, 185).
+
+    the batch has                                   answer
+    an epoch below the known one                    INVALID_PRODUCER_EPOCH
+    a later epoch, sequence 0                       append
+    a later epoch, another sequence                 OUT_OF_ORDER_SEQUENCE_NUMBER
+    the sequences of one of the last five batches   duplicate: original offset, no error
+    the sequence after the last one                 append
+    sequences older than the five remembered        DUPLICATE_SEQUENCE_NUMBER
+    anything else: a gap, an overlap                OUT_OF_ORDER_SEQUENCE_NUMBER
+
+A producer that is not known at all may begin with any sequence: its records may have been deleted,
+and refusing it would stop an innocent client for good (hazard T-05). See producers.py for that.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.batch import NO_SEQUENCE
+
+if TYPE_CHECKING:
+    from ottla.protocol.records.batch import RecordBatch
+
+# KIP-185: clients keep at most five batches in flight and rely on all five being remembered.
+BATCHES_MAX = 5
+NO_EPOCH = -1
+NO_OFFSET = -1
+SEQUENCE_MASK = 0x7FFFFFFF
+# Of two sequences on the circle of 2^31, the one less than half a turn behind is the older.
+_HALF_TURN = 1 << 30
+
+
+class Action(Enum):
+    """What the caller does with a judged batch."""
+
+    APPEND = auto()
+    # It is in the log already: answer success, with where it is.
+    DUPLICATE = auto()
+    REFUSE = auto()
+
+
+class Verdict(NamedTuple):
+    """The answer to a judged batch. Offsets and timestamp are those of the original, or -1.
+
+    With acks=all a duplicate too is answered only once ``last_offset`` is replicated."""
+
+    action: Action
+    error: ErrorCode = ErrorCode.NONE
+    base_offset: int = NO_OFFSET
+    last_offset: int = NO_OFFSET
+    timestamp: int = -1
+
+
+APPEND = Verdict(Action.APPEND)
+
+
+def _refuse(error: ErrorCode) -> Verdict:
+    return Verdict(Action.REFUSE, error)
+
+
+class WrittenBatch(NamedTuple):
+    """One remembered batch."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def base_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & SEQUENCE_MASK
+
+    @property
+    def base_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class ProducerState:
+    """One producer id in one partition. Written by the table only."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "last_timestamp",
+        "lowest_sequence",
+        "producer_epoch",
+        "seen_ms",
+        "transaction_first_offset",
+    )
+
+    def __init__(self, producer_epoch: int = NO_EPOCH) -> None:
+        self.producer_epoch = producer_epoch
+        self.batches: list[WrittenBatch] = []
+        # From here on every sequence of the epoch is known to be in the log; None: all of them.
+        self.lowest_sequence: int | None = None
+        self.coordinator_epoch = NO_EPOCH
+        self.transaction_first_offset = NO_OFFSET
+        self.last_timestamp = -1
+        # When the expiry first looked at it after its last batch; None: not since then.
+        self.seen_ms: float | None = None
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def has_open_transaction(self) -> bool:
+        return self.transaction_first_offset != NO_OFFSET
+
+    def copy(self) -> ProducerState:
+        twin = ProducerState(self.producer_epoch)
+        twin.batches = self.batches.copy()
+        twin.lowest_sequence = self.lowest_sequence
+        twin.coordinator_epoch = self.coordinator_epoch
+        twin.transaction_first_offset = self.transaction_first_offset
+        twin.last_timestamp = self.last_timestamp
+        twin.seen_ms = self.seen_ms
+        return twin
+
+    def enter_epoch(self, producer_epoch: int) -> None:
+        """Sequences begin anew with each epoch, so what is remembered of the last one goes."""
+        if producer_epoch != self.producer_epoch:
+            self.producer_epoch = producer_epoch
+            self.batches = []
+            self.lowest_sequence = None
+
+    def add(self, batch: RecordBatch) -> None:
+        """Remember a data batch that is in the log."""
+        self.enter_epoch(batch.producer_epoch)
+        self.seen_ms = None
+        self.last_timestamp = batch.max_timestamp
+        if batch.is_transactional and not self.has_open_transaction:
+            self.transaction_first_offset = batch.base_offset
+        if batch.base_sequence == NO_SEQUENCE:
+            return
+        written = WrittenBatch(
+            batch.last_sequence, batch.last_offset, batch.last_offset_delta, batch.max_timestamp
+        )
+        if not self.batches:
+            self.lowest_sequence = batch.base_sequence
+        elif self.lowest_sequence is not None:
+            known_count = (written.last_sequence - self.lowest_sequence) & SEQUENCE_MASK
+            if known_count >= _HALF_TURN:
+                self.lowest_sequence = None
+        self.batches.append(written)
+        if len(self.batches) > BATCHES_MAX:
+            del self.batches[0]
+
+    def end_transaction(self, producer_epoch: int, coordinator_epoch: int, timestamp: int) -> None:
+        """A marker is in the log. It keeps the producer alive as data does: once forgotten, a
+        coordinator that was replaced long ago could write to it again (hazard T-06)."""
+        self.enter_epoch(producer_epoch)
+        self.seen_ms = None
+        self.last_timestamp = timestamp
+        self.coordinator_epoch = max(self.coordinator_epoch, coordinator_epoch)
+        self.transaction_first_offset = NO_OFFSET
+
+    def judge(self, batch: RecordBatch) -> Verdict:
+        """What to do with a batch of this producer; see the table at the top."""
+        if batch.producer_epoch < self.producer_epoch:
+            return _refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
+        if self.has_open_transaction and not batch.is_transactional:
+            return _refuse(ErrorCode.INVALID_TXN_STATE)
+        base_sequence = batch.base_sequence
+        if base_sequence == NO_SEQUENCE or self.producer_epoch == NO_EPOCH:
+            # Coordinators write offsets of transactions without sequences.
+            return APPEND
+        if batch.producer_epoch > self.producer_epoch or not self.batches:
+            if base_sequence == 0:
+                return APPEND
+            return _refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        if base_sequence == (self.batches[-1].last_sequence + 1) & SEQUENCE_MASK:
+            return APPEND
+        return self._judge_older(batch)
+
+    def _judge_older(self, batch: RecordBatch) -> Verdict:
+        last_sequence, delta = batch.last_sequence, batch.last_offset_delta
+        for written in self.batches:
+            if written.last_sequence == last_sequence and written.offset_delta == delta:
+                # A transaction that has ended keeps its sequences to itself: a client that uses
+                # one again after an abort means other records (hazard T-09).
+                if batch.is_transactional and not self._is_in_open_transaction(written):
+                    break
+                return Verdict(
+                    Action.DUPLICATE,
+                    base_offset=written.base_offset,
+                    last_offset=written.last_offset,
+                    timestamp=written.timestamp,
+                )
+        if self._is_below_window(batch):
+            return _refuse(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+        return _refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+    def _is_in_open_transaction(self, written: WrittenBatch) -> bool:
+        return self.has_open_transaction and written.base_offset >= self.transaction_first_offset
+
+    def _is_below_window(self, batch: RecordBatch) -> bool:
+        """Whether the batch is certainly in the log though no longer remembered.
+
+        Clients take that answer for success. When this table began in the middle of an epoch, as
+        it does after a first batch was refused and the second was not, then what lies before its
+        beginning was perhaps never written (hazard T-05)."""
+        oldest = self.batches[0].base_sequence
+        behind = (oldest - batch.last_sequence) & SEQUENCE_MASK
+        if not 0 < behind < _HALF_TURN:
+            return False
+        lowest = self.lowest_sequence
+        return lowest is None or (batch.base_sequence - lowest) & SEQUENCE_MASK < _HALF_TURN

@@ -1,0 +1,196 @@
+"""All producers of one partition: the table behind idempotence, and their transactions.
+
+The table is a function of the log. ``judge`` never changes it and is for batches of clients only;
+``observe`` is called after a batch is in the log, by leader, follower and recovery alike, and never
+refuses (hazards T-01, T-04, T-05). After a truncation the table is not corrected but built again:
+``clear``, ``load`` the latest snapshot at or below the new end, ``observe`` the rest (T-07).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.replica.producer import (
+    APPEND,
+    BATCHES_MAX,
+    NO_OFFSET,
+    Action,
+    ProducerState,
+    Verdict,
+    WrittenBatch,
+)
+from ottla.broker.replica.snapshots import SnapshotEntry, decode_snapshot, encode_snapshot
+from ottla.broker.replica.transactions import CompletedTransaction, Transactions
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.batch import NO_PRODUCER_ID, NO_SEQUENCE
+from ottla.protocol.records.control import ControlType, read_marker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ottla.protocol.ports import Buffer
+    from ottla.protocol.records.batch import RecordBatch
+
+
+class ProducerTable:
+    """Owned by the replica's history."""
+
+    __slots__ = ("_next_offset", "_states", "transactions")
+
+    def __init__(self) -> None:
+        self._states: dict[int, ProducerState] = {}
+        # Batches before it are accounted for; the log may show some of them again.
+        self._next_offset = 0
+        self.transactions = Transactions()
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __iter__(self) -> Iterator[tuple[int, ProducerState]]:
+        """Producer ids in ascending order with their states, for snapshots and descriptions."""
+        return iter(sorted(self._states.items()))
+
+    def get(self, producer_id: int) -> ProducerState | None:
+        """What is known of a producer. Not to be changed by the caller."""
+        return self._states.get(producer_id)
+
+    def judge(self, batch: RecordBatch) -> Verdict:
+        """What to do with a client's batch; the table stays as it is."""
+        state = self._states.get(batch.producer_id)
+        return APPEND if state is None else state.judge(batch)
+
+    def judge_all(self, batches: Sequence[RecordBatch]) -> list[Verdict]:
+        """Judge several batches of one request, each as if the good ones before it were written.
+
+        They must carry their offsets-to-be already. The copies are dropped: what is judged is not
+        written yet, and a failed write must leave no trace here (hazard T-04)."""
+        staged: dict[int, ProducerState] = {}
+        verdicts = []
+        for batch in batches:
+            state = staged.get(batch.producer_id) or self._states.get(batch.producer_id)
+            verdict = APPEND if state is None else state.judge(batch)
+            if verdict.action is Action.APPEND and batch.producer_id != NO_PRODUCER_ID:
+                copy = ProducerState() if state is None else state.copy()
+                copy.add(batch)
+                staged[batch.producer_id] = copy
+            verdicts.append(verdict)
+        return verdicts
+
+    def judge_marker(
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int
+    ) -> Verdict:
+        """What to do with a transaction marker that a coordinator wants written here.
+
+        A coordinator that has been replaced is fenced for good (hazard T-15). A marker that would
+        end nothing and teach nothing is a repetition: answered, not appended (T-16)."""
+        state = self._states.get(producer_id)
+        if state is None:
+            return APPEND
+        if coordinator_epoch < state.coordinator_epoch:
+            return Verdict(Action.REFUSE, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+        if producer_epoch < state.producer_epoch:
+            return Verdict(Action.REFUSE, ErrorCode.INVALID_PRODUCER_EPOCH)
+        known = (state.producer_epoch, state.coordinator_epoch)
+        if state.has_open_transaction or known != (producer_epoch, coordinator_epoch):
+            return APPEND
+        return Verdict(Action.DUPLICATE)
+
+    def observe(self, batch: RecordBatch) -> CompletedTransaction | None:
+        """Take in a batch that is in the log now; the transaction it has ended, if any.
+
+        One that was observed before changes nothing."""
+        if batch.producer_id == NO_PRODUCER_ID or batch.base_offset < self._next_offset:
+            return None
+        self._next_offset = batch.next_offset
+        if batch.is_control:
+            return self._observe_marker(batch)
+        state = self._states.get(batch.producer_id)
+        if state is None:
+            state = self._states[batch.producer_id] = ProducerState()
+        was_open = state.has_open_transaction
+        state.add(batch)
+        if state.has_open_transaction and not was_open:
+            self.transactions.begin(batch.producer_id, batch.base_offset)
+        return None
+
+    def _observe_marker(self, batch: RecordBatch) -> CompletedTransaction | None:
+        # Compaction empties a marker whose transaction has left no other trace.
+        marker = read_marker(batch) if batch.record_count else None
+        if marker is None:
+            return None
+        state = self._states.setdefault(batch.producer_id, ProducerState())
+        state.end_transaction(batch.producer_epoch, marker.coordinator_epoch, batch.max_timestamp)
+        is_aborted = marker.control_type is ControlType.ABORT
+        return self.transactions.end(batch.producer_id, batch.base_offset, is_aborted=is_aborted)
+
+    def expire(self, now_ms: float, expiration_ms: float) -> int:
+        """Forget producers that have been silent for that long; how many they were.
+
+        The silence is measured by this process from the first call after the last batch, not from
+        record timestamps, which are the client's and may be of any year (hazards T-06, S-18). One
+        with an open transaction stays, or nobody could end it."""
+        gone = []
+        for producer_id, state in self._states.items():
+            if state.seen_ms is None:
+                state.seen_ms = now_ms
+            elif now_ms - state.seen_ms >= expiration_ms and not state.has_open_transaction:
+                gone.append(producer_id)
+        for producer_id in gone:
+            del self._states[producer_id]
+        return len(gone)
+
+    def clear(self) -> None:
+        """Forget everything; the log is about to be told again."""
+        self._states.clear()
+        self._next_offset = 0
+        self.transactions.clear()
+
+    def snapshot(self) -> bytes:
+        """The content of a ``.snapshot`` file as of the last observed batch."""
+        return encode_snapshot(entry for item in self for entry in _entries_of(*item))
+
+    def load(self, content: Buffer) -> None:
+        """Become what a ``.snapshot`` file says.
+
+        Raises CorruptLogError, and then is as before."""
+        entries = decode_snapshot(content)
+        self.clear()
+        for entry in entries:
+            state = self._states.get(entry.producer_id)
+            if state is None or state.producer_epoch != entry.producer_epoch:
+                state = self._states[entry.producer_id] = ProducerState(entry.producer_epoch)
+            _take_in(state, entry)
+            self._next_offset = max(self._next_offset, entry.last_offset + 1)
+        for producer_id, state in self:
+            if len(state.batches) < BATCHES_MAX and state.batches:
+                state.lowest_sequence = state.batches[0].base_sequence
+            if state.has_open_transaction:
+                self.transactions.begin(producer_id, state.transaction_first_offset)
+
+
+def _entries_of(producer_id: int, state: ProducerState) -> Iterable[SnapshotEntry]:
+    batches = state.batches or [WrittenBatch(NO_SEQUENCE, NO_OFFSET, 0, state.last_timestamp)]
+    newest = batches[-1]
+    for written in batches:
+        yield SnapshotEntry(
+            producer_id,
+            state.producer_epoch,
+            written.last_sequence,
+            written.last_offset,
+            written.offset_delta,
+            written.timestamp if written is not newest else state.last_timestamp,
+            state.coordinator_epoch,
+            state.transaction_first_offset,
+        )
+
+
+def _take_in(state: ProducerState, entry: SnapshotEntry) -> None:
+    state.coordinator_epoch = entry.coordinator_epoch
+    state.transaction_first_offset = entry.transaction_first_offset
+    state.last_timestamp = entry.timestamp
+    if entry.last_offset == NO_OFFSET:
+        return
+    state.batches.append(
+        WrittenBatch(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
+    )
+    del state.batches[:-BATCHES_MAX]

@@ -1,0 +1,89 @@
+"""Open and just ended transactions of one partition, and the last stable offset they hold down.
+
+A transaction opens with its first batch and ends with its marker. Until the marker itself is below
+the high watermark it may still be truncated, and the transaction be open again: so "ended but not
+replicated" is a state of its own and keeps holding the last stable offset (hazard T-17).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.broker.replica.watermark import last_stable_offset
+
+
+class CompletedTransaction(NamedTuple):
+    """``last_offset`` is that of the marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+    # What read_committed could reach right after this marker, as the aborted index stores it.
+    last_stable_offset: int
+
+
+class Transactions:
+    """Owned by the producer table, which feeds it every batch of the log in order."""
+
+    __slots__ = ("_ended", "_first_unstable", "_open")
+
+    def __init__(self) -> None:
+        self._open: dict[int, int] = {}
+        self._ended: list[CompletedTransaction] = []
+        self._first_unstable: int | None = None
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset of the earliest transaction whose outcome is not settled, if any."""
+        return self._first_unstable
+
+    @property
+    def open_transactions(self) -> dict[int, int]:
+        """First offset by producer id."""
+        return dict(self._open)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Where read_committed readers stop. Read the watermark once and use it for both."""
+        return last_stable_offset(high_watermark, self._first_unstable)
+
+    def begin(self, producer_id: int, first_offset: int) -> None:
+        """The producer has written its first batch of a transaction."""
+        assert producer_id not in self._open
+        self._open[producer_id] = first_offset
+        self._refresh()
+
+    def end(
+        self, producer_id: int, marker_offset: int, *, is_aborted: bool
+    ) -> CompletedTransaction | None:
+        """The producer's marker was appended. None if nothing was open: the marker is harmless."""
+        first_offset = self._open.get(producer_id)
+        if first_offset is None:
+            return None
+        assert first_offset < marker_offset
+        del self._open[producer_id]
+        # Kafka's index entry looks at what is still open only, not at what awaits replication.
+        stable = min(self._open.values(), default=marker_offset + 1)
+        done = CompletedTransaction(producer_id, first_offset, marker_offset, is_aborted, stable)
+        self._ended.append(done)
+        self._refresh()
+        return done
+
+    def on_high_watermark(self, high_watermark: int) -> bool:
+        """Markers below it are settled for good; True if the first unstable offset has moved."""
+        if not self._ended or self._ended[0].last_offset >= high_watermark:
+            return False
+        self._ended = [done for done in self._ended if done.last_offset >= high_watermark]
+        return self._refresh()
+
+    def clear(self) -> None:
+        """Forget everything; the log is about to be told again."""
+        self._open.clear()
+        self._ended.clear()
+        self._refresh()
+
+    def _refresh(self) -> bool:
+        before = self._first_unstable
+        firsts = [*self._open.values(), *(done.first_offset for done in self._ended)]
+        self._first_unstable = min(firsts, default=None)
+        return before != self._first_unstable
