@@ -60,6 +60,16 @@ def test_a_request_header_has_the_form_of_its_version(header: RequestHeader, enc
     assert _encoded(header) == bytes.fromhex(encoded)
 
 
+def test_the_oldest_header_has_no_client_id() -> None:
+    """The first bytes of the body would be taken for the length of one."""
+    body = (3).to_bytes(4, "big")
+
+    header, position = decode_request_header(bytes.fromhex("0007 0000 00000005") + body)
+
+    assert header == (7, 0, 5, None)
+    assert position == 8
+
+
 @pytest.mark.parametrize(
     ("api_key", "api_version", "encoded"),
     [(3, 8, "00000009"), (3, 9, "00000009 00"), (18, 0, "00000009"), (18, 3, "00000009")],
