@@ -74,10 +74,16 @@ class PartitionChanged(NamedTuple):
 
 
 class ConfigChanged(NamedTuple):
-    """All that is set for the entity now; nothing at all means that its znode is gone."""
+    """All that is set for the entity now, which may be nothing."""
 
     entity: Entity
     values: Mapping[str, str]
+
+
+class ConfigGone(NamedTuple):
+    """The entity has no configuration any more, not even an empty one."""
+
+    entity: Entity
 
 
 Change = (
@@ -88,6 +94,7 @@ Change = (
     | TopicGone
     | PartitionChanged
     | ConfigChanged
+    | ConfigGone
 )
 
 

@@ -10,6 +10,7 @@ from ottla.coordinator.metadata.changes import (
     BrokerGone,
     Change,
     ConfigChanged,
+    ConfigGone,
     ControllerChanged,
     PartitionChanged,
     TopicChanged,
@@ -103,12 +104,9 @@ class _Drawing:
             case PartitionChanged(name, index, state):
                 self._own_partitions(name)[index] = state
             case ConfigChanged(entity, values):
-                if self._configs is None:
-                    self._configs = dict(self._before.configs)
-                if values:
-                    self._configs[entity] = values
-                else:
-                    self._configs.pop(entity, None)
+                self._own_configs()[entity] = values
+            case ConfigGone(entity):
+                self._own_configs().pop(entity, None)
 
     def finish(self) -> Delta:
         after = self._after
@@ -126,6 +124,11 @@ class _Drawing:
         if self._topics is None:
             self._topics = dict(self._before.topics)
         return self._topics
+
+    def _own_configs(self) -> dict[Entity, Mapping[str, str]]:
+        if self._configs is None:
+            self._configs = dict(self._before.configs)
+        return self._configs
 
     def _own_partitions(self, name: str) -> dict[int, PartitionState]:
         topics = self._own_topics()

@@ -26,9 +26,9 @@ from ottla.coordinator.store.store import (
     NoNode,
     Operation,
     OperationResult,
+    Replace,
     SessionExpired,
     SessionState,
-    SetData,
     Stat,
     Watch,
     WatchEvent,
@@ -284,7 +284,7 @@ class EmbeddedSession:
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         """Replace the data."""
-        stat = await self._one(SetData(path, data, version))
+        stat = await self._one(Replace(path, data, version))
         assert isinstance(stat, Stat)
         return stat
 

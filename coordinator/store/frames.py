@@ -12,7 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from ottla.coordinator.store.store import Check, Create, Delete, SetData
+from ottla.coordinator.store.store import Check, Create, Delete, Replace
 from ottla.coordinator.store.tree import (
     CloseSession,
     Node,
@@ -169,7 +169,7 @@ def _put_step(out: bytearray, step: Step) -> None:
             out += bytes((_CREATE, flags))
             _put_text(out, path)
             _put_bytes(out, data)
-        case SetData(path, data, version):
+        case Replace(path, data, version):
             out.append(_SET)
             _put_text(out, path)
             out += _VERSION.pack(version)
@@ -202,7 +202,7 @@ def _take_step(payload: bytes, at: int) -> tuple[Step, int]:
     at += _VERSION.size
     if kind == _SET:
         data, at = _take_bytes(payload, at)
-        return SetData(path, data, version), at
+        return Replace(path, data, version), at
     if kind not in (_DELETE, _CHECK):
         raise CorruptLogError(f"the store's journal holds an operation of kind {kind}")
     return (Delete(path, version) if kind == _DELETE else Check(path, version)), at

@@ -115,7 +115,7 @@ class Create(NamedTuple):
     sequential: bool = False
 
 
-class SetData(NamedTuple):
+class Replace(NamedTuple):
     """Replace the data if the data version is the expected one; it grows by one."""
 
     path: str
@@ -137,7 +137,7 @@ class Check(NamedTuple):
     version: int
 
 
-Operation = Create | SetData | Delete | Check
+Operation = Create | Replace | Delete | Check
 # What each operation of a group answers: Created, the new Stat, or None for Delete and Check.
 OperationResult = Created | Stat | None
 
@@ -204,7 +204,7 @@ class Session(Protocol):
         """See ``Create``. Raises NoNode, NodeExists, NoChildrenForEphemerals."""
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        """See ``SetData``. Raises NoNode, BadVersion."""
+        """See ``Replace``. Raises NoNode, BadVersion."""
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
         """See ``Delete``. Raises NoNode, BadVersion, NotEmpty."""

@@ -24,7 +24,7 @@ from ottla.coordinator.store.store import (
     NotEmpty,
     Operation,
     OperationResult,
-    SetData,
+    Replace,
     Stat,
     StoreError,
     WatchEvent,
@@ -166,7 +166,7 @@ class Tree:
         match step:
             case Create():
                 return self._create(step, transaction)
-            case SetData(path, data, version):
+            case Replace(path, data, version):
                 return self._set(path, data, version, transaction.zxid)
             case Delete(path, version):
                 self._checked(path, version)

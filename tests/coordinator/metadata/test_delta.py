@@ -8,6 +8,7 @@ from ottla.coordinator.metadata.changes import (
     BrokerChanged,
     BrokerGone,
     ConfigChanged,
+    ConfigGone,
     PartitionChanged,
     TopicChanged,
     TopicGone,
@@ -125,7 +126,7 @@ def test_brokers_and_configs_come_and_go() -> None:
     entity = Entity("topics", "t")
     broker = BrokerRegistration(1, PLAIN)
     first = apply_changes(EMPTY, [BrokerChanged(broker), ConfigChanged(entity, {"a": "1"})])
-    second = apply_changes(first.after, [BrokerGone(1), ConfigChanged(entity, {})])
+    second = apply_changes(first.after, [BrokerGone(1), ConfigGone(entity)])
 
     assert (first.brokers, first.configs) == ([broker], [entity])
     assert first.after.config("topics", "t") == {"a": "1"}

@@ -22,10 +22,10 @@ from ottla.coordinator.store.store import (
     NodeExists,
     NoNode,
     NotEmpty,
+    Replace,
     RolledBack,
     SessionExpired,
     SessionState,
-    SetData,
     Stat,
     WatchEvent,
 )
@@ -268,7 +268,7 @@ class StoreContract:
         results = await session.multi(
             [
                 Create("/leader", b"1", ephemeral=True),
-                SetData("/epoch", b"1", 0),
+                Replace("/epoch", b"1", 0),
                 Check("/epoch", 1),
                 Create("/a"),
                 Create("/a/b"),
@@ -295,7 +295,7 @@ class StoreContract:
         with pytest.raises(GroupFailed) as failed:
             await session.multi(
                 [
-                    SetData("/old", b"y"),
+                    Replace("/old", b"y"),
                     Create("/new", ephemeral=True),
                     Delete("/old"),
                     Check("/epoch", 5),

@@ -12,9 +12,9 @@ from ottla.coordinator.store.store import (
     ConnectionLoss,
     Create,
     NoNode,
+    Replace,
     SessionExpired,
     SessionState,
-    SetData,
 )
 from ottla.protocol.errors import CorruptLogError
 from tests.coordinator.store.contract import StoreContract
@@ -102,7 +102,7 @@ async def write_history(disk: TestDisk) -> list[dict[str, bytes]]:
     for step in range(4):
         await session.create(f"/n{step}", b"value %d" % step)
         states.append(await contents(store))
-        await session.multi([SetData("/n0", b"%d" % step), Create(f"/n{step}/x")])
+        await session.multi([Replace("/n0", b"%d" % step), Create(f"/n{step}/x")])
         states.append(await contents(store))
     return states
 

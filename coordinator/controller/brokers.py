@@ -1,0 +1,44 @@
+"""Which brokers came, went or came back, compared by id and generation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ottla.coordinator.metadata.image import BrokerRegistration
+
+
+class BrokerDifference(NamedTuple):
+    """``started``: live brokers whose generation nobody has acted upon yet; each is a failure of
+    its earlier life as well (R-23, C-15). ``moved``: the same generation, other end points."""
+
+    started: tuple[BrokerRegistration, ...]
+    moved: tuple[BrokerRegistration, ...]
+    gone: tuple[int, ...]
+
+    @property
+    def restarted_ids(self) -> frozenset[int]:
+        return frozenset(broker.node_id for broker in self.started)
+
+    @property
+    def unclean_ids(self) -> frozenset[int]:
+        """Those that may have lost the end of their logs."""
+        return frozenset(broker.node_id for broker in self.started if not broker.has_kept_its_data)
+
+
+def compare_brokers(
+    known: Mapping[int, BrokerRegistration],
+    read: Sequence[BrokerRegistration],
+    seen_generations: Mapping[int, int],
+) -> BrokerDifference:
+    """What is different about the brokers."""
+    started, moved = [], []
+    for broker in sorted(read, key=lambda one: one.node_id):
+        if seen_generations.get(broker.node_id) != broker.generation:
+            started.append(broker)
+        elif known.get(broker.node_id) != broker:
+            moved.append(broker)
+    gone = sorted(known.keys() - {broker.node_id for broker in read})
+    return BrokerDifference(tuple(started), tuple(moved), tuple(gone))

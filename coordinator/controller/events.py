@@ -1,0 +1,140 @@
+"""What the controller machine is told, and what its decisions are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.coordinator.controller.specs import TopicResult
+from ottla.coordinator.decision import Decision
+from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from ottla.protocol.messages.stop_replica import StopReplicaRequest
+from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.coordinator.controller.specs import (
+        PartitionsSpec,
+        TopicDeletion,
+        TopicSpec,
+    )
+    from ottla.coordinator.metadata.changes import Change
+    from ottla.coordinator.metadata.image import (
+        BrokerRegistration,
+        Entity,
+        MetadataImage,
+        PartitionState,
+        TopicImage,
+    )
+    from ottla.coordinator.store.store import Operation
+    from ottla.protocol.ids import TopicPartition
+
+AnyControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+
+
+class Identity(NamedTuple):
+    """Which controller: the epoch was obtained once, in the election (C-01)."""
+
+    node_id: int
+    epoch: int
+
+
+class Write(NamedTuple):
+    """Store operations to do as one group, and the changes of the image once they are done."""
+
+    operations: tuple[Operation, ...]
+    changes: tuple[Change, ...]
+
+
+class ControlRequest(NamedTuple):
+    """A request for one broker; those of one broker are sent in order, one at a time (C-11)."""
+
+    node_id: int
+    request: AnyControlRequest
+
+
+ControllerDecision = Decision[Write, ControlRequest, tuple[TopicResult, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """All that a controller reads when it begins. Every partition of the image has its znode,
+    though not necessarily the state below it.
+
+    ``seen_generations``: which generation of each broker an earlier controller has acted upon.
+    ``deleting``: topics whose deletion was begun. ``without_id``: topics whose id in the image
+    was drawn just now and is not in the store yet."""
+
+    image: MetadataImage
+    seen_generations: Mapping[int, int] = field(default_factory=dict)
+    deleting: frozenset[str] = frozenset()
+    without_id: frozenset[str] = frozenset()
+
+
+class BrokersRead(NamedTuple):
+    """All registrations there are now."""
+
+    brokers: tuple[BrokerRegistration, ...]
+
+
+class TopicsRead(NamedTuple):
+    """All topic names there are now, and those topics that were read again.
+
+    ``without_id``: as in ``World``."""
+
+    names: frozenset[str]
+    topics: tuple[TopicImage, ...]
+    without_id: frozenset[str] = frozenset()
+
+
+class StatesRead(NamedTuple):
+    """Partition states that somebody else wrote: leaders change their ISR by themselves."""
+
+    states: Mapping[TopicPartition, PartitionState]
+
+
+class ConfigRead(NamedTuple):
+    """What is set for an entity now; None when its znode is gone."""
+
+    entity: Entity
+    values: Mapping[str, str] | None
+
+
+class ReplicasFailed(NamedTuple):
+    """A broker said that it cannot serve these replicas, though it lives (KIP-112)."""
+
+    node_id: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class CreateTopics(NamedTuple):
+    """Reply: one TopicResult per spec."""
+
+    specs: tuple[TopicSpec, ...]
+    validate_only: bool = False
+
+
+class DeleteTopics(NamedTuple):
+    """Reply: one TopicResult per deletion."""
+
+    deletions: tuple[TopicDeletion, ...]
+
+
+class CreatePartitions(NamedTuple):
+    """Reply: one TopicResult per spec."""
+
+    specs: tuple[PartitionsSpec, ...]
+    validate_only: bool = False
+
+
+Event = (
+    BrokersRead
+    | TopicsRead
+    | StatesRead
+    | ConfigRead
+    | ReplicasFailed
+    | CreateTopics
+    | DeleteTopics
+    | CreatePartitions
+)

@@ -1,0 +1,123 @@
+"""Who leads a partition, and who is in its ISR, after brokers failed, came back or were deleted.
+
+Pure rules on one partition's state. The order of candidates: the ISR in replica order, then the
+eligible leaders (KIP-966: members that left while the ISR was below its minimum, so that they hold
+all that was committed), then, only where that is allowed, anybody alive (R-25).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.metadata.image import NO_LEADER, PartitionState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What an election depends on besides the partition's own state.
+
+    ``live``: brokers that can serve this partition now. ``restarted``: those of them whose
+    registration is new, which is a failure followed by a start even if nobody saw them missing
+    (R-23). ``unclean``: those of the restarted that may have lost the end of their logs (R-21)."""
+
+    live: frozenset[int]
+    restarted: frozenset[int] = frozenset()
+    unclean: frozenset[int] = frozenset()
+    min_insync_replicas: int = 1
+    allow_unclean_election: bool = False
+    controller_epoch: int = 0
+
+    def without(self, nodes: Iterable[int]) -> Circumstances:
+        """The same for a partition whose replicas on those nodes cannot be served (KIP-112)."""
+        return replace(self, live=self.live.difference(nodes))
+
+
+def settle(state: PartitionState, now: Circumstances) -> PartitionState:
+    """The state that the partition should have; the same object if it has it.
+
+    Any change of leader or ISR comes with a higher leader epoch, so that whoever acts on the old
+    state is fenced; so does a restart of the leader, even if it leads again (R-23)."""
+    if not state.has_state:
+        return _first_state(state, now)
+    settled = _forget_losses(state, now)
+    settled = _without_failed(settled, now, now.live - now.restarted)
+    settled = _without_failed(settled, now, now.live)
+    settled = _with_leader(settled, now)
+    if settled == state and state.leader not in now.restarted:
+        return state
+    return replace(
+        settled, leader_epoch=state.leader_epoch + 1, controller_epoch=now.controller_epoch
+    )
+
+
+def _first_state(state: PartitionState, now: Circumstances) -> PartitionState:
+    live = tuple(node_id for node_id in state.replicas if node_id in now.live)
+    if not live:
+        return state
+    return replace(
+        state, leader=live[0], isr=live, leader_epoch=0, controller_epoch=now.controller_epoch
+    )
+
+
+def _forget_losses(state: PartitionState, now: Circumstances) -> PartitionState:
+    """Take brokers that may have lost records out of the lists of those that have them all.
+
+    If nobody would be left, the last known leader stays, else one member of the ISR: after a loss
+    on every replica, serving what is left is all that can be done (a single replica after kill -9
+    is the common case)."""
+    isr = tuple(node_id for node_id in state.isr if node_id not in now.unclean)
+    eligible = tuple(node_id for node_id in state.eligible_leaders if node_id not in now.unclean)
+    if not isr and not eligible:
+        candidates = state.isr or state.eligible_leaders
+        if not candidates:
+            return state
+        isr = (state.leader,) if state.leader in candidates else candidates[:1]
+    return replace(state, isr=isr, eligible_leaders=eligible)
+
+
+def _without_failed(
+    state: PartitionState, now: Circumstances, standing: frozenset[int]
+) -> PartitionState:
+    """Shrink the ISR to those that did not fail, unless that would leave nobody in it."""
+    leader = state.leader if state.leader in standing else NO_LEADER
+    isr = tuple(node_id for node_id in state.isr if node_id in standing)
+    if not isr:
+        return replace(state, leader=leader)
+    left = tuple(node_id for node_id in state.isr if node_id not in standing)
+    return replace(state, leader=leader, isr=isr, eligible_leaders=_eligible(state, isr, left, now))
+
+
+def _eligible(
+    state: PartitionState, isr: tuple[int, ...], left: tuple[int, ...], now: Circumstances
+) -> tuple[int, ...]:
+    """Who, outside the ISR, still holds all that was committed.
+
+    At or above the minimum the watermark may have moved on without those that left."""
+    if len(isr) >= min(now.min_insync_replicas, len(state.replicas)):
+        return ()
+    known = (*state.eligible_leaders, *left)
+    return tuple(dict.fromkeys(node_id for node_id in known if node_id not in isr))
+
+
+def _with_leader(state: PartitionState, now: Circumstances) -> PartitionState:
+    if state.leader in state.isr and state.leader in now.live:
+        return state
+    for node_id in state.replicas:
+        if node_id in state.isr and node_id in now.live:
+            return replace(state, leader=node_id)
+    for node_id in state.replicas:
+        if node_id in state.eligible_leaders and node_id in now.live:
+            isr = (node_id,)
+            eligible = _eligible(state, isr, state.isr, now)
+            return replace(state, leader=node_id, isr=isr, eligible_leaders=eligible)
+    if now.allow_unclean_election:
+        for node_id in state.replicas:
+            if node_id in now.live:
+                return replace(
+                    state, leader=node_id, isr=(node_id,), eligible_leaders=(), is_recovering=True
+                )
+    return replace(state, leader=NO_LEADER)

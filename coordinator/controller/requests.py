@@ -1,0 +1,248 @@
+"""An image, and what changed in it, as requests to brokers.
+
+LeaderAndIsr goes to the live brokers that hold a replica, UpdateMetadata to all live brokers and
+always after it: once a broker can tell a client where to go, the leader knows that it leads.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.controller.events import AnyControlRequest, ControlRequest, Identity
+from ottla.coordinator.metadata.changes import (
+    FULL_UPDATE,
+    INCREMENTAL_UPDATE,
+    LEADER_DURING_DELETE,
+    SECURITY_PROTOCOLS,
+)
+from ottla.protocol.ids import TopicPartition
+from ottla.protocol.messages.leader_and_isr import (
+    LeaderAndIsrLiveLeader,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from ottla.protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from ottla.protocol.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ottla.coordinator.metadata.image import (
+        BrokerRegistration,
+        MetadataImage,
+        PartitionState,
+        TopicImage,
+    )
+
+# A request that stands for the epoch of a topic on its way out (KIP-570).
+EPOCH_DURING_DELETE = -2
+
+
+@dataclass(frozen=True, slots=True)
+class RequestWriter:
+    """Made for one decision: who speaks, about which image."""
+
+    identity: Identity
+    image: MetadataImage
+    # Node -> replicas that it holds but cannot serve.
+    offline: dict[int, set[TopicPartition]] = field(default_factory=dict)
+
+    def announce(
+        self, changed: Sequence[TopicPartition], new: frozenset[TopicPartition] = frozenset()
+    ) -> Iterator[ControlRequest]:
+        """Tell everybody about partitions that changed, and about the live brokers."""
+        changed = [item for item in changed if self._state(item).has_state]
+        for node_id in sorted(self.image.brokers):
+            held = [item for item in changed if node_id in self._state(item).replicas]
+            if held:
+                yield self._to(node_id, self._leadership(held, INCREMENTAL_UPDATE, new))
+        yield from self.update(changed)
+
+    def update(self, changed: Sequence[TopicPartition]) -> Iterator[ControlRequest]:
+        """Tell everybody, but leave the replicas' roles as they are."""
+        yield from self._to_all(self._update(changed, INCREMENTAL_UPDATE))
+
+    def welcome(self, node_id: int) -> Iterator[ControlRequest]:
+        """Tell one broker everything: who lives, what it holds, where all the rest is.
+
+        The first of the three lets it reach the leaders that the second one names (C-11)."""
+        everything = [
+            TopicPartition(name, index)
+            for name in sorted(self.image.topics)
+            for index in sorted(self.image.topics[name].partitions)
+            if self.image.topics[name].partitions[index].has_state
+        ]
+        held = [item for item in everything if node_id in self._state(item).replicas]
+        yield self._to(node_id, self._update([], INCREMENTAL_UPDATE))
+        yield self._to(node_id, self._leadership(held, FULL_UPDATE, frozenset()))
+        yield self._to(node_id, self._update(everything, FULL_UPDATE))
+
+    def farewell(self, topics: Sequence[TopicImage]) -> Iterator[ControlRequest]:
+        """Let replicas of deleted topics be deleted, then let everybody forget the topics."""
+        for node_id in sorted(self.image.brokers):
+            stopped = [
+                StopReplicaTopicState(
+                    topic.name,
+                    [
+                        StopReplicaPartitionState(index, EPOCH_DURING_DELETE, True)
+                        for index in sorted(topic.partitions)
+                        if node_id in topic.partitions[index].replicas
+                    ],
+                )
+                for topic in topics
+            ]
+            held = [topic for topic in stopped if topic.partition_states]
+            if held:
+                yield self._to(node_id, StopReplicaRequest(topic_states=held))
+        request = self._update([], INCREMENTAL_UPDATE)
+        request.topic_states = [_gone(topic, self.identity) for topic in topics]
+        yield from self._to_all(request)
+
+    def _to_all(self, request: UpdateMetadataRequest) -> Iterator[ControlRequest]:
+        for node_id in sorted(self.image.brokers):
+            # The lists are the same for everybody: 100 brokers times 10 000 partitions are many.
+            yield self._to(
+                node_id,
+                UpdateMetadataRequest(
+                    type=request.type,
+                    topic_states=request.topic_states,
+                    live_brokers=request.live_brokers,
+                ),
+            )
+
+    def _to(self, node_id: int, request: AnyControlRequest) -> ControlRequest:
+        request.controller_id = self.identity.node_id
+        request.controller_epoch = self.identity.epoch
+        request.broker_epoch = self.image.brokers[node_id].generation
+        return ControlRequest(node_id, request)
+
+    def _state(self, item: TopicPartition) -> PartitionState:
+        return self.image.topics[item.topic].partitions[item.partition]
+
+    def _by_topic(
+        self, items: Iterable[TopicPartition]
+    ) -> Iterator[tuple[TopicImage, list[TopicPartition]]]:
+        grouped: dict[str, list[TopicPartition]] = defaultdict(list)
+        for item in items:
+            grouped[item.topic].append(item)
+        for name, partitions in grouped.items():
+            yield self.image.topics[name], partitions
+
+    def _leadership(
+        self, items: Sequence[TopicPartition], kind: int, new: frozenset[TopicPartition]
+    ) -> LeaderAndIsrRequest:
+        leaders = sorted({self._state(item).leader for item in items} & self.image.brokers.keys())
+        return LeaderAndIsrRequest(
+            type=kind,
+            topic_states=[
+                LeaderAndIsrTopicState(
+                    topic.name,
+                    topic.topic_id,
+                    [self._role(item, item in new) for item in partitions],
+                )
+                for topic, partitions in self._by_topic(items)
+            ],
+            live_leaders=[_live_leader(self.image.brokers[node_id]) for node_id in leaders],
+        )
+
+    def _role(self, item: TopicPartition, is_new: bool) -> LeaderAndIsrPartitionState:
+        state = self._state(item)
+        return LeaderAndIsrPartitionState(
+            partition_index=item.partition,
+            controller_epoch=state.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=list(state.isr),
+            partition_epoch=state.partition_epoch,
+            replicas=list(state.replicas),
+            adding_replicas=list(state.adding),
+            removing_replicas=list(state.removing),
+            is_new=is_new,
+            leader_recovery_state=int(state.is_recovering),
+        )
+
+    def _update(self, items: Sequence[TopicPartition], kind: int) -> UpdateMetadataRequest:
+        return UpdateMetadataRequest(
+            type=kind,
+            topic_states=[
+                UpdateMetadataTopicState(
+                    topic.name, topic.topic_id, [self._known(item) for item in partitions]
+                )
+                for topic, partitions in self._by_topic(items)
+            ],
+            live_brokers=[
+                _live_broker(self.image.brokers[node_id]) for node_id in sorted(self.image.brokers)
+            ],
+        )
+
+    def _known(self, item: TopicPartition) -> UpdateMetadataPartitionState:
+        state = self._state(item)
+        return UpdateMetadataPartitionState(
+            partition_index=item.partition,
+            controller_epoch=state.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=list(state.isr),
+            zk_version=state.partition_epoch,
+            replicas=list(state.replicas),
+            offline_replicas=[
+                node_id
+                for node_id in state.replicas
+                if node_id not in self.image.brokers or item in self.offline.get(node_id, ())
+            ],
+        )
+
+
+def _gone(topic: TopicImage, identity: Identity) -> UpdateMetadataTopicState:
+    return UpdateMetadataTopicState(
+        topic.name,
+        topic.topic_id,
+        [
+            UpdateMetadataPartitionState(
+                partition_index=index,
+                controller_epoch=identity.epoch,
+                leader=LEADER_DURING_DELETE,
+                leader_epoch=topic.partitions[index].leader_epoch,
+                replicas=list(topic.partitions[index].replicas),
+            )
+            for index in sorted(topic.partitions)
+        ],
+    )
+
+
+def _live_leader(broker: BrokerRegistration) -> LeaderAndIsrLiveLeader:
+    # Followers look the leader's listener up in their metadata; this is for other readers only.
+    if not broker.endpoints:
+        return LeaderAndIsrLiveLeader(broker.node_id, "", -1)
+    end = broker.endpoints[0]
+    return LeaderAndIsrLiveLeader(broker.node_id, end.host, end.port)
+
+
+def _live_broker(broker: BrokerRegistration) -> UpdateMetadataBroker:
+    return UpdateMetadataBroker(
+        id=broker.node_id,
+        endpoints=[
+            UpdateMetadataEndpoint(
+                end.port, end.host, end.listener, _protocol_number(end.security_protocol)
+            )
+            for end in broker.endpoints
+        ],
+        rack=broker.rack,
+    )
+
+
+def _protocol_number(name: str) -> int:
+    return SECURITY_PROTOCOLS.index(name) if name in SECURITY_PROTOCOLS else 0

@@ -1,0 +1,87 @@
+"""Which partitions of an image are not as they should be, and what to write about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.controller.leadership import Circumstances, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ottla.coordinator.controller.brokers import BrokerDifference
+    from ottla.coordinator.controller.specs import ControllerSettings
+    from ottla.coordinator.controller.writes import WriteList
+    from ottla.coordinator.metadata.image import MetadataImage, TopicImage
+    from ottla.protocol.ids import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """One controller's rules for all partitions; ``deleting`` and ``offline`` are the machine's own
+    and change under it: topics on their way out, and node -> replicas it cannot serve."""
+
+    settings: ControllerSettings
+    controller_epoch: int
+    deleting: set[str]
+    offline: Mapping[int, set[TopicPartition]]
+
+    def settle(
+        self,
+        writes: WriteList,
+        image: MetadataImage,
+        items: Iterable[TopicPartition],
+        difference: BrokerDifference | None,
+    ) -> list[TopicPartition]:
+        """Write what should be different about the partitions; return which ones."""
+        changed = []
+        by_topic: dict[str, Circumstances] = {}
+        for item in items:
+            if item.topic in self.deleting:
+                continue
+            topic = image.topics[item.topic]
+            now = by_topic.get(item.topic)
+            if now is None:
+                now = by_topic[item.topic] = self._circumstances(image, topic, difference)
+            state = topic.partitions[item.partition]
+            failed = [
+                node_id
+                for node_id in state.replicas
+                if node_id not in now.restarted and item in self.offline.get(node_id, ())
+            ]
+            settled = settle(state, now.without(failed) if failed else now)
+            if settled is not state:
+                writes.add_state(item.topic, item.partition, settled)
+                changed.append(item)
+        return changed
+
+    def _circumstances(
+        self, image: MetadataImage, topic: TopicImage, difference: BrokerDifference | None
+    ) -> Circumstances:
+        configs = image.config("topics", topic.name)
+        settings = self.settings
+        allow = settings.unclean_leader_election_enable
+        return Circumstances(
+            live=frozenset(image.brokers),
+            restarted=difference.restarted_ids if difference else frozenset(),
+            unclean=difference.unclean_ids if difference else frozenset(),
+            min_insync_replicas=_integer(
+                configs, "min.insync.replicas", settings.min_insync_replicas
+            ),
+            # Committed group offsets and transaction outcomes must never vanish (R-25).
+            allow_unclean_election=not topic.is_internal
+            and _flag(configs, "unclean.leader.election.enable", allow),
+            controller_epoch=self.controller_epoch,
+        )
+
+
+def _integer(configs: Mapping[str, str], name: str, default: int) -> int:
+    try:
+        return int(configs[name])
+    except (KeyError, ValueError):
+        return default
+
+
+def _flag(configs: Mapping[str, str], name: str, default: bool) -> bool:
+    return {"true": True, "false": False}.get(configs.get(name, "").lower(), default)

@@ -1,0 +1,74 @@
+"""What may be asked of the controller about topics, and how each item is answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import ZERO_UUID, Uuid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic to make. -1 asks for the cluster's default (KIP-464).
+
+    ``assignment``: partition -> replicas, instead of both numbers. ``topic_id`` is drawn by the
+    shell, since a machine has no randomness."""
+
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    assignment: Mapping[int, Sequence[int]] | None = None
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+    topic_id: Uuid = ZERO_UUID
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsSpec:
+    """A topic to give more partitions. ``assignment``: the replicas of each added partition."""
+
+    name: str
+    total_count: int
+    assignment: Sequence[Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeletion:
+    """A topic to delete. ``paths``: every znode of it, children before parents.
+
+    ``is_marked``: somebody asked for it by a znode of that name, which must go as well."""
+
+    name: str
+    paths: tuple[str, ...]
+    topic_id: Uuid = ZERO_UUID
+    is_marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicResult:
+    """What became of one topic. ``configs`` are those that were set for it, without defaults."""
+
+    name: str
+    error_code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    topic_id: Uuid = ZERO_UUID
+    partition_count: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """Of all brokers' settings, those that the controller decides by; Kafka's names."""
+
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    min_insync_replicas: int = 1
+    unclean_leader_election_enable: bool = False
+    delete_topic_enable: bool = True
+    # Each replica costs files, memory and time at every failover (C-19).
+    replicas_per_broker_max: int = 10_000

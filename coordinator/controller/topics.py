@@ -1,0 +1,284 @@
+"""Making, enlarging and deleting topics: what is refused, what is written.
+
+Each function answers for one item and adds its writes to a list; items of one request see those
+before them. Nothing here looks at who asks: authorization is the API's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.controller.leadership import Circumstances, settle
+from ottla.coordinator.controller.names import collision_key, find_name_fault
+from ottla.coordinator.controller.placement import broker_order, find_assignment_fault, place
+from ottla.coordinator.controller.specs import (
+    ControllerSettings,
+    PartitionsSpec,
+    TopicDeletion,
+    TopicResult,
+    TopicSpec,
+)
+from ottla.coordinator.controller.writes import OPERATIONS_PER_WRITE_MAX, WriteList, topic_data
+from ottla.coordinator.metadata.changes import ConfigChanged, ConfigGone, TopicChanged, TopicGone
+from ottla.coordinator.metadata.image import Entity, MetadataImage, PartitionState, TopicImage
+from ottla.coordinator.store import paths
+from ottla.coordinator.store.store import Create, Delete, Replace
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import ZERO_UUID, TopicPartition, is_usable_uuid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Replicas = dict[int, tuple[int, ...]]
+Refusal = tuple[ErrorCode, str]
+
+# Says what is wrong with the settings of a topic, if anything is.
+ConfigCheck = Callable[[Mapping[str, "str | None"]], "str | None"]
+
+
+@dataclass(slots=True)
+class TopicPlan:
+    """What one request about topics comes to, so far."""
+
+    image: MetadataImage
+    settings: ControllerSettings
+    check_configs: ConfigCheck
+    controller_epoch: int
+    deleting: frozenset[str] = frozenset()
+    writes: WriteList = field(default_factory=WriteList)
+    results: list[TopicResult] = field(default_factory=list)
+    # Partitions that got their first state, and topics that go.
+    new: list[TopicPartition] = field(default_factory=list)
+    gone: list[TopicImage] = field(default_factory=list)
+    # Names by collision key, and replicas per broker, of all topics and those made so far.
+    _keys: dict[str, str] | None = None
+    _partition_count: int = -1
+    _replica_count: int = 0
+
+    def create(self, spec: TopicSpec) -> None:
+        """Make one topic, or say why not."""
+        self._count()
+        refusal = self._refuse_name(spec.name)
+        assignment: Replicas | Refusal = refusal or self._assignment_of(spec)
+        configs = {name: value for name, value in spec.configs.items() if value is not None}
+        if not isinstance(assignment, dict):
+            self._refuse(spec.name, assignment)
+            return
+        fault = self.check_configs(spec.configs)
+        if fault is not None:
+            self._refuse(spec.name, (ErrorCode.INVALID_CONFIG, fault))
+            return
+        replica_count = sum(len(replicas) for replicas in assignment.values())
+        refusal = self._refuse_size(replica_count)
+        if refusal is not None:
+            self._refuse(spec.name, refusal)
+            return
+        assert is_usable_uuid(spec.topic_id)
+        self._write_topic(spec, assignment, configs)
+        assert self._keys is not None
+        self._keys[collision_key(spec.name)] = spec.name
+        self._partition_count += len(assignment)
+        self._replica_count += replica_count
+        self.results.append(
+            TopicResult(
+                spec.name,
+                topic_id=spec.topic_id,
+                partition_count=len(assignment),
+                replication_factor=len(assignment[0]),
+                configs=configs,
+            )
+        )
+
+    def enlarge(self, spec: PartitionsSpec) -> None:
+        """Give one topic more partitions, or say why not."""
+        self._count()
+        topic = self.image.topics.get(spec.name)
+        if topic is None or spec.name in self.deleting:
+            text = "there is no such topic"
+            self._refuse(spec.name, (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
+            return
+        added = self._added_partitions(topic, spec)
+        if not isinstance(added, dict):
+            self._refuse(spec.name, added)
+            return
+        replica_count = sum(len(replicas) for replicas in added.values())
+        refusal = self._refuse_size(replica_count)
+        if refusal is not None:
+            self._refuse(spec.name, refusal)
+            return
+        stateless = {index: PartitionState(replicas) for index, replicas in added.items()}
+        larger = TopicImage(topic.name, topic.topic_id, {**topic.partitions, **stateless})
+        self.writes.add(
+            [Replace(paths.topic(topic.name), topic_data(larger))], [TopicChanged(larger)]
+        )
+        self._write_partitions(topic.name, stateless)
+        self._replica_count += replica_count
+        self.results.append(
+            TopicResult(topic.name, topic_id=topic.topic_id, partition_count=spec.total_count)
+        )
+
+    def delete(self, deletion: TopicDeletion) -> None:
+        """Remove every trace of one topic from the store (C-23: brokers follow when they can)."""
+        topic = self.image.topics.get(deletion.name)
+        if not self.settings.delete_topic_enable:
+            text = "delete.topic.enable is false"
+            self._refuse(deletion.name, (ErrorCode.TOPIC_DELETION_DISABLED, text))
+            return
+        if topic is None or (deletion.topic_id not in (ZERO_UUID, topic.topic_id)):
+            if topic is None and deletion.is_marked:
+                self.writes.add([Delete(paths.delete_topic(deletion.name))])
+            text = "there is no such topic"
+            self._refuse(deletion.name, (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
+            return
+        self._write_deletion(deletion)
+        self.gone.append(topic)
+        self.results.append(TopicResult(topic.name, topic_id=topic.topic_id))
+
+    def _write_deletion(self, deletion: TopicDeletion) -> None:
+        marker = paths.delete_topic(deletion.name)
+        is_marked = deletion.is_marked or deletion.name in self.deleting
+        entity = Entity("topics", deletion.name)
+        if len(deletion.paths) >= OPERATIONS_PER_WRITE_MAX and not is_marked:
+            # More than one group: if this controller dies between them, the next one must know
+            # that the topic is half gone.
+            self.writes.add([Create(marker)])
+            is_marked = True
+        for path in deletion.paths[:-1]:
+            self.writes.add([Delete(path)])
+        last = [Delete(path) for path in deletion.paths[-1:]]
+        if entity in self.image.configs:
+            last.append(Delete(paths.config(*entity)))
+        if is_marked:
+            last.append(Delete(marker))
+        self.writes.add(last, [TopicGone(deletion.name), ConfigGone(entity)])
+
+    def _refuse_name(self, name: str) -> Refusal | None:
+        fault = find_name_fault(name)
+        if fault is not None:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, fault
+        if name in self.deleting:
+            return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} is being deleted"
+        assert self._keys is not None
+        other = self._keys.get(collision_key(name))
+        if name in self.image.topics or other == name:
+            return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} is there already"
+        if other is not None:
+            text = f"{name!r} would share its metrics with the existing topic {other!r}"
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, text
+        return None
+
+    def _assignment_of(self, spec: TopicSpec) -> Replicas | Refusal:
+        brokers = self.image.brokers
+        if spec.assignment is not None:
+            return self._manual_assignment(spec.assignment)
+        count, factor = spec.partition_count, spec.replication_factor
+        count = self.settings.num_partitions if count == -1 else count
+        factor = self.settings.default_replication_factor if factor == -1 else factor
+        if count <= 0:
+            return ErrorCode.INVALID_PARTITIONS, "the number of partitions must be at least 1"
+        if factor <= 0:
+            return (
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                "the replication factor must be at least 1",
+            )
+        if factor > len(brokers):
+            text = f"replication factor {factor} with {len(brokers)} live brokers"
+            return ErrorCode.INVALID_REPLICATION_FACTOR, text
+        # Looked at before the partitions are placed: a wish for 2**31 of them costs nothing.
+        refusal = self._refuse_size(count * factor)
+        if refusal is not None:
+            return refusal
+        return place(brokers, range(count), factor, self._partition_count)
+
+    def _manual_assignment(self, assignment: Mapping[int, Sequence[int]]) -> Replicas | Refusal:
+        if sorted(assignment) != list(range(len(assignment))) or not assignment:
+            text = "partitions must be numbered from 0 on without gaps"
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
+        factor = len(assignment[0])
+        for index in range(len(assignment)):
+            fault = find_assignment_fault(assignment[index], self.image.brokers, factor)
+            if fault is not None:
+                return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {index}: {fault}"
+        return {index: tuple(assignment[index]) for index in range(len(assignment))}
+
+    def _added_partitions(self, topic: TopicImage, spec: PartitionsSpec) -> Replicas | Refusal:
+        old_count, brokers = len(topic.partitions), self.image.brokers
+        if spec.total_count <= old_count:
+            text = f"the topic has {old_count} partitions; the total must be larger"
+            return ErrorCode.INVALID_PARTITIONS, text
+        if any(state.adding or state.removing for state in topic.partitions.values()):
+            return ErrorCode.REASSIGNMENT_IN_PROGRESS, "the topic's replicas are being moved"
+        factor = topic.replication_factor
+        indexes = range(old_count, spec.total_count)
+        if spec.assignment is None:
+            if factor > len(brokers):
+                text = f"replication factor {factor} with {len(brokers)} live brokers"
+                return ErrorCode.INVALID_REPLICATION_FACTOR, text
+            refusal = self._refuse_size(len(indexes) * factor)
+            # As if they had been there from the start: the first partition says where that was.
+            first, order = min(topic.partitions), broker_order(brokers)
+            preferred = topic.partitions[first].replicas[0]
+            start = order.index(preferred) - first if preferred in order else 0
+            return refusal or place(brokers, indexes, factor, start)
+        if len(spec.assignment) != len(indexes):
+            text = f"{len(indexes)} partitions are added, {len(spec.assignment)} are assigned"
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
+        for index, replicas in zip(indexes, spec.assignment, strict=True):
+            fault = find_assignment_fault(replicas, brokers, factor)
+            if fault is not None:
+                return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {index}: {fault}"
+        return {
+            index: tuple(replicas) for index, replicas in zip(indexes, spec.assignment, strict=True)
+        }
+
+    def _write_topic(
+        self, spec: TopicSpec, assignment: Replicas, configs: Mapping[str, str]
+    ) -> None:
+        stateless = {index: PartitionState(replicas) for index, replicas in assignment.items()}
+        topic = TopicImage(spec.name, spec.topic_id, stateless)
+        entity = Entity("topics", spec.name)
+        config_path, config_data = paths.config(*entity), paths.build_config(configs)
+        # The settings come first: whoever sees the topic must not see it without them.
+        left_over = entity in self.image.configs
+        self.writes.add(
+            [
+                Replace(config_path, config_data)
+                if left_over
+                else Create(config_path, config_data),
+                Create(paths.topic(spec.name), topic_data(topic)),
+                Create(paths.partitions(spec.name)),
+            ],
+            [ConfigChanged(entity, configs), TopicChanged(topic)],
+        )
+        self._write_partitions(spec.name, stateless)
+
+    def _write_partitions(self, name: str, stateless: Mapping[int, PartitionState]) -> None:
+        now = Circumstances(frozenset(self.image.brokers), controller_epoch=self.controller_epoch)
+        for index in sorted(stateless):
+            self.writes.add([Create(paths.partition(name, index))])
+            settled = settle(stateless[index], now)
+            if settled is not stateless[index]:
+                self.writes.add_state(name, index, settled)
+                self.new.append(TopicPartition(name, index))
+
+    def _refuse_size(self, replica_count: int) -> Refusal | None:
+        capacity = self.settings.replicas_per_broker_max * max(len(self.image.brokers), 1)
+        if self._replica_count + replica_count <= capacity:
+            return None
+        text = f"{replica_count} replicas more than {self._replica_count} are too many"
+        return ErrorCode.POLICY_VIOLATION, f"{text}: the limit is {capacity}"
+
+    def _count(self) -> None:
+        if self._keys is not None:
+            return
+        topics = self.image.topics.values()
+        self._keys = {collision_key(topic.name): topic.name for topic in topics}
+        self._partition_count = sum(len(topic.partitions) for topic in topics)
+        self._replica_count = sum(
+            len(state.replicas) for topic in topics for state in topic.partitions.values()
+        )
+
+    def _refuse(self, name: str, refusal: Refusal) -> None:
+        self.results.append(TopicResult(name, refusal[0], refusal[1]))

@@ -1,0 +1,87 @@
+"""Store operations together with what they change in the image, in groups of bounded size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.controller.events import Write
+from ottla.coordinator.metadata.changes import Change, PartitionChanged
+from ottla.coordinator.store import paths
+from ottla.coordinator.store.store import Create, Operation, Replace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ottla.coordinator.metadata.image import PartitionState, TopicImage
+
+# A group of this many state znodes stays well below the megabyte that a ZooKeeper server accepts
+# in one request (C-16).
+OPERATIONS_PER_WRITE_MAX = 1000
+
+
+class WriteList:
+    """Collects units that must not be torn apart; ``finish`` deals them out to writes in order.
+
+    The order is what a crash between two writes leaves behind: every prefix must be a state from
+    which the next controller can go on."""
+
+    def __init__(self) -> None:
+        self._writes: list[Write] = []
+        self._operations: list[Operation] = []
+        self._changes: list[Change] = []
+
+    def add(self, operations: Sequence[Operation], changes: Sequence[Change] = ()) -> None:
+        """One unit."""
+        assert len(operations) <= OPERATIONS_PER_WRITE_MAX
+        if len(self._operations) + len(operations) > OPERATIONS_PER_WRITE_MAX:
+            self._close()
+        self._operations += operations
+        self._changes += changes
+
+    def add_state(self, topic: str, partition: int, state: PartitionState) -> PartitionState:
+        """Write a partition's state where the one it was derived from stood.
+
+        Returns the state with the partition epoch that the write will give it."""
+        path, data = paths.state(topic, partition), paths.build_state(payload_of(state))
+        operation: Operation = Create(path, data)
+        if state.has_state:
+            operation = Replace(path, data, state.partition_epoch)
+        written = replace(state, partition_epoch=state.partition_epoch + 1)
+        self.add([operation], [PartitionChanged(topic, partition, written)])
+        return written
+
+    def finish(self) -> tuple[Write, ...]:
+        """All of it."""
+        self._close()
+        return tuple(self._writes)
+
+    def _close(self) -> None:
+        if self._operations or self._changes:
+            self._writes.append(Write(tuple(self._operations), tuple(self._changes)))
+        self._operations, self._changes = [], []
+
+
+def payload_of(state: PartitionState) -> paths.StatePayload:
+    """What the state znode says."""
+    return paths.StatePayload(
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        state.controller_epoch,
+        state.is_recovering,
+        state.eligible_leaders,
+    )
+
+
+def topic_data(topic: TopicImage) -> bytes:
+    """What the topic znode says."""
+    partitions = topic.partitions
+    return paths.build_topic(
+        paths.TopicPayload(
+            topic.topic_id,
+            {index: state.replicas for index, state in partitions.items()},
+            {index: state.adding for index, state in partitions.items() if state.adding},
+            {index: state.removing for index, state in partitions.items() if state.removing},
+        )
+    )

@@ -1,0 +1,58 @@
+"""Many named deadlines, of which only the nearest is interesting at any time."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+Key = TypeVar("Key", bound="Hashable")
+
+
+class Deadlines(Generic[Key]):
+    """One deadline per key; setting it again moves it. Equal deadlines expire in setting order."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Key]] = []
+        # Key -> the turn of its only valid heap entry: moved and cancelled ones stay in the heap
+        # as dead entries until they reach its top or outnumber the living.
+        self._turns: dict[Key, int] = {}
+        self._turn = 0
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._turns
+
+    def set(self, key: Key, deadline_ms: float) -> None:
+        """Let the key expire at that moment, and not at the one set before."""
+        self._turn += 1
+        self._turns[key] = self._turn
+        heapq.heappush(self._heap, (deadline_ms, self._turn, key))
+        if len(self._heap) > 64 and len(self._heap) > 2 * len(self._turns):
+            self._heap = [entry for entry in self._heap if self._turns.get(entry[2]) == entry[1]]
+            heapq.heapify(self._heap)
+
+    def cancel(self, key: Key) -> None:
+        """Forget the key. One that has no deadline is fine."""
+        self._turns.pop(key, None)
+
+    def next_deadline_ms(self) -> float | None:
+        """The nearest deadline, if there is any."""
+        while self._heap and self._turns.get(self._heap[0][2]) != self._heap[0][1]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def expired(self, now_ms: float) -> list[Key]:
+        """Take out and return the keys whose deadline has come, earliest first."""
+        keys = []
+        deadline_ms = self.next_deadline_ms()
+        while deadline_ms is not None and deadline_ms <= now_ms:
+            key = heapq.heappop(self._heap)[2]
+            del self._turns[key]
+            keys.append(key)
+            deadline_ms = self.next_deadline_ms()
+        return keys

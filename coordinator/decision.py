@@ -1,0 +1,27 @@
+"""What a machine of the coordinator answers, and the order in which a shell carries it out.
+
+``handle(event, now_ms)`` and ``on_deadline(now_ms)`` return a ``Decision`` and change nothing
+durable; ``replay(record)`` is the only mutator of durable state. The shell makes the records
+durable, replays each, and only then sends the messages and gives the reply: nobody may see what
+could still vanish. If a record cannot be made durable, the machine is thrown away and built anew
+from what is durable; there is no code that takes anything back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Record = TypeVar("Record")
+Message = TypeVar("Message")
+Reply = TypeVar("Reply")
+
+
+@dataclass(frozen=True)
+class Decision(Generic[Record, Message, Reply]):
+    """Records to make durable, messages to send after that, the reply, and why (for the trace)."""
+
+    records: tuple[Record, ...] = ()
+    messages: tuple[Message, ...] = ()
+    reply: Reply | None = None
+    reason: str = ""

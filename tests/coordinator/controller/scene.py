@@ -1,0 +1,177 @@
+"""A controller machine over a tree of znodes: decisions are carried out as a shell would do it.
+
+Every operation of a decision runs against a real tree, so that a write that the store would refuse
+fails the test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.coordinator.controller.events import (
+    BrokersRead,
+    ControllerDecision,
+    CreateTopics,
+    DeleteTopics,
+    Identity,
+    World,
+)
+from ottla.coordinator.controller.machine import Controller
+from ottla.coordinator.controller.reading import topic_of
+from ottla.coordinator.controller.specs import (
+    ControllerSettings,
+    TopicDeletion,
+    TopicResult,
+    TopicSpec,
+)
+from ottla.coordinator.metadata.changes import BrokerChanged, Change, ConfigChanged, TopicChanged
+from ottla.coordinator.metadata.delta import apply_changes
+from ottla.coordinator.metadata.image import (
+    BrokerRegistration,
+    Endpoint,
+    Entity,
+    MetadataImage,
+    PartitionState,
+    TopicImage,
+)
+from ottla.coordinator.store import paths
+from ottla.coordinator.store.store import Check, Create
+from ottla.coordinator.store.tree import Transaction, Tree
+from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from ottla.protocol.messages.stop_replica import StopReplicaRequest
+from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.coordinator.controller.events import Event
+    from ottla.coordinator.store.tree import Step
+
+AnyRequest = TypeVar("AnyRequest", LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
+
+
+def broker(
+    node_id: int, generation: int = 1, clean_stop_epoch: int = -1, rack: str | None = None
+) -> BrokerRegistration:
+    endpoints = (Endpoint("PLAINTEXT", f"host{node_id}", 9092, "PLAINTEXT"),)
+    return BrokerRegistration(node_id, endpoints, rack, generation, clean_stop_epoch)
+
+
+def check_configs(configs: Mapping[str, str | None]) -> str | None:
+    return "no such setting" if "wrong" in configs else None
+
+
+class Scene:
+    """One controller after another over one tree."""
+
+    def __init__(
+        self, *brokers: BrokerRegistration, settings: ControllerSettings | None = None
+    ) -> None:
+        self.tree = Tree()
+        self.settings = settings or ControllerSettings()
+        self.brokers = brokers
+        self.sent: list[ControllerDecision] = []
+        self.apply(tuple(Create(path) for path in paths.PERMANENT_PATHS))
+        self.apply((Create(paths.CONTROLLER_EPOCH, b"1"),))
+        self.epoch = 1
+        self.ids = 0
+        self.controller = self.elect()
+
+    def apply(self, steps: tuple[Step, ...]) -> None:
+        self.tree.apply(Transaction(self.tree.last_zxid + 1, 0, 0, steps))
+
+    def elect(self, *brokers: BrokerRegistration) -> Controller:
+        """Another controller reads the world and settles it."""
+        self.brokers = brokers or self.brokers
+        self.epoch += 1
+        self.controller = Controller(
+            Identity(1, self.epoch), self.settings, self.read_world(), check_configs
+        )
+        self.carry_out(self.controller.start())
+        return self.controller
+
+    def read_world(self) -> World:
+        image = MetadataImage("cluster", controller_id=1, controller_epoch=self.epoch)
+        changes = [BrokerChanged(one) for one in self.brokers]
+        topics: list[Change] = [
+            TopicChanged(self.read_topic(name)) for name in self.tree.children(paths.TOPICS)
+        ]
+        topics += [
+            ConfigChanged(
+                Entity("topics", name),
+                paths.parse_config(self.tree.get(f"/config/topics/{name}").data) or {},
+            )
+            for name in self.tree.children("/config/topics")
+        ]
+        seen = {
+            int(node_id): int(self.tree.get(f"{paths.SEEN_GENERATIONS}/{node_id}").data)
+            for node_id in self.tree.children(paths.SEEN_GENERATIONS)
+        }
+        deleting = frozenset(self.tree.children(paths.DELETE_TOPICS))
+        return World(apply_changes(image, [*changes, *topics]).after, seen, deleting)
+
+    def read_topic(self, name: str) -> TopicImage:
+        payload = paths.parse_topic(self.tree.get(paths.topic(name)).data)
+        assert payload is not None
+        assert payload.topic_id is not None
+        states = {}
+        for index in payload.partitions:
+            if self.tree.exists(paths.state(name, index)) is not None:
+                node = self.tree.get(paths.state(name, index))
+                parsed = paths.parse_state(node.data)
+                assert parsed is not None
+                states[index] = (parsed, node.stat.version)
+        return topic_of(name, payload.topic_id, payload, states)
+
+    def carry_out(self, decision: ControllerDecision) -> ControllerDecision:
+        for write in decision.records:
+            if write.operations:
+                self.apply((Check(paths.CONTROLLER_EPOCH, 0), *write.operations))
+            self.controller.replay(write)
+        self.sent.append(decision)
+        return decision
+
+    def handle(self, event: Event) -> ControllerDecision:
+        return self.carry_out(self.controller.handle(event, 0))
+
+    def live(self, *brokers: BrokerRegistration) -> ControllerDecision:
+        self.brokers = brokers
+        return self.handle(BrokersRead(brokers))
+
+    def create(self, *specs: TopicSpec, validate_only: bool = False) -> tuple[TopicResult, ...]:
+        drawn = []
+        for spec in specs:
+            self.ids += 1
+            drawn.append(replace(spec, topic_id=bytes([64]) + self.ids.to_bytes(15, "big")))
+        reply = self.handle(CreateTopics(tuple(drawn), validate_only)).reply
+        assert reply is not None
+        return reply
+
+    def delete(self, name: str) -> ControllerDecision:
+        return self.handle(DeleteTopics((TopicDeletion(name, self.subtree(name)),)))
+
+    def subtree(self, name: str) -> tuple[str, ...]:
+        prefix = paths.topic(name)
+        found = [
+            path for path, _ in self.tree.walk() if path == prefix or path.startswith(prefix + "/")
+        ]
+        return tuple(reversed(found))
+
+    def state(self, topic: str, partition: int) -> PartitionState:
+        """As the controller knows it, after making sure that the store says the same."""
+        found = self.controller.image.partition(topic, partition)
+        assert found is not None
+        assert self.read_topic(topic).partitions[partition] == found
+        return found
+
+
+def requests_to(
+    decision: ControllerDecision, node_id: int, kind: type[AnyRequest]
+) -> list[AnyRequest]:
+    """The requests of that type that a decision sends to a broker."""
+    return [
+        message.request
+        for message in decision.messages
+        if message.node_id == node_id and isinstance(message.request, kind)
+    ]
