@@ -1,0 +1,234 @@
+"""What is refused before it touches the log, with which code, and what must be looked into."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla.broker.replica.append import (
+    AppendPlan,
+    AppendRules,
+    AppendTime,
+    Look,
+    judge_inside,
+    judge_produced,
+)
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.batch import parse_batch, refresh_crc
+from ottla.protocol.records.builder import BatchOptions, encode_batch
+from ottla.protocol.records.compression import Codec
+from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
+from ottla.protocol.records.validation import validate_records
+from tests.broker.replica.batches import WALL_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HOUR_MS = 3_600_000
+RULES = AppendRules()
+
+
+def produced(
+    options: BatchOptions = BatchOptions(),  # noqa: B008
+    timestamps: Sequence[int] = (WALL_MS, WALL_MS),
+    keys: Sequence[bytes | None] | None = None,
+) -> bytearray:
+    names = keys or [b"k"] * len(timestamps)
+    entries = [(time, key, b"v", ()) for time, key in zip(timestamps, names, strict=True)]
+    return bytearray(encode_batch(entries, options))
+
+
+def changed(layout: str, position: int, value: int, *, sealed: bool = True) -> bytearray:
+    """A good batch with one header field changed, its checksum made right again if ``sealed``."""
+    content = produced()
+    struct.pack_into(layout, content, position, value)
+    if sealed:
+        refresh_crc(content, 0)
+    return content
+
+
+def judge(content: bytearray | None, rules: AppendRules = RULES, version: int = 9) -> AppendPlan:
+    return judge_produced(content, rules, version, WALL_MS)
+
+
+def test_a_good_batch_is_kept_as_it_came() -> None:
+    """The bytes of the producer are the bytes on disk; nothing is decoded on the way."""
+    plan = judge(produced())
+
+    assert plan.error is ErrorCode.NONE
+    assert plan.batch is not None
+    assert plan.batch.record_count == 2
+    assert (plan.look, plan.recompress, plan.stamps_time) == (Look.NOT, None, False)
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (None, ErrorCode.INVALID_RECORD),
+        (bytearray(), ErrorCode.INVALID_RECORD),
+        (bytearray(12), ErrorCode.INVALID_RECORD),
+        (changed(">b", 16, 1), ErrorCode.INVALID_RECORD),
+        (changed(">b", 16, 3), ErrorCode.INVALID_RECORD),
+        (produced()[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (produced()[:40], ErrorCode.CORRUPT_MESSAGE),
+        (produced() + produced(), ErrorCode.INVALID_RECORD),
+        (changed(">q", 0, 1), ErrorCode.INVALID_RECORD),
+        (changed(">i", 23, 0), ErrorCode.INVALID_RECORD),
+        (changed(">i", 23, 2), ErrorCode.INVALID_RECORD),
+        (changed(">i", 57, 0), ErrorCode.INVALID_RECORD),
+        (changed(">i", 57, 3), ErrorCode.INVALID_RECORD),
+        (changed(">i", 57, -1), ErrorCode.CORRUPT_MESSAGE),
+        (changed(">h", 21, 0x40), ErrorCode.INVALID_RECORD),
+        (changed(">h", 21, 0x20), ErrorCode.INVALID_RECORD),
+        (changed(">h", 21, 0x10), ErrorCode.INVALID_RECORD),
+        (changed(">h", 21, 0x08), ErrorCode.INVALID_TIMESTAMP),
+        (changed(">h", 21, 0x05), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (changed(">q", 43, 7), ErrorCode.INVALID_RECORD),
+        (changed(">q", 43, -2), ErrorCode.INVALID_RECORD),
+        (changed(">i", 53, 7), ErrorCode.INVALID_RECORD),
+    ],
+)
+def test_a_batch_that_no_producer_may_send_is_refused(
+    content: bytearray | None, error: ErrorCode
+) -> None:
+    """Written, it would stop every consumer and every follower of the partition (S-31)."""
+    plan = judge(content)
+
+    assert plan.error is error
+    assert plan.message
+    assert plan.batch is None
+
+
+@pytest.mark.requirement("LOG-35")
+@pytest.mark.parametrize("position", [21, 22, 30, 57, 60, 61, -1])
+def test_a_flipped_bit_is_corruption_wherever_it_is(position: int) -> None:
+    """Clients repeat CORRUPT_MESSAGE; any other code would lose a record that was only garbled."""
+    content = produced()
+    content[position] ^= 0x04
+
+    assert judge(content).error is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_marker_of_a_client_is_refused() -> None:
+    """Whoever could write one could commit another's transaction."""
+    marker = TransactionMarker(7, 0, ControlType.COMMIT, 0)
+
+    assert judge(bytearray(encode_marker(marker, WALL_MS))).error is ErrorCode.INVALID_RECORD
+
+
+def test_an_idempotent_batch_names_epoch_and_sequence() -> None:
+    """The accepted neighbour of the refused ones."""
+    options = BatchOptions(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+
+    assert judge(produced(options)).error is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("rules", "error"),
+    [
+        (AppendRules(max_message_bytes=len(produced())), ErrorCode.NONE),
+        (AppendRules(max_message_bytes=len(produced()) - 1), ErrorCode.MESSAGE_TOO_LARGE),
+        (AppendRules(segment_bytes=len(produced())), ErrorCode.NONE),
+        (AppendRules(segment_bytes=len(produced()) - 1), ErrorCode.RECORD_LIST_TOO_LARGE),
+    ],
+)
+def test_a_batch_may_be_as_large_as_the_limit(rules: AppendRules, error: ErrorCode) -> None:
+    """Producers split the batch on MESSAGE_TOO_LARGE, so the code must be that one."""
+    assert judge(produced(), rules).error is error
+
+
+@pytest.mark.parametrize(
+    ("codec", "version", "error"),
+    [
+        (Codec.ZSTD, 7, ErrorCode.NONE),
+        (Codec.ZSTD, 6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (Codec.LZ4, 3, ErrorCode.NONE),
+    ],
+)
+def test_zstd_needs_a_version_that_knows_it(codec: Codec, version: int, error: ErrorCode) -> None:
+    """KIP-110: old consumers are told by the same rule."""
+    plan = judge(produced(BatchOptions(codec=codec)), version=version)
+
+    assert plan.error is error
+
+
+@pytest.mark.parametrize(
+    ("timestamps", "error"),
+    [
+        ([WALL_MS + HOUR_MS], ErrorCode.NONE),
+        ([WALL_MS + HOUR_MS + 1], ErrorCode.INVALID_TIMESTAMP),
+        ([WALL_MS, WALL_MS + HOUR_MS + 1], ErrorCode.INVALID_TIMESTAMP),
+        ([WALL_MS - 1_000], ErrorCode.NONE),
+        ([WALL_MS - 1_001], ErrorCode.INVALID_TIMESTAMP),
+        ([-1], ErrorCode.NONE),
+    ],
+)
+def test_times_from_far_away_are_refused(timestamps: list[int], error: ErrorCode) -> None:
+    """Seconds for milliseconds delete a segment at once; 2050 keeps it for ever (S-17)."""
+    rules = AppendRules(timestamp_before_max_ms=1_000)
+    plan = judge(produced(timestamps=timestamps), rules)
+
+    assert plan.error is error
+
+
+def test_a_topic_with_append_time_ignores_the_producers_clock() -> None:
+    """Its times are overwritten anyway."""
+    rules = AppendRules(uses_append_time=True, timestamp_before_max_ms=0)
+    plan = judge(produced(timestamps=[1]), rules)
+
+    assert plan.error is ErrorCode.NONE
+    assert (plan.stamps_time, plan.look) == (True, Look.NOT)
+
+
+@pytest.mark.parametrize(
+    ("rules", "codec", "look", "recompress"),
+    [
+        (AppendRules(is_compacted=True), Codec.NONE, Look.KEYS, None),
+        (AppendRules(timestamp_before_max_ms=HOUR_MS), Codec.NONE, Look.TIMESTAMPS, None),
+        (AppendRules(codec=Codec.LZ4), Codec.LZ4, Look.NOT, None),
+        (AppendRules(codec=Codec.LZ4), Codec.NONE, Look.CODEC, Codec.LZ4),
+        (AppendRules(codec=Codec.NONE), Codec.GZIP, Look.CODEC, Codec.NONE),
+        (AppendRules(uses_append_time=True), Codec.GZIP, Look.APPEND_TIME, None),
+        (AppendRules(is_compacted=True, codec=Codec.ZSTD), Codec.NONE, Look.KEYS | Look.CODEC, 4),
+    ],
+)
+def test_records_are_read_only_where_they_must_be(
+    rules: AppendRules, codec: Codec, look: Look, recompress: Codec | None
+) -> None:
+    """Decoding every record is what makes a broker in Python slow."""
+    plan = judge(produced(BatchOptions(codec=codec)), rules)
+
+    assert plan.error is ErrorCode.NONE
+    assert (plan.look, plan.recompress) == (look, recompress)
+
+
+def test_a_compacted_topic_refuses_records_without_keys() -> None:
+    """They could never be compacted away (S-27); the client learns which ones (KIP-467)."""
+    rules = AppendRules(is_compacted=True)
+    batch = parse_batch(produced(timestamps=[WALL_MS] * 3, keys=[b"a", None, None]))
+    verdict = judge_inside(validate_records(batch), rules, WALL_MS)
+
+    assert verdict.error is ErrorCode.INVALID_RECORD
+    assert [index for index, _reason in verdict.record_errors] == [1, 2]
+    assert judge_inside(validate_records(batch), RULES, WALL_MS).error is ErrorCode.NONE
+
+
+def test_a_wrong_time_wins_over_a_wrong_record() -> None:
+    """Kafka answers INVALID_TIMESTAMP when both are there."""
+    rules = AppendRules(is_compacted=True, timestamp_before_max_ms=HOUR_MS)
+    times = [WALL_MS, WALL_MS - HOUR_MS - 1]
+    batch = parse_batch(produced(timestamps=times, keys=[None, b"k"]))
+    verdict = judge_inside(validate_records(batch), rules, WALL_MS)
+
+    assert verdict.error is ErrorCode.INVALID_TIMESTAMP
+    assert verdict.message is not None
+    assert "before" in verdict.message
+
+
+def test_append_times_never_go_back() -> None:
+    """A time index whose times fall is no index (S-18)."""
+    times = AppendTime()
+
+    assert [times.next(wall_ms) for wall_ms in (5, 7, 3, 8)] == [5, 7, 7, 8]
