@@ -1,0 +1,141 @@
+"""Which segments may be deleted for age or size.
+
+A policy is a function of what is known about the segments; it names the ones it would delete, and
+any one policy is enough (LOG-22). Deleted is then only what lies at the old end without a gap, is
+fully below the high watermark, and whole (LOG-17). Users may add policies of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+NO_TIMESTAMP = -1
+
+
+class SegmentFacts(NamedTuple):
+    """One segment as policies see it. ``max_timestamp`` is -1 if no record has a time.
+
+    ``modified_ms`` is the file's modification time, wall clock."""
+
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    max_timestamp: int
+    modified_ms: int
+    is_active: bool = False
+
+
+Policy = Callable[[Sequence[SegmentFacts], int], Collection[SegmentFacts]]
+"""(segments oldest first, wall clock ms) -> those it would delete."""
+
+
+def record_time(segment: SegmentFacts, wall_ms: int) -> int:
+    """The time from which a segment's age counts.
+
+    That of its latest record, whatever their order (LOG-19). A record from the future would keep
+    its segment for ever and one without a time says nothing; only then the file's own time steps
+    in, which a copy sets forward and so never deletes too early (hazard S-17)."""
+    if segment.max_timestamp == NO_TIMESTAMP or segment.max_timestamp > wall_ms:
+        return min(segment.modified_ms, wall_ms)
+    return segment.max_timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRetention:
+    """``retention.ms``: delete what is older, by record times. Negative keeps for ever."""
+
+    retention_ms: int
+
+    def __call__(self, segments: Sequence[SegmentFacts], wall_ms: int) -> list[SegmentFacts]:
+        if self.retention_ms < 0:
+            return []
+        return [one for one in segments if self.deletable_at_ms(one, wall_ms) < wall_ms]
+
+    def deletable_at_ms(self, segment: SegmentFacts, wall_ms: int) -> int:
+        """The last moment at which the segment is still kept, for whoever asks why."""
+        return record_time(segment, wall_ms) + self.retention_ms
+
+
+@dataclass(frozen=True, slots=True)
+class ModifiedTimeRetention:
+    """The older rule: delete by the file's modification time (LOG-20). Only where asked for."""
+
+    retention_ms: int
+
+    def __call__(self, segments: Sequence[SegmentFacts], wall_ms: int) -> list[SegmentFacts]:
+        if self.retention_ms < 0:
+            return []
+        return [one for one in segments if wall_ms - one.modified_ms > self.retention_ms]
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRetention:
+    """``retention.bytes``: delete the oldest until the rest fits. Negative is no limit.
+
+    The active segment stays: it is what the limit cannot go below."""
+
+    retention_bytes: int
+
+    def __call__(self, segments: Sequence[SegmentFacts], wall_ms: int) -> list[SegmentFacts]:
+        if self.retention_bytes < 0:
+            return []
+        excess_bytes = sum(one.size_bytes for one in segments) - self.retention_bytes
+        chosen = []
+        for segment in segments:
+            if excess_bytes <= 0 or segment.is_active:
+                break
+            chosen.append(segment)
+            excess_bytes -= segment.size_bytes
+        return chosen
+
+
+def deletable_count(
+    segments: Sequence[SegmentFacts],
+    policies: Sequence[Policy],
+    wall_ms: int,
+    *,
+    high_watermark: int,
+    log_start_offset: int = 0,
+) -> int:
+    """How many segments, from the oldest, may go now.
+
+    If that includes the active one, the log must be rolled first. Segments that lie before the log
+    start have been given up by whoever moved it."""
+    chosen = {one.base_offset for policy in policies for one in policy(segments, wall_ms)}
+    count = 0
+    for segment in segments:
+        is_given_up = segment.next_offset <= log_start_offset and not segment.is_active
+        is_chosen = is_given_up or segment.base_offset in chosen
+        if not is_chosen or segment.next_offset > high_watermark or segment.size_bytes == 0:
+            break
+        count += 1
+    return count
+
+
+class ClockWatch:
+    """Notices that the wall clock has jumped, upon which retention by time must wait.
+
+    A step of a year would delete everything (hazard S-18). Trust comes back once both clocks have
+    agreed for the settling time, so a machine that slept overnight recovers by itself."""
+
+    __slots__ = ("_difference_ms", "_jumped_at_ms", "settle_ms", "tolerance_ms")
+
+    def __init__(self, tolerance_ms: float = 600_000, settle_ms: float = 3_600_000) -> None:
+        self.tolerance_ms = tolerance_ms
+        self.settle_ms = settle_ms
+        self._difference_ms: float | None = None
+        self._jumped_at_ms: float | None = None
+
+    def is_trusted(self, now_ms: float, wall_ms: int) -> bool:
+        """Compare the clocks; to be asked every few minutes. False: delete nothing by time."""
+        difference_ms = wall_ms - now_ms
+        known_ms = self._difference_ms
+        # Compared with the last look only: clocks that drift apart slowly are no jump.
+        self._difference_ms = difference_ms
+        if known_ms is not None and abs(difference_ms - known_ms) > self.tolerance_ms:
+            self._jumped_at_ms = now_ms
+        if self._jumped_at_ms is not None and now_ms - self._jumped_at_ms >= self.settle_ms:
+            self._jumped_at_ms = None
+        return self._jumped_at_ms is None
