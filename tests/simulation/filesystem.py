@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+from itertools import count
 from typing import TYPE_CHECKING
 
 from tests.simulation.inode import Inode
@@ -60,6 +61,7 @@ class SimFileSystem:
         self.capacity_bytes = capacity_bytes
         self.locks: dict[str, object] = {}
         self._changes = 0
+        self._versions = count(1)
 
     def find(self, path: str) -> Node | None:
         """What the path names now."""
@@ -91,7 +93,7 @@ class SimFileSystem:
     def create(self, path: str) -> Inode:
         """A new empty file; its directory must exist."""
         parent, name = self._parent(path)
-        inode = Inode()
+        inode = Inode(self._versions)
         self._change([(parent, name, inode)])
         return inode
 
@@ -167,7 +169,8 @@ class SimFileSystem:
                 change.make_durable()
 
     def lose_power(self, random: SimRandom, *, ordered: bool) -> None:
-        """Become what the disk happens to hold. ``ordered``: as a journal keeps it."""
+        """Become what the disk happens to hold. ``ordered``: a prefix of all that was written, as
+        a journal with ordered data and few files in flight mostly gives; otherwise anything."""
         pending = {c.number: c for d in self._directories() for c in d.pending}
         numbers = sorted(pending)
         limit = random.below(len(numbers) + 1)
@@ -178,8 +181,14 @@ class SimFileSystem:
         for directory in self._directories(durable=True):
             directory.entries = dict(directory.durable)
             directory.pending = []
-        for _, inode in self.files():
-            inode.lose_power(random, ordered=ordered)
+        inodes = [inode for _, inode in self.files()]
+        versions = sorted(version for inode in inodes for version in inode.versions())
+        last_version = random.choice([0, *versions, 1 << 62])
+        for inode in inodes:
+            if ordered:
+                inode.lose_power_in_order(random, last_version)
+            else:
+                inode.lose_power(random)
         self.locks.clear()
 
     def has_lost_writes(self) -> bool:

@@ -27,7 +27,9 @@ class Fate(Enum):
 
 @dataclass(slots=True)
 class Write:
-    """One value that a producer tried to write; it is never tried under another identity."""
+    """One value that a producer tried to write; it is never tried under another identity.
+
+    ``durable``: the topic promises an fsync before the acknowledgement (flush.messages=1)."""
 
     producer: str
     number: int
@@ -38,6 +40,8 @@ class Write:
     offset: int | None = None
     attempted: int = 0
     completed: int = 0
+    idempotent: bool = True
+    durable: bool = False
 
     def settle(self, fate: Fate, order: int, offset: int | None = None) -> None:
         """The producer has learned, or given up learning, what became of it."""
@@ -83,6 +87,7 @@ class Fact(NamedTuple):
     offset: int
     value: bytes
     witness: str
+    durable: bool = False
 
 
 @dataclass(slots=True)
@@ -139,6 +144,8 @@ class History:
 
     def binds(self, fact: Fact) -> bool:
         """Whether the fact must still be true at the end."""
+        if fact.durable:
+            return True
         end = self.durable_end(fact.partition, fact.asked)
         return end is None or fact.offset < end
 
@@ -153,4 +160,5 @@ def fact_of(write: Write) -> Fact:
         write.offset,
         write.value,
         write.producer,
+        write.durable,
     )

@@ -7,9 +7,12 @@ purpose: programs may rely only on what is specified.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.simulation.random import SimRandom
 
 PAGE_BYTES = 4096
@@ -28,10 +31,11 @@ class Sync(NamedTuple):
 class Inode:
     """One file's content; lives as long as a name, a handle or a crash image refers to it."""
 
-    __slots__ = ("_before", "_changed", "_ghosts", "_sizes", "_version", "data")
+    __slots__ = ("_before", "_changed", "_ghosts", "_sizes", "_version", "_versions", "data")
 
-    def __init__(self) -> None:
+    def __init__(self, versions: Iterator[int] | None = None) -> None:
         self.data = bytearray()
+        self._versions = versions or count(1)
         self._version = 0
         # What the disk has of each page written since, and the version of the last write to it.
         self._before: dict[int, bytes] = {}
@@ -109,33 +113,43 @@ class Inode:
         """Rot one bit, on the disk and in memory."""
         self.data[position] ^= 1 << bit
 
-    def lose_power(self, random: SimRandom, *, ordered: bool) -> None:
-        """Keep what the disk happens to have. ``ordered``: a prefix of the writes, as a journal
-        with ordered data gives; otherwise any subset."""
-        size_bytes = self._size_after(random)
-        image = bytearray(self.data[:size_bytes])
-        image += bytes(size_bytes - len(image))
+    def versions(self) -> list[int]:
+        """When each page was last written that the disk may not have yet."""
+        return list(self._changed.values())
+
+    def lose_power(self, random: SimRandom) -> None:
+        """Keep what the disk happens to have: any subset of the pages, torn at sectors."""
+        image = self._image(self._size_after(random))
         keep = random.choice((0.0, 0.5, 0.9, 1.0))
-        reached = sorted(self._before)
-        limit = random.below(len(reached) + 1) if ordered else len(reached)
-        for number, page in enumerate(reached):
-            survives = number < limit if ordered else random.chance(keep)
-            if survives and page * PAGE_BYTES < len(self.data):
+        for page in sorted(self._before):
+            if random.chance(keep) and page * PAGE_BYTES < len(self.data):
                 continue
-            torn = number == limit or random.chance(0.3)
-            self._restore(image, page, self._before[page], random if torn else None)
+            torn = random if random.chance(0.3) else None
+            self._restore(image, page, self._before[page], torn)
+        self._become(image)
+
+    def lose_power_in_order(self, random: SimRandom, last_version: int) -> None:
+        """Keep the pages written up to that version, over all files: what a journal with ordered
+        data gives, where no size is on the disk before its bytes are."""
+        image = self._image(self._size_after(random))
+        lost = sorted(page for page, version in self._changed.items() if version > last_version)
+        for page in lost:
+            self._restore(image, page, self._before[page], None)
+        if lost:
+            del image[max(self._sizes[0], lost[0] * PAGE_BYTES) :]
+        self._become(image)
+
+    def _image(self, size_bytes: int) -> bytearray:
+        image = bytearray(self.data[:size_bytes])
+        return image + bytes(size_bytes - len(image))
+
+    def _become(self, image: bytearray) -> None:
         for page in sorted(self._ghosts):
             if page not in self._before:
                 self._restore(image, page, self._ghosts[page], None)
-        if ordered and limit < len(reached):
-            del image[self._end_of_order(reached, limit) :]
         self.data = image
         self._before, self._changed, self._ghosts = {}, {}, {}
         self._sizes = [len(image)]
-
-    def _end_of_order(self, reached: list[int], limit: int) -> int:
-        """With ordered data a size is never on the disk before its bytes are."""
-        return max(self._sizes[0], reached[limit] * PAGE_BYTES)
 
     def _size_after(self, random: SimRandom) -> int:
         kind = random.below(3)
@@ -161,7 +175,7 @@ class Inode:
         return bytes(self.data[page * PAGE_BYTES : (page + 1) * PAGE_BYTES])
 
     def _touch(self, start: int, end: int) -> None:
-        self._version += 1
+        self._version = next(self._versions)
         for page in range(start // PAGE_BYTES, max(start, end - 1) // PAGE_BYTES + 1):
             if page not in self._before:
                 ghost = self._ghosts.pop(page, None)

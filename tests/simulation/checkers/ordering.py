@@ -27,7 +27,8 @@ def _sent_order(history: History) -> list[str]:
         last: dict[str, int] = {}
         for offset, value in final.records:
             write = writes.get(value)
-            if write is None:
+            if write is None or not (write.idempotent or write.fate is Fate.ACKNOWLEDGED):
+                # Without sequence numbers a request that timed out may come in late.
                 continue
             if write.number <= last.get(write.producer, -1):
                 found.append(

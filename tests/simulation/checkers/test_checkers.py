@@ -105,6 +105,15 @@ def test_a_power_cut_excuses_what_was_not_durable_and_nothing_else() -> None:
     assert len(survival.check(story.ends_as())) == 1
 
 
+def test_a_power_cut_excuses_nothing_where_an_fsync_was_promised() -> None:
+    """flush.messages=1 is how one broker promises what others promise by replication."""
+    story = Story()
+    story.acked(b"a", 0).durable = True
+    story.lost_power(durable_end=0)
+
+    assert len(survival.check(story.ends_as())) == 1
+
+
 def test_what_was_acknowledged_after_the_power_cut_is_not_excused_by_it() -> None:
     """A loss reaches backwards only."""
     story = Story()
@@ -181,6 +190,18 @@ def test_a_producers_records_out_of_their_order_are_found() -> None:
 
     assert len(ordering.check(story.ends_as(b"a", b"c", b"b"))) == 1
     assert ordering.check(story.ends_as(b"a", b"c")) == []
+
+
+def test_a_late_request_of_a_plain_producer_may_stand_behind() -> None:
+    """Without sequence numbers nothing shuts out a request that has timed out."""
+    story = Story()
+    for value in (b"a", b"b"):
+        story.sent(value).idempotent = False
+
+    assert ordering.check(story.ends_as(b"b", b"a")) == []
+    for offset, write in enumerate(reversed(story.writes)):
+        write.settle(Fate.ACKNOWLEDGED, story.tick(), offset)
+    assert len(ordering.check(story.ends_as(b"b", b"a"))) == 1
 
 
 def test_a_record_sent_after_an_acknowledgement_stands_behind_it() -> None:
