@@ -103,12 +103,14 @@ class Cluster:
         if self.is_stale:
             await self.refresh()
 
-    async def refresh_all(self) -> list[TopicView]:
-        """Ask for every topic of the cluster and return them by name."""
+    async def describe(self, names: list[str] | None) -> list[TopicView]:
+        """What the cluster says now about these topics, or about all, sorted by name.
+
+        A topic that does not exist is in the answer, with its error; none is created by asking."""
         async with self._refreshing:
-            response = await self._ask(None, False)
-        names = {topic.name for topic in response.topics if topic.name is not None}
-        return [self.metadata.topics[name] for name in sorted(names)]
+            response = await self._ask(names, False)
+        found = {topic.name for topic in response.topics if topic.name is not None}
+        return [self.metadata.topics[name] for name in sorted(found)]
 
     async def topic(self, name: str) -> TopicView:
         """A topic that has partitions, waiting for its leaders to be elected if need be.

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 Request = TypeVar("Request")
 Response = TypeVar("Response")
 
-SOFTWARE_VERSION = "0"
 # A readiness event reads at most this often before other connections get their turn.
 READS_PER_EVENT_MAX = 8
 
@@ -140,7 +139,7 @@ class Connection:
             asked = version
             future = asyncio.get_running_loop().create_future()
             waiter = Waiter(API_VERSIONS.name, self._config.connect_timeout_ms, future, read_answer)
-            self._submit(API_VERSIONS.key, asked, first_request(SOFTWARE_VERSION), waiter)
+            self._submit(API_VERSIONS.key, asked, first_request(), waiter)
             answer = await future
             version = version_to_retry(answer, asked)
         self.versions = learned(answer, self.address)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from ottla import __version__
 from ottla.client.api import Api, VersionRange, declare
 from ottla.client.errors import RequestRefused, UnsupportedByBroker
 from ottla.protocol.apis import ApiKey
@@ -23,9 +24,9 @@ API_VERSIONS = declare(ApiKey.API_VERSIONS, ApiVersionsRequest, ApiVersionsRespo
 UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION)
 
 
-def first_request(software_version: str) -> ApiVersionsRequest:
+def first_request() -> ApiVersionsRequest:
     """What a new connection says first."""
-    return ApiVersionsRequest(SOFTWARE_NAME, software_version)
+    return ApiVersionsRequest(SOFTWARE_NAME, __version__)
 
 
 def read_answer(version: int, body: memoryview) -> ApiVersionsResponse:

@@ -61,6 +61,10 @@ class Delivery:
         """Whether awaiting it returns, or raises, at once."""
         return self._future.done()
 
+    def is_together_with(self, other: Delivery) -> bool:
+        """Whether both are in one batch, so that they succeed or fail together."""
+        return self._future is other._future
+
     def __await__(self) -> Generator[object, None, Delivered]:
         # Shielded: giving up one record must not cancel those that share its batch.
         base_offset, append_time_ms = yield from asyncio.shield(self._future).__await__()

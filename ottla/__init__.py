@@ -1,17 +1,102 @@
 """Ottla: a cluster of asyncio brokers that speaks Apache Kafka's own wire protocol.
 
 The packages live at the top of the repository (``broker``, ``client``, ``coordinator``,
-``protocol``) and are installed as ``ottla.broker`` and so on. Importing this package loads
-none of them.
+``protocol``) and are installed as ``ottla.broker`` and so on. Importing this package loads none
+of them: the public names below are looked up when they are first used.
 """
 
 from __future__ import annotations
 
+import importlib as _importlib
 import os as _os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin
+    from ottla.client.admin_requests import NewTopic
+    from ottla.client.chunk import ConsumerRecord
+    from ottla.client.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
+    from ottla.client.config_requests import ConfigChange, ConfigOperation, ResourceType
+    from ottla.client.consumer import Consumer
+    from ottla.client.errors import (
+        BrokerUnreachable,
+        ClientClosed,
+        ClientError,
+        DeliveryTimedOut,
+        NoOffset,
+        RequestRefused,
+    )
+    from ottla.client.producer import Delivered, Delivery, Producer
+    from ottla.protocol.errors import ErrorCode
+    from ottla.protocol.ids import TopicPartition
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Admin",
+    "BrokerUnreachable",
+    "ClientClosed",
+    "ClientConfig",
+    "ClientError",
+    "ConfigChange",
+    "ConfigOperation",
+    "Consumer",
+    "ConsumerConfig",
+    "ConsumerRecord",
+    "Delivered",
+    "Delivery",
+    "DeliveryTimedOut",
+    "ErrorCode",
+    "Isolation",
+    "NewTopic",
+    "NoOffset",
+    "Producer",
+    "ProducerConfig",
+    "RequestRefused",
+    "ResourceType",
+    "TopicPartition",
+    "__version__",
+]
+
+_PLACES = {
+    "Admin": "client.admin",
+    "BrokerUnreachable": "client.errors",
+    "ClientClosed": "client.errors",
+    "ClientConfig": "client.config",
+    "ClientError": "client.errors",
+    "ConfigChange": "client.config_requests",
+    "ConfigOperation": "client.config_requests",
+    "Consumer": "client.consumer",
+    "ConsumerConfig": "client.config",
+    "ConsumerRecord": "client.chunk",
+    "Delivered": "client.producer",
+    "Delivery": "client.producer",
+    "DeliveryTimedOut": "client.errors",
+    "ErrorCode": "protocol.errors",
+    "Isolation": "client.config",
+    "NewTopic": "client.admin_requests",
+    "NoOffset": "client.errors",
+    "Producer": "client.producer",
+    "ProducerConfig": "client.config",
+    "RequestRefused": "client.errors",
+    "ResourceType": "client.config_requests",
+    "TopicPartition": "protocol.ids",
+}
 
 _here = _os.path.dirname(__file__)
 if not _os.path.isdir(_os.path.join(_here, "broker")):
     # A checkout without symbolic links (a zip archive, Windows): look beside this folder.
     __path__.append(_os.path.dirname(_here))
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name's module when the name is first asked for."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(_importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,198 @@
+"""Administration: topics, partitions, records and configurations.
+
+Calls over several things return one result for each, so that one refusal does not hide the
+successes; calls over one thing raise. A change whose connection was lost before the answer raises
+the TransportError and is not repeated: it may have been made.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from ottla.client import admin_requests as requests
+from ottla.client.cluster import Cluster
+from ottla.client.config import ClientConfig, Isolation, parse_addresses
+from ottla.client.config_requests import (
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    ConfigChange,
+    ConfigEntry,
+    ResourceType,
+    alter_request,
+    check_altered,
+    check_described,
+    describe_request,
+    entries_of,
+)
+from ottla.client.environment import Environment, real_environment
+from ottla.client.errors import ClientError, RequestRefused
+from ottla.client.offsets import OffsetAt, list_offsets
+from ottla.client.routing import Router
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from types import TracebackType
+
+    from ottla.client.admin_requests import NewTopic
+    from ottla.client.state.metadata import BrokerView, TopicView
+    from ottla.protocol.ids import TopicPartition
+
+
+class ClusterDescription(NamedTuple):
+    """The cluster as one broker sees it; ``controller_id`` is -1 while there is none."""
+
+    cluster_id: str | None
+    controller_id: int
+    brokers: list[BrokerView]
+
+
+class Admin:
+    """Use it as ``async with Admin("127.0.0.1:9092") as admin:``."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        config: ClientConfig | None = None,
+        environment: Environment | None = None,
+    ) -> None:
+        self.config = config or ClientConfig()
+        world = environment or real_environment()
+        self._cluster = Cluster(world, parse_addresses(bootstrap), self.config)
+        self._router = Router(self._cluster)
+
+    async def start(self) -> None:
+        """Reach the cluster. Raises BrokerUnreachable."""
+        try:
+            await self._cluster.refresh()
+        except BaseException:
+            self._cluster.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._cluster.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Looking.
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Who is there."""
+        await self._cluster.describe([])
+        metadata = self._cluster.metadata
+        brokers = [metadata.brokers[node_id] for node_id in sorted(metadata.brokers)]
+        return ClusterDescription(metadata.cluster_id, metadata.controller_id, brokers)
+
+    async def list_topics(self) -> list[TopicView]:
+        """All topics, internal ones too, by name."""
+        return await self._cluster.describe(None)
+
+    async def describe_topic(self, name: str) -> TopicView:
+        """One topic with its partitions. Raises RequestRefused for an unknown one."""
+        (view,) = await self._cluster.describe([name])
+        if view.error is not ErrorCode.NONE:
+            raise RequestRefused(view.error, topic=name)
+        return view
+
+    async def list_offsets(
+        self, times: Mapping[TopicPartition, int], isolation: Isolation = Isolation.READ_UNCOMMITTED
+    ) -> dict[TopicPartition, OffsetAt | ClientError]:
+        """Offsets at times in ms; -1 stands for the end, -2 for the beginning."""
+        return await list_offsets(self._router, times, isolation)
+
+    async def describe_configs(
+        self, resource: ResourceType, name: str, keys: Sequence[str] | None = None
+    ) -> list[ConfigEntry]:
+        """The settings of a topic or broker, by name; all of them unless some are named.
+
+        Raises RequestRefused."""
+        request = describe_request(resource, name, keys)
+        if resource is ResourceType.BROKER and name:
+            response = await self._router.to_node(int(name), DESCRIBE_CONFIGS, request)
+            check_described(response)
+        else:
+            response = await self._router.to_any(DESCRIBE_CONFIGS, request, check_described)
+        return entries_of(response)
+
+    # Changing.
+
+    async def create_topics(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, TopicView | RequestRefused]:
+        """Create topics; a created one is described as the answer describes it."""
+        request = requests.create_request(list(topics), self._timeout_ms, validate_only)
+        response = await self._router.to_controller(
+            requests.CREATE_TOPICS, request, requests.check_created
+        )
+        # The partitions of a new topic are worth knowing at once.
+        self._cluster.mark_stale()
+        return requests.created_topics(response)
+
+    async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> TopicView:
+        """Create one topic. Raises RequestRefused."""
+        results = await self.create_topics([topic], validate_only=validate_only)
+        result = results[topic.name]
+        if isinstance(result, RequestRefused):
+            raise result
+        return result
+
+    async def delete_topics(self, names: Iterable[str]) -> dict[str, RequestRefused | None]:
+        """Delete topics with all their records; None means deleted."""
+        request = requests.delete_request(list(names), self._timeout_ms)
+        response = await self._router.to_controller(
+            requests.DELETE_TOPICS, request, requests.check_deleted
+        )
+        deleted = requests.deleted_topics(response)
+        self._cluster.unfollow(deleted)
+        return deleted
+
+    async def create_partitions(self, topic: str, count: int) -> None:
+        """Make the topic have that many partitions. Raises RequestRefused.
+
+        Keys map to other partitions from then on."""
+        request = requests.partitions_request(topic, count, self._timeout_ms)
+        await self._router.to_controller(
+            requests.CREATE_PARTITIONS, request, requests.check_partitions
+        )
+        self._cluster.mark_stale()
+
+    async def delete_records(
+        self, before: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | ClientError]:
+        """Delete each partition's records before an offset, -1 for all; the values are the new
+        first offsets."""
+        ask = partial(requests.delete_records, before, self._timeout_ms)
+        return await self._router.by_leader(before, ask, is_repeatable=True)
+
+    async def alter_configs(
+        self,
+        resource: ResourceType,
+        name: str,
+        changes: Sequence[ConfigChange],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Change some settings and leave the others (KIP-339). Raises RequestRefused."""
+        request = alter_request(resource, name, changes, validate_only)
+        if resource is ResourceType.BROKER and name:
+            response = await self._router.to_node(int(name), INCREMENTAL_ALTER_CONFIGS, request)
+            check_altered(response)
+        else:
+            await self._router.to_controller(INCREMENTAL_ALTER_CONFIGS, request, check_altered)
+
+    @property
+    def _timeout_ms(self) -> int:
+        # The controller gives up before the connection does.
+        return int(self.config.request_timeout_ms * 0.9)

@@ -1,0 +1,59 @@
+"""Standard input as bytes, split at newlines, without ever holding up the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+READ_BYTES = 256 * 1024
+NEWLINE = b"\n"
+
+
+async def read_pieces(descriptor: int) -> AsyncIterator[bytes]:
+    """What the descriptor gives, as it comes, until its end.
+
+    A pipe or terminal is waited for on the loop. A file cannot be and need not be: it is always
+    ready; the same is done where the loop can watch nothing but sockets."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    try:
+        loop.add_reader(descriptor, ready.set)
+    except (OSError, NotImplementedError, ValueError):
+        while piece := os.read(descriptor, READ_BYTES):
+            yield piece
+            await asyncio.sleep(0)
+        return
+    try:
+        while True:
+            await ready.wait()
+            ready.clear()
+            piece = os.read(descriptor, READ_BYTES)
+            if not piece:
+                return
+            yield piece
+    finally:
+        loop.remove_reader(descriptor)
+
+
+async def read_lines(descriptor: int) -> AsyncIterator[list[bytes]]:
+    """Whole lines as they come, without their newline; every other byte is part of the line.
+
+    The end of the input ends the last line if there is anything on it."""
+    parts: list[bytes] = []
+    async for piece in read_pieces(descriptor):
+        head, newline, rest = piece.partition(NEWLINE)
+        parts.append(head)
+        if not newline:
+            continue
+        lines = rest.split(NEWLINE)
+        lines.insert(0, b"".join(parts))
+        last = lines.pop()
+        parts = [last] if last else []
+        yield lines
+    tail = b"".join(parts)
+    if tail:
+        yield [tail]

@@ -1,0 +1,67 @@
+"""Results for people, as aligned columns, and for programs, as JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Cell = str | int | None
+COLUMN_GAP = "  "
+ABSENT = "-"
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+    """Columns as wide as their widest cell; numbers to the right, the rest to the left."""
+    texts = [[ABSENT if cell is None else str(cell) for cell in row] for row in rows]
+    widths = [
+        max(len(heading), *(len(row[column]) for row in texts), 0)
+        for column, heading in enumerate(headings)
+    ]
+    numeric = [
+        bool(rows) and all(isinstance(row[column], int | None) for row in rows)
+        for column in range(len(headings))
+    ]
+    lines = []
+    for row in [list(headings), *texts]:
+        cells = [
+            text.rjust(width) if is_number else text.ljust(width)
+            for text, width, is_number in zip(row, widths, numeric, strict=True)
+        ]
+        lines.append(COLUMN_GAP.join(cells).rstrip() + "\n")
+    return "".join(lines)
+
+
+def json_line(value: object) -> str:
+    """One JSON document on one line."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def json_document(value: object) -> str:
+    """One JSON document, indented."""
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def readable(name: str, data: bytes | None) -> dict[str, str | None]:
+    """Bytes as a JSON member: the text if they are UTF-8, otherwise ``<name>_base64``."""
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(data).decode("ascii")}
+
+
+def write(text: str) -> None:
+    """To standard output, at once."""
+    write_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+def write_bytes(data: bytes) -> None:
+    """To standard output, at once. Raises BrokenPipeError when nobody reads any more."""
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,80 @@
+"""Runs a command's coroutine and turns every way it can end into an exit status.
+
+A person who mistyped something, or whose broker is down, gets one sentence on standard error and
+never a traceback; a traceback means a defect of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.errors import BrokerUnreachable, ClientError, RequestRefused
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+FAILED = 1
+# 128 and the number of SIGINT, as shells have it.
+INTERRUPTED = 130
+
+
+class CommandError(Exception):
+    """What a person did or asked for cannot be; the text is the one sentence to say so."""
+
+
+def run(command: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Run the command on a loop of its own and return the exit status."""
+    # What the library logs about a failure would say again what is said below.
+    logging.getLogger("ottla").addHandler(logging.NullHandler())
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(command())
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Nothing may be flushed to it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ClientError, CommandError, OSError) as error:
+        sys.stderr.write(f"ottla: {sentence(error)}\n")
+        return FAILED
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """uvloop where it is installed; elsewhere a loop that can watch raw sockets."""
+    try:
+        uvloop = importlib.import_module("uvloop")
+    except ImportError:
+        return asyncio.SelectorEventLoop
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def sentence(error: Exception) -> str:
+    """What went wrong and, where it is known, what to do about it."""
+    if isinstance(error, BrokerUnreachable):
+        return f"{error}; is it running there? -b HOST:PORT names another"
+    if isinstance(error, RequestRefused):
+        return refusal(error)
+    if isinstance(error, OSError):
+        where = f" {error.filename!r}" if error.filename else ""
+        return f"{(error.strerror or str(error)).lower()}{where}"
+    return str(error)
+
+
+def refusal(error: RequestRefused) -> str:
+    """A broker's refusal in words."""
+    topic = f"topic {error.topic!r}"
+    if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and error.topic is not None:
+        if error.partition is not None:
+            return f"{topic} has no partition {error.partition}; {error.message.lower()}"
+        return f"{topic} does not exist; 'ottla topics list' shows those that do"
+    if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and error.topic is not None:
+        return f"{topic} exists already"
+    return str(error)

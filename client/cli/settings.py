@@ -1,0 +1,54 @@
+"""Client settings for commands: a person waits seconds, not the minutes that a service does."""
+
+from __future__ import annotations
+
+from ottla.client.config import (
+    Acks,
+    ClientConfig,
+    Compression,
+    ConsumerConfig,
+    Isolation,
+    ProducerConfig,
+)
+
+CLIENT_ID = "ottla-cli"
+CALL_TIMEOUT_MS = 15_000
+REQUEST_TIMEOUT_MS = 10_000
+CONNECT_TIMEOUT_MS = 5_000
+DELIVERY_TIMEOUT_MS = 30_000
+
+
+def command_config() -> ClientConfig:
+    """For commands that ask and answer."""
+    return ClientConfig(
+        client_id=CLIENT_ID,
+        call_timeout_ms=CALL_TIMEOUT_MS,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+        connect_timeout_ms=CONNECT_TIMEOUT_MS,
+    )
+
+
+def producer_config(acks: Acks, compression: Compression) -> ProducerConfig:
+    """For ``ottla produce``."""
+    return ProducerConfig(
+        client_id=CLIENT_ID,
+        acks=acks,
+        compression=compression,
+        call_timeout_ms=CALL_TIMEOUT_MS,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+        connect_timeout_ms=CONNECT_TIMEOUT_MS,
+        delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+    )
+
+
+def consumer_config(*, read_committed: bool) -> ConsumerConfig:
+    """For ``ottla consume``, which looks its positions up itself; a reset can only mean that
+    retention has overtaken it."""
+    return ConsumerConfig(
+        client_id=CLIENT_ID,
+        offset_reset="earliest",
+        isolation=Isolation.READ_COMMITTED if read_committed else Isolation.READ_UNCOMMITTED,
+        call_timeout_ms=CALL_TIMEOUT_MS,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+        connect_timeout_ms=CONNECT_TIMEOUT_MS,
+    )

@@ -1,0 +1,143 @@
+"""The requests about configurations, and what their answers say."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.api import declare
+from ottla.client.errors import RequestRefused
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode, error_code
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ottla.client.connection import Connection
+
+# From 1 on an answer says where a value comes from.
+DESCRIBE_CONFIGS = declare(
+    ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest, DescribeConfigsResponse, 1
+)
+INCREMENTAL_ALTER_CONFIGS = declare(
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+class ResourceType(IntEnum):
+    """What has a configuration; Kafka's numbers. A broker's name is its id, empty for all."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from; Kafka's numbers."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class ConfigOperation(IntEnum):
+    """What to do with a setting; the last two are for lists (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigEntry(NamedTuple):
+    """One setting; the value of a sensitive one is None."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_read_only: bool
+    is_sensitive: bool
+
+
+class ConfigChange(NamedTuple):
+    """One change; DELETE takes no value."""
+
+    name: str
+    operation: ConfigOperation
+    value: str | None = None
+
+
+SOURCES = {int(source): source for source in ConfigSource}
+
+
+def describe_request(
+    resource: ResourceType, name: str, keys: Sequence[str] | None
+) -> DescribeConfigsRequest:
+    """The request for some or all settings of one resource."""
+    wanted = None if keys is None else list(keys)
+    return DescribeConfigsRequest([DescribeConfigsResource(resource.value, name, wanted)])
+
+
+def check_described(
+    response: DescribeConfigsResponse, connection: Connection | None = None
+) -> None:
+    """Raise RequestRefused if it was refused."""
+    for result in response.results:
+        check(result.error_code, result.error_message, result.resource_name, connection)
+
+
+def check(number: int, message: str | None, name: str, connection: Connection | None) -> None:
+    """Raise RequestRefused unless the code is NONE."""
+    code = error_code(number)
+    if code is not ErrorCode.NONE:
+        broker = None if connection is None else str(connection.address)
+        raise RequestRefused(code, message, broker=broker, topic=name)
+
+
+def entries_of(response: DescribeConfigsResponse) -> list[ConfigEntry]:
+    """The settings, by name."""
+    return sorted(
+        ConfigEntry(
+            config.name,
+            config.value,
+            SOURCES.get(config.config_source, ConfigSource.UNKNOWN),
+            config.read_only,
+            config.is_sensitive,
+        )
+        for result in response.results
+        for config in result.configs
+    )
+
+
+def alter_request(
+    resource: ResourceType, name: str, changes: Sequence[ConfigChange], validate_only: bool
+) -> IncrementalAlterConfigsRequest:
+    """The request to change some settings of one resource."""
+    configs = [
+        AlterableConfig(change.name, change.operation.value, change.value) for change in changes
+    ]
+    altered = AlterConfigsResource(resource.value, name, configs)
+    return IncrementalAlterConfigsRequest([altered], validate_only)
+
+
+def check_altered(
+    response: IncrementalAlterConfigsResponse, connection: Connection | None = None
+) -> None:
+    """Raise RequestRefused if it was refused."""
+    for result in response.responses:
+        check(result.error_code, result.error_message, result.resource_name, connection)
