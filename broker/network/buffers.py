@@ -153,7 +153,8 @@ class Intake:
         """One read into the free part. Raises what ``recv_into`` raises."""
         view = self.view
         if view is None:
-            view = self._borrow()
+            view = self.view = self._borrow()
+            self._limit = len(view)
         # Room for nothing would read as 0 bytes, which means that the peer has finished.
         assert self.end < self._limit
         count = source.recv_into(view[self.end : self._limit])
@@ -183,11 +184,12 @@ class Intake:
 
     def release(self) -> None:
         """Give the buffer back, whatever is in it."""
-        if self.view is None:
+        view = self.view
+        if view is None:
             return
         if self.end <= SMALL_BYTES:
             self._wants_large = False
-        self._pool.give(self.view)
+        self._pool.give(view)
         self.view = None
         self.start = self.end = self._limit = 0
         if self._charged_bytes:
@@ -197,12 +199,8 @@ class Intake:
     def _borrow(self) -> memoryview:
         if self._wants_large and self._budget.take(self._owner, LARGE_BYTES, wait=False):
             self._charged_bytes = LARGE_BYTES
-            view = self._pool.take_large()
-        else:
-            view = self._pool.take_small()
-        self.view = view
-        self._limit = len(view)
-        return view
+            return self._pool.take_large()
+        return self._pool.take_small()
 
     def _compact(self, view: memoryview) -> None:
         held_bytes = self.end - self.start

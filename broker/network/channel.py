@@ -80,13 +80,10 @@ class RequestChannel:
 
         True: the ordered part is over. False: it is not, the connection's ``open_lane`` is called
         when it is, and the frame's bytes must stay until then."""
-        if self.free:
-            return self._call(request, frame)
-        assert len(self._queue) < self.queue_max
-        self._queue.append((request, frame))
-        return False
-
-    def _call(self, request: Request, frame: memoryview) -> bool:
+        if not self.free:
+            assert len(self._queue) < self.queue_max
+            self._queue.append((request, frame))
+            return False
         handler = self.free[-1]
         handler.request_count += 1
         connection = request.owner
@@ -144,7 +141,7 @@ class RequestChannel:
         while self.free and self._queue:
             request, frame = self._queue.popleft()
             connection = request.owner
-            if connection.closed or self._call(request, frame):
+            if connection.closed or self.submit(request, frame):
                 connection.open_lane()
         room = self.queue_max - len(self._queue)
         for _ in range(min(room, len(self._parked))):

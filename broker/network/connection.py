@@ -8,13 +8,12 @@ requests; nothing here awaits.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.network.age import Age
 from ottla.broker.network.buffers import Intake
 from ottla.broker.network.output import Output
-from ottla.broker.network.request import END_CONNECTION, Request
+from ottla.broker.network.request import Request
 from ottla.protocol.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -73,13 +72,11 @@ class Connection:
         "_callbacks",
         "_ending_reason",
         "_entrance",
-        "_has_ended",
         "_home",
         "_is_reading",
         "_is_writing",
         "_muted_until_ms",
         "_output",
-        "_pipeline",
         "_socket",
         "_surroundings",
         "_transport",
@@ -114,15 +111,14 @@ class Connection:
         self._socket = socket
         self._transport = entrance.spec.transport(socket)
         self.intake = Intake(self, surroundings.pool, surroundings.budget)
-        self._output = Output()
-        self._pipeline: deque[Request] = deque()
+        self._output = Output(entrance.spec.framing)
         self.blocked = 0
         self.request_count = 0
+        # Of all answers that were given, also of those behind one that was not.
         self.unsent_bytes = 0
         self._is_reading = False
         self._is_writing = False
         self._ending_reason = ""
-        self._has_ended = False
         self._muted_until_ms = 0.0
         self._unmute_timer: Timer | None = None
         self._callbacks: list[Callable[[], object]] = []
@@ -140,7 +136,7 @@ class Connection:
     @property
     def waits_for_us(self) -> bool:
         """Whether the broker, not the peer, is what holds this connection up."""
-        return bool(self._pipeline) or bool(self.blocked & (LANE | CHANNEL | MUTED | BUDGET))
+        return bool(self._output.pipeline) or bool(self.blocked & (LANE | CHANNEL | MUTED | BUDGET))
 
     @property
     def is_mid_request(self) -> bool:
@@ -192,22 +188,22 @@ class Connection:
         When something blocks or the turn is over, ``blocked`` or ``is_scheduled`` says so."""
         intake = self.intake
         framing = self._entrance.spec.framing
-        prefix_bytes = framing.prefix_bytes
+        measure, prefix_bytes = framing.measure, framing.prefix_bytes
         channel = self._entrance.channel
-        pipeline = self._pipeline
-        unanswered_max = self._surroundings.settings.unanswered_requests_max
-        unsent_max = self._surroundings.settings.unsent_bytes_max
+        free_handlers, submit = channel.free, channel.submit
+        pipeline = self._output.pipeline
+        settings = self._surroundings.settings
         start, end = intake.start, intake.end
         turn_end = self.request_count + REQUESTS_PER_TURN_MAX
-        while True:
-            frame_bytes = framing.measure(view, start, end)
+        while start < end:
+            frame_bytes = measure(view, start, end)
             frame_end = start + frame_bytes
             if frame_end > end or not frame_bytes:
                 return frame_bytes
             if self.request_count == turn_end:
                 self._home.schedule(self)
                 return 0
-            if channel.is_full:
+            if not free_handlers and channel.is_full:
                 self.blocked |= CHANNEL
                 channel.park(self)
                 return 0
@@ -215,15 +211,16 @@ class Connection:
             pipeline.append(request)
             self.request_count += 1
             intake.start = frame_end
-            if not channel.submit(request, view[start + prefix_bytes : frame_end]):
+            if not submit(request, view[start + prefix_bytes : frame_end]):
                 self.blocked |= LANE
-            if len(pipeline) >= unanswered_max:
+            if len(pipeline) >= settings.unanswered_requests_max:
                 self.blocked |= UNANSWERED
-            if self.unsent_bytes > unsent_max:
+            if self.unsent_bytes > settings.unsent_bytes_max:
                 self.blocked |= UNSENT
             if self.blocked:
-                return 0
+                break
             start = frame_end
+        return 0
 
     # What blocks and unblocks.
 
@@ -266,37 +263,17 @@ class Connection:
 
     def flush_answers(self) -> None:
         """Take the answers whose turn has come and send what finds room. Raises OSError."""
-        self._collect()
-        if not self._is_writing:
-            self.flush()
-        elif self.unsent_bytes > self._surroundings.settings.unsent_bytes_max:
-            self.blocked |= UNSENT
-        if (
-            self.blocked & UNANSWERED
-            and len(self._pipeline) < self._surroundings.settings.unanswered_requests_max
-        ):
-            self._unblock(UNANSWERED)
-
-    def _collect(self) -> None:
-        pipeline = self._pipeline
         output = self._output
-        prefix = self._entrance.spec.framing.prefix
-        count = 0
-        while pipeline:
-            request = pipeline[0]
-            parts = request.parts
-            if parts is None:
-                break
-            pipeline.popleft()
-            if parts is END_CONNECTION:
-                # What was asked after it gets no answer, whenever that comes.
-                pipeline.clear()
-                self._has_ended = True
-            elif parts:
-                output.add(prefix(request.size_bytes), parts)
-                count += 1
+        count = output.collect()
         self.unsent_bytes += count * self._entrance.spec.framing.prefix_bytes
         self._home.response_count += count
+        settings = self._surroundings.settings
+        if not self._is_writing:
+            self.flush()
+        elif self.unsent_bytes > settings.unsent_bytes_max:
+            self.blocked |= UNSENT
+        if self.blocked & UNANSWERED and len(output.pipeline) < settings.unanswered_requests_max:
+            self._unblock(UNANSWERED)
 
     def flush(self) -> None:
         """Send what finds room, and see to the rest. Raises OSError."""
@@ -315,7 +292,7 @@ class Connection:
             if self._is_writing:
                 self._is_writing = False
                 self._socket.on_writable(None)
-            if self._has_ended:
+            if output.has_ended:
                 self._discard_input()
                 self.close(self._ending_reason)
         elif not self._is_writing and not self.closed:
@@ -330,7 +307,7 @@ class Connection:
 
     def end(self, reason: str) -> None:
         last = Request(self)
-        self._pipeline.append(last)
+        self._output.pipeline.append(last)
         last.close(reason)
 
     def _discard_input(self) -> None:
@@ -349,7 +326,6 @@ class Connection:
         self.closed = True
         self.blocked |= ENDING
         self._socket.close()
-        self._pipeline.clear()
         self._output.clear()
         if self._unmute_timer is not None:
             self._unmute_timer.cancel()

@@ -1,4 +1,4 @@
-"""The answers of one connection that have not left yet, in order.
+"""The answers of one connection: in the order of its requests, whenever they are given.
 
 Small pieces are joined while they wait, so that many answers leave in one call; a file region is
 announced to the kernel as following at once (``more``) and handed over without being read.
@@ -10,11 +10,12 @@ import errno
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ottla.broker.network.request import END_CONNECTION
 from ottla.protocol.ports import FileRegion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from ottla.broker.network.request import Request
+    from ottla.protocol.frames import Framing
     from ottla.protocol.ports import Buffer, Transport
 
 # Up to this size a copy is cheaper than one more entry of a vectored write.
@@ -25,40 +26,76 @@ BYTES_PER_TURN_MAX = 4 * 1024 * 1024
 
 
 class Output:
-    """A queue of bytes and file regions. The connection bounds it, by not reading more requests."""
+    """``pipeline`` has the requests that are not answered, and those behind them; what was taken
+    from it is a queue of bytes and file regions. The connection bounds both, by not reading."""
 
-    __slots__ = ("_items", "_tail")
+    __slots__ = ("_items", "_prefix", "_tail", "has_ended", "pipeline")
 
-    def __init__(self) -> None:
+    def __init__(self, framing: Framing) -> None:
+        self.pipeline: deque[Request] = deque()
+        # A request has asked for the end of the connection, and all before it are answered.
+        self.has_ended = False
+        self._prefix = framing.prefix
         self._items: deque[Buffer | FileRegion] = deque()
         self._tail = bytearray()
 
     def __bool__(self) -> bool:
         return bool(self._tail) or bool(self._items)
 
-    def add(self, prefix: bytes, parts: Sequence[Buffer | FileRegion]) -> None:
-        """Queue one answer."""
-        self._tail += prefix
-        for part in parts:
-            if part.__class__ is FileRegion:
-                self._seal()
-                if part.size_bytes:
+    def collect(self) -> int:
+        """Queue the answers whose turn has come; return how many."""
+        pipeline = self.pipeline
+        make_prefix = self._prefix
+        tail = self._tail
+        count = 0
+        while pipeline:
+            request = pipeline[0]
+            parts = request.parts
+            if parts is None:
+                break
+            pipeline.popleft()
+            if not parts:
+                continue
+            if parts is END_CONNECTION:
+                # What was asked after it gets no answer, whenever that comes.
+                pipeline.clear()
+                self.has_ended = True
+                break
+            count += 1
+            tail += make_prefix(request.size_bytes)
+            for part in parts:
+                if isinstance(part, FileRegion):
+                    self._seal()
                     self._items.append(part)
-            elif len(part) <= JOINED_BYTES_MAX:
-                self._tail += part  # type: ignore[arg-type]
-            else:
-                self._seal()
-                self._items.append(part)
+                    tail = self._tail
+                elif len(part) <= JOINED_BYTES_MAX:
+                    tail += part
+                else:
+                    self._seal()
+                    self._items.append(part)
+                    tail = self._tail
+        return count
 
     def flush(self, transport: Transport) -> int:
         """Send what finds room; return the bytes sent. Empty afterwards, or the peer is slow.
 
         Raises OSError; a region that its file no longer has is one too: the length was already
         announced, so nothing that could follow would be understood (S-20)."""
-        if not self._items:
-            return self._flush_tail(transport)
-        self._seal()
         total = 0
+        if not self._items:
+            # Nearly always: small answers, and a peer that takes them at once.
+            tail = self._tail
+            if not tail:
+                return 0
+            try:
+                total = transport.write((tail,))
+            except BlockingIOError:
+                return 0
+            self._tail = bytearray()
+            if total < len(tail):
+                self._items.append(memoryview(tail)[total:])
+            return total
+        self._seal()
         while self._items and total < BYTES_PER_TURN_MAX:
             try:
                 sent, is_blocked = self._send_first(transport)
@@ -71,6 +108,7 @@ class Output:
 
     def clear(self) -> None:
         """Drop everything, and with it the references to files."""
+        self.pipeline.clear()
         self._items.clear()
         self._tail = bytearray()
 
@@ -78,19 +116,6 @@ class Output:
         if self._tail:
             self._items.append(self._tail)
             self._tail = bytearray()
-
-    def _flush_tail(self, transport: Transport) -> int:
-        tail = self._tail
-        if not tail:
-            return 0
-        try:
-            sent = transport.write((tail,))
-        except BlockingIOError:
-            return 0
-        self._tail = bytearray()
-        if sent < len(tail):
-            self._items.append(memoryview(tail)[sent:])
-        return sent
 
     def _send_first(self, transport: Transport) -> tuple[int, bool]:
         """One call into the kernel: the bytes sent, and whether it took less than offered."""

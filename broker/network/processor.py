@@ -138,7 +138,8 @@ class Processor:
         self._is_running = True
         try:
             self._step(connection, step)
-            self._process_answers()
+            if self._answered:
+                self._process_answers()
         finally:
             self._is_running = False
 

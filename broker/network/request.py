@@ -62,7 +62,7 @@ class Request:
         assert self.parts is None, "a request is answered once"
         size_bytes = 0
         for part in parts:
-            size_bytes += part.size_bytes if isinstance(part, FileRegion) else len(part)
+            size_bytes += part.size_bytes if part.__class__ is FileRegion else len(part)
         assert size_bytes, "an answer has at least its header"
         self.size_bytes = size_bytes
         self.parts = parts

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.protocol.ports import Transport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ottla.protocol.ports import Buffer, File, Socket
+    from ottla.protocol.ports import File, Socket
 
 # What is read at once: about what a send buffer takes, so that little is read in vain.
 COPY_BYTES = 128 * 1024
@@ -30,18 +28,16 @@ class ConnectionTransport(Transport, Protocol):
 class BufferedTransport:
     """File regions are read into memory and sent from there."""
 
-    __slots__ = ("_file", "_position", "_rest", "_socket", "recv_into")
+    __slots__ = ("_file", "_position", "_rest", "recv_into", "write")
 
     def __init__(self, socket: Socket) -> None:
-        self._socket = socket
-        self.recv_into: Callable[[memoryview], int] = socket.recv_into
+        # Calls that only pass on would cost as much as what they pass on.
+        self.recv_into = socket.recv_into
+        self.write = socket.sendmsg
         # What was read but found no room, and where it belongs: not read again for the next try.
         self._file: File | None = None
         self._position = 0
         self._rest = memoryview(b"")
-
-    def write(self, buffers: Sequence[Buffer], *, more: bool = False) -> int:
-        return self._socket.sendmsg(buffers, more=more)
 
     def transfer_from(self, file: File, position: int, count: int) -> int:
         rest = self._rest
@@ -50,7 +46,7 @@ class BufferedTransport:
             if not rest:
                 return 0
             self._file, self._position, self._rest = file, position, rest
-        sent = self._socket.sendmsg([rest[:count]], more=count > len(rest))
+        sent = self.write([rest[:count]], more=count > len(rest))
         self._position += sent
         self._rest = rest[sent:]
         if not self._rest:
@@ -61,15 +57,13 @@ class BufferedTransport:
 class PlaintextTransport:
     """File regions go from the page cache to the socket inside the kernel."""
 
-    __slots__ = ("_buffered", "_socket", "recv_into")
+    __slots__ = ("_buffered", "_socket", "recv_into", "write")
 
     def __init__(self, socket: Socket) -> None:
         self._socket = socket
         self._buffered: BufferedTransport | None = None
-        self.recv_into: Callable[[memoryview], int] = socket.recv_into
-
-    def write(self, buffers: Sequence[Buffer], *, more: bool = False) -> int:
-        return self._socket.sendmsg(buffers, more=more)
+        self.recv_into = socket.recv_into
+        self.write = socket.sendmsg
 
     def transfer_from(self, file: File, position: int, count: int) -> int:
         if self._buffered is None:

@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.broker.network.output import BYTES_PER_TURN_MAX, JOINED_BYTES_MAX, Output
+from ottla.broker.network.request import Request
 from ottla.broker.network.transport import BufferedTransport, PlaintextTransport
 from ottla.protocol.ports import Address, FileRegion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ottla.broker.context import ReplyPart
     from ottla.protocol.ports import Buffer, File, Socket, Transport
 
 
@@ -108,9 +110,56 @@ def expected_bytes(answers: list[list[bytes | tuple[int, int]]]) -> bytes:
     return bytes(stream)
 
 
+class MarkFraming:
+    """Every answer begins with one mark."""
+
+    prefix_bytes = 1
+
+    def measure(self, buffer: Buffer, start: int, end: int) -> int:
+        raise NotImplementedError
+
+    def prefix(self, content_bytes: int) -> bytes:
+        return b"<"
+
+
+class Nobody:
+    """The owner of requests that are answered without a connection."""
+
+    def __init__(self) -> None:
+        self.connection_id = self.listener = self.client_host = self.principal = ""
+        self.closed = False
+        self.is_dirty = False
+        self.unsent_bytes = 0
+        self.respond: Callable[[Request], None] = lambda request: None
+
+    def on_close(self, callback: Callable[[], object]) -> None: ...
+
+    def flush_answers(self) -> None: ...
+
+    def close(self, reason: str) -> None: ...
+
+    def mute(self, mute_ms: float) -> None: ...
+
+    def end(self, reason: str) -> None: ...
+
+    def stop_serving(self, reason: str) -> None: ...
+
+    def open_lane(self) -> None: ...
+
+    def on_channel_room(self) -> None: ...
+
+
+def add(output: Output, parts: Sequence[ReplyPart]) -> None:
+    """One request, answered at once with these parts."""
+    request = Request(Nobody())
+    output.pipeline.append(request)
+    request.send(parts)
+    output.collect()
+
+
 def send_all(answers: list[list[bytes | tuple[int, int]]], socket: Socket, transport: type) -> int:
     """Queue and flush everything; return what flush claims to have sent."""
-    output = Output()
+    output = Output(MarkFraming())
     carrier = transport(socket)
     file = MemoryFile(CONTENT)
     sent = 0
@@ -119,7 +168,7 @@ def send_all(answers: list[list[bytes | tuple[int, int]]], socket: Socket, trans
             part if isinstance(part, bytes) else FileRegion(file, part[0], part[1])
             for part in answer
         ]
-        output.add(b"<", parts)
+        add(output, parts)
         sent += output.flush(carrier)
     return sent + flush_all(output, carrier)
 
@@ -154,8 +203,8 @@ def test_plaintext_region_goes_by_sendfile_and_is_never_read() -> None:
     """The point of a file region: its bytes never enter this process."""
     file = MemoryFile(CONTENT)
     socket = ChokingSocket([])
-    output = Output()
-    output.add(b"size", [b"header", FileRegion(file, 100, 1000), b"trailer"])
+    output = Output(MarkFraming())
+    add(output, [b"header", FileRegion(file, 100, 1000), b"trailer"])
     output.flush(PlaintextTransport(socket))
 
     assert socket.calls == ["more", "sendfile", "send"]
@@ -166,12 +215,12 @@ def test_buffered_transport_reads_each_byte_once_though_the_socket_takes_little(
     """Reading 128 KiB again for every 10 KiB sent would cost ten times the disk bandwidth."""
     file = MemoryFile(CONTENT)
     socket = ChokingSocket([1000] * 76)
-    output = Output()
-    output.add(b"", [FileRegion(file, 0, len(CONTENT))])
+    output = Output(MarkFraming())
+    add(output, [FileRegion(file, 0, len(CONTENT))])
     carrier = BufferedTransport(socket)
     flush_all(output, carrier)
 
-    assert bytes(socket.sent) == CONTENT
+    assert bytes(socket.sent) == b"<" + CONTENT
     assert file.pread_bytes == len(CONTENT)
 
 
@@ -179,8 +228,8 @@ def test_buffered_transport_reads_each_byte_once_though_the_socket_takes_little(
 def test_region_that_its_file_no_longer_has_is_an_error(transport: type) -> None:
     """Its length was announced; padding or silence would desynchronise the client (S-20)."""
     file = MemoryFile(CONTENT)
-    output = Output()
-    output.add(b"", [FileRegion(file, 0, len(CONTENT))])
+    output = Output(MarkFraming())
+    add(output, [FileRegion(file, 0, len(CONTENT))])
     file.truncate(1000)
     carrier = transport(ChokingSocket([]))
 
@@ -191,9 +240,9 @@ def test_region_that_its_file_no_longer_has_is_an_error(transport: type) -> None
 def test_small_answers_leave_in_one_call() -> None:
     """Pipelined requests would otherwise cost a system call each."""
     socket = ChokingSocket([])
-    output = Output()
+    output = Output(MarkFraming())
     for _ in range(50):
-        output.add(b"size", [b"answer"])
+        add(output, [b"answer"])
     output.flush(PlaintextTransport(socket))
 
     assert socket.calls == ["send"]
@@ -201,8 +250,8 @@ def test_small_answers_leave_in_one_call() -> None:
 
 def test_turn_of_one_reader_ends_though_it_takes_everything() -> None:
     """A fast reader of a 50 MB fetch must not stop the broker for everybody else."""
-    output = Output()
-    output.add(b"", [bytes(MEBIBYTE) for _ in range(100)])
+    output = Output(MarkFraming())
+    add(output, [bytes(MEBIBYTE) for _ in range(100)])
     sent = output.flush(PlaintextTransport(ChokingSocket([MEBIBYTE] * 3 + [2**31] * 97)))
 
     assert sent < 100 * MEBIBYTE
