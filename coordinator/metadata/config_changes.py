@@ -1,0 +1,178 @@
+"""Changes to configurations, judged before anything is stored.
+
+Every function takes what is set for one topic or broker and returns what will be set, or raises
+KafkaError with a sentence for the client: INVALID_CONFIG for names and values, INVALID_REQUEST for
+a request that makes no sense. Nothing is half applied.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.coordinator.metadata.broker_configs_table import BROKER_CONFIGS
+from ottla.coordinator.metadata.definitions import ConfigType, Update, render, unknown
+from ottla.coordinator.metadata.topic_configs import TOPIC_CONFIGS
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ottla.coordinator.metadata.definitions import Definition
+
+
+class ConfigOperation(IntEnum):
+    """What IncrementalAlterConfigs can do to one setting (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    """One line of an IncrementalAlterConfigs request; the operation as it was on the wire."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def check_topic_configs(overrides: Mapping[str, str | None]) -> dict[str, str]:
+    """The settings of a topic as CreateTopics and AlterConfigs bring them: the whole set.
+
+    Raises KafkaError."""
+    values = _without_nulls(overrides)
+    for name, text in values.items():
+        _check(name, text, TOPIC_CONFIGS, "topic")
+    _check_together(values)
+    return values
+
+
+def change_topic_configs(
+    current: Mapping[str, str], changes: Sequence[ConfigChange]
+) -> dict[str, str]:
+    """A topic's settings after an incremental change. Raises KafkaError."""
+    changed = _apply(current, changes, TOPIC_CONFIGS, "topic")
+    # What the change does not touch may be broken or unknown; that is no reason to refuse it.
+    for change in changes:
+        if change.name in changed:
+            _check(change.name, changed[change.name], TOPIC_CONFIGS, "topic")
+    _check_together(changed)
+    return changed
+
+
+def check_broker_configs(
+    values: Mapping[str, str | None], *, for_one_broker: bool
+) -> dict[str, str]:
+    """A broker's dynamic settings as AlterConfigs brings them. Raises KafkaError."""
+    checked = _without_nulls(values)
+    for name, text in checked.items():
+        _check_dynamic(name, for_one_broker=for_one_broker)
+        _check(name, text, BROKER_CONFIGS, "broker")
+    return checked
+
+
+def change_broker_configs(
+    current: Mapping[str, str], changes: Sequence[ConfigChange], *, for_one_broker: bool
+) -> dict[str, str]:
+    """A broker's dynamic settings after an incremental change. Raises KafkaError."""
+    changed = _apply(current, changes, BROKER_CONFIGS, "broker")
+    for change in changes:
+        _check_dynamic(change.name, for_one_broker=for_one_broker)
+        if change.name in changed:
+            _check(change.name, changed[change.name], BROKER_CONFIGS, "broker")
+    return changed
+
+
+def _refuse(sentence: str, code: ErrorCode = ErrorCode.INVALID_CONFIG) -> KafkaError:
+    return KafkaError(code, sentence)
+
+
+def _without_nulls(values: Mapping[str, str | None]) -> dict[str, str]:
+    found = {name: text for name, text in values.items() if text is not None}
+    if len(found) < len(values):
+        nulls = ", ".join(sorted(values.keys() - found.keys()))
+        raise _refuse(f"null is no value for {nulls}", ErrorCode.INVALID_REQUEST)
+    return found
+
+
+def _check(name: str, text: str, known: Mapping[str, Definition], kind: str) -> None:
+    definition = known.get(name)
+    if definition is None:
+        raise _refuse(unknown(name, kind, known))
+    problem = definition.problem(text)
+    if problem is not None:
+        raise _refuse(problem)
+
+
+def _check_together(values: Mapping[str, str]) -> None:
+    """Settings that are legal one by one."""
+    if values.get("remote.storage.enable", "").strip().lower() == "true":
+        raise _refuse("remote.storage.enable cannot be true: there is no remote tier here")
+    shortest, longest = "min.compaction.lag.ms", "max.compaction.lag.ms"
+    if not all(_is_legal(values, name) for name in (shortest, longest)):
+        return
+    if int(values[shortest]) > int(values[longest]):
+        raise _refuse(f"{shortest} ({values[shortest]}) exceeds {longest} ({values[longest]})")
+
+
+def _is_legal(values: Mapping[str, str], name: str) -> bool:
+    """Whether a value is there and can be read; an old one may be broken."""
+    return name in values and TOPIC_CONFIGS[name].problem(values[name]) is None
+
+
+def _check_dynamic(name: str, *, for_one_broker: bool) -> None:
+    definition = BROKER_CONFIGS.get(name)
+    if definition is None:
+        raise _refuse(unknown(name, "broker", BROKER_CONFIGS))
+    if definition.update is Update.READ_ONLY:
+        raise _refuse(f"{name} cannot be changed while the broker runs", ErrorCode.INVALID_REQUEST)
+    if definition.update is Update.PER_BROKER and not for_one_broker:
+        raise _refuse(
+            f"{name} can be set for single brokers only, not for all", ErrorCode.INVALID_REQUEST
+        )
+
+
+def _apply(
+    current: Mapping[str, str],
+    changes: Sequence[ConfigChange],
+    known: Mapping[str, Definition],
+    kind: str,
+) -> dict[str, str]:
+    changed = dict(current)
+    seen: set[str] = set()
+    for change in changes:
+        if change.name in seen:
+            raise _refuse(f"{change.name} occurs twice", ErrorCode.INVALID_REQUEST)
+        seen.add(change.name)
+        if change.operation == ConfigOperation.DELETE:
+            changed.pop(change.name, None)
+            continue
+        if change.name not in known:
+            raise _refuse(unknown(change.name, kind, known))
+        if change.value is None:
+            raise _refuse(f"null is no value for {change.name}", ErrorCode.INVALID_REQUEST)
+        if change.operation == ConfigOperation.SET:
+            changed[change.name] = change.value
+        else:
+            text = _edit_list(known[change.name], changed.get(change.name), change)
+            changed[change.name] = text
+    return changed
+
+
+def _edit_list(definition: Definition, current: str | None, change: ConfigChange) -> str:
+    """Append to or subtract from a list, which starts as its default if it is not set."""
+    if change.operation not in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+        raise _refuse(f"there is no operation {change.operation}", ErrorCode.INVALID_REQUEST)
+    if definition.config_type is not ConfigType.LIST:
+        raise _refuse(f"{definition.name} is no list: it can only be set and deleted")
+    items = _items(current if current is not None else definition.default or "")
+    given = _items(change.value or "")
+    if change.operation == ConfigOperation.APPEND:
+        return render((*items, *(item for item in given if item not in items)))
+    return render(tuple(item for item in items if item not in given))
+
+
+def _items(text: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in text.split(",") if item.strip())

@@ -1,0 +1,252 @@
+"""What a setting is: its type, what it may be, and whether it does anything here.
+
+The settings themselves stand in the two tables beside this file. A definition turns the text of a
+value into a Python value or into one sentence that says what is wrong with it. Values stay text
+wherever they are kept or sent, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+Value = bool | int | float | str | tuple[str, ...]
+
+
+class ConfigType(IntEnum):
+    """The ids of DescribeConfigs (KIP-569)."""
+
+    BOOL = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Update(Enum):
+    """How a setting of a broker is changed while it runs (KIP-226)."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+    """Also for one broker alone."""
+
+
+class BadValue(ValueError):
+    """Carries one sentence about a value; the caller adds whose value it is."""
+
+
+Check = Callable[[Value], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One setting. ``default`` is text; None is Kafka's null.
+
+    ``inherits``: the broker settings that a topic takes the value from, the strongest first."""
+
+    name: str
+    config_type: ConfigType
+    default: str | None
+    check: Check
+    has_effect: bool
+    update: Update
+    inherits: tuple[str, ...]
+    documentation: str
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether its value must never be shown."""
+        return self.config_type is ConfigType.PASSWORD
+
+    def parse(self, text: str) -> Value:
+        """The value that the text stands for. Raises BadValue."""
+        value = _PARSERS[self.config_type](text)
+        self.check(value)
+        return value
+
+    def problem(self, text: str) -> str | None:
+        """One sentence on what is wrong with a value, None if nothing is."""
+        try:
+            self.parse(text)
+        except BadValue as error:
+            shown = "this value" if self.is_sensitive else repr(text)
+            return f"{self.name} cannot be {shown}: {error}"
+        return None
+
+
+class _Range(NamedTuple):
+    low: float
+    high: float
+
+
+_RANGES = {
+    ConfigType.INT: _Range(-(2**31), 2**31 - 1),
+    ConfigType.SHORT: _Range(-(2**15), 2**15 - 1),
+    ConfigType.LONG: _Range(-(2**63), 2**63 - 1),
+}
+_MAX_TEXT = {
+    **{config_type: str(limits.high) for config_type, limits in _RANGES.items()},
+    ConfigType.DOUBLE: "1.7976931348623157E308",
+}
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+
+
+def _parse_bool(text: str) -> bool:
+    value = {"true": True, "false": False}.get(text.strip().lower())
+    if value is None:
+        raise BadValue("it is either true or false")
+    return value
+
+
+def _integer_parser(config_type: ConfigType) -> Callable[[str], int]:
+    low, high = _RANGES[config_type]
+
+    def parse(text: str) -> int:
+        # int() would also take underscores and digits of other scripts, which Kafka refuses.
+        if not _INTEGER.fullmatch(text.strip()):
+            raise BadValue("it is a whole number")
+        value = int(text)
+        if not low <= value <= high:
+            raise BadValue(f"it lies between {low} and {high}")
+        return value
+
+    return parse
+
+
+def _parse_double(text: str) -> float:
+    if not _DECIMAL.fullmatch(text.strip()):
+        raise BadValue("it is a number")
+    return float(text)
+
+
+def _parse_list(text: str) -> tuple[str, ...]:
+    stripped = text.strip()
+    return tuple(item.strip() for item in stripped.split(",")) if stripped else ()
+
+
+_PARSERS: dict[ConfigType, Callable[[str], Value]] = {
+    ConfigType.BOOL: _parse_bool,
+    ConfigType.STRING: str.strip,
+    ConfigType.INT: _integer_parser(ConfigType.INT),
+    ConfigType.SHORT: _integer_parser(ConfigType.SHORT),
+    ConfigType.LONG: _integer_parser(ConfigType.LONG),
+    ConfigType.DOUBLE: _parse_double,
+    ConfigType.LIST: _parse_list,
+    ConfigType.CLASS: str.strip,
+    ConfigType.PASSWORD: str,
+}
+
+
+def _anything(_value: Value) -> None:
+    """The check of settings whose type is all there is to check."""
+
+
+def _in_ranges(ranges: list[_Range], words: str) -> Check:
+    def check(value: Value) -> None:
+        assert isinstance(value, int | float)
+        if not any(low <= value <= high for low, high in ranges):
+            raise BadValue(f"legal values are {words}")
+
+    return check
+
+
+def _one_of(choices: tuple[str, ...]) -> Check:
+    def check(value: Value) -> None:
+        for item in value if isinstance(value, tuple) else (value,):
+            if item not in choices:
+                raise BadValue(f"legal values are {', '.join(choices)}")
+
+    return check
+
+
+_THROTTLED = re.compile(r"[0-9]+:[0-9]+", re.ASCII)
+
+
+def _throttled_replicas(value: Value) -> None:
+    """Kafka's form of a replica list: partition:broker pairs, or one star for all."""
+    assert isinstance(value, tuple)
+    if value not in ((), ("*",)) and not all(map(_THROTTLED.fullmatch, value)):
+        raise BadValue("it is * or a list of partition:broker")
+
+
+def _make_check(words: str) -> Check:
+    """The check that a table's column describes: -, {a, b}, >=1, 1..9 or several of those."""
+    if words == "-":
+        return _anything
+    if words == "throttled":
+        return _throttled_replicas
+    if words.startswith("{"):
+        return _one_of(tuple(words.strip("{}").split(", ")))
+    ranges = []
+    for part in words.split(", "):
+        if part.startswith(">="):
+            ranges.append(_Range(float(part[2:]), float("inf")))
+        else:
+            low, _, high = part.partition("..")
+            ranges.append(_Range(float(low), float(high or low)))
+    return _in_ranges(ranges, words)
+
+
+def _make_default(text: str, config_type: ConfigType) -> str | None:
+    if text == "null":
+        return None
+    if text == "MAX":
+        return _MAX_TEXT[config_type]
+    return text.strip('"')
+
+
+def read_table(table: str) -> Iterator[tuple[list[str], str]]:
+    """The rows of a settings table: its columns, and the sentence below them."""
+    lines = table.strip().splitlines()
+    assert len(lines) % 2 == 0, "every setting has a line of facts and a line of words"
+    for facts, words in zip(lines[::2], lines[1::2], strict=True):
+        yield facts.split(" | "), words.strip()
+
+
+def define(columns: list[str], documentation: str, update: Update) -> Definition:
+    """The definition in a row: name, type, default, legal values, effect, what it inherits."""
+    name, type_name, default, legal, effect, inherits = columns
+    config_type = ConfigType[type_name.upper()]
+    return Definition(
+        name=name,
+        config_type=config_type,
+        default=_make_default(default, config_type),
+        check=_make_check(legal),
+        has_effect={"yes": True, "no": False}[effect],
+        update=update,
+        inherits=() if inherits == "-" else tuple(inherits.split(", ")),
+        documentation=documentation,
+    )
+
+
+def render(value: Value) -> str:
+    """The text of a value, as Kafka writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: what may have been meant."""
+    close = difflib.get_close_matches(name.lower(), known, n=1)
+    return f"; the nearest known one is {close[0]}" if close else ""
+
+
+def unknown(name: str, kind: str, known: Mapping[str, Definition]) -> str:
+    """One sentence about a name that nobody has defined."""
+    return f"there is no {kind} setting {name}{nearest(name, known)}"
