@@ -110,7 +110,8 @@ class OpenLog:
     def roll(self, base_offset: int, now_ms: float) -> Segment:
         """Go on in a new segment. Raises OSError, having changed nothing that matters."""
         sealed = self.active
-        assert sealed.size_bytes > 0, "an empty active segment is used, not rolled (hazard S-16)"
+        # An empty segment is used, not rolled, unless it cannot reach the offset (S-16, S-14).
+        assert base_offset > sealed.base_offset
         assert base_offset >= self.log_end_offset
         segment = self.new_segment(base_offset, now_ms)
         self.take_snapshot(base_offset)

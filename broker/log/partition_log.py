@@ -86,8 +86,6 @@ class PartitionLog(OpenLog):
             return False
         if filled_bytes + size_bytes > settings.segment_bytes:
             return True
-        if len(segment.indexes.offsets_or_raise) >= settings.index_entries_max:
-            return True
         # By record time as long as there is one: a replica that copies old data cuts its
         # segments where the leader did.
         first = segment.first_timestamp
@@ -95,7 +93,10 @@ class PartitionLog(OpenLog):
             waited_ms: float = last.max_timestamp - first
         else:
             waited_ms = now_ms - segment.created_ms
-        return waited_ms > settings.segment_ms - segment.jitter_ms
+        if waited_ms > settings.segment_ms - segment.jitter_ms:
+            return True
+        offsets = segment.indexes.offsets
+        return offsets is not None and len(offsets.positions) >= settings.index_entries_max
 
     def _roll_for(self, batches: Sequence[RecordBatch], size_bytes: int, now_ms: float) -> Segment:
         base_offset = batches[0].base_offset

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.log.replay import replay_segment
 from ottla.broker.log.resuming import start_of_scan
-from ottla.broker.log.scan import LENGTH_MIN, BatchScan, walk
+from ottla.broker.log.scan import LENGTH_MIN, BatchScan, place_at
 from ottla.broker.log.settings import INT32_MAX
 from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.protocol.errors import CorruptLogError, KafkaError
@@ -84,7 +84,7 @@ class Scanner:
         limit_offset = segment.next_offset if number + 1 < len(self.log.segments) else None
         start_offset = segment.base_offset
         if start:
-            start_offset = next(walk(segment.file, start, segment.size_bytes)).base_offset
+            start_offset = place_at(segment.file, start, segment.size_bytes).base_offset
         if self._observe_from < start_offset and start:
             replay_segment(self.log, segment, 0, start, from_offset=self._observe_from)
         segment.transactions.truncate(max(start_offset, self._observe_from))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.log.scan import BatchScan, walk
+from ottla.broker.log.scan import BatchScan, place_at
 from ottla.broker.log.slices import is_batch_start
 from ottla.protocol.errors import CorruptLogError
 
@@ -43,10 +43,10 @@ def start_of_scan(segment: Segment, recovery_point: int) -> int:
 
     The indexes keep what lies before; the caller accounts for all batches from there on."""
     indexes = segment.indexes
-    if segment.size_bytes and indexes.load(segment.size_bytes):
+    if segment.size_bytes and indexes.load(segment.size_bytes, is_sealed=False):
         position = indexes.offsets_or_raise.floor(recovery_point - 1 - segment.base_offset)
         if position and is_batch_start(segment, position):
-            place = next(walk(segment.file, position, segment.size_bytes))
+            place = place_at(segment.file, position, segment.size_bytes)
             indexes.cut(position, place.base_offset - segment.base_offset)
             if not segment.is_maximum_sound():
                 segment.start_scan()

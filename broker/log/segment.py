@@ -119,8 +119,11 @@ class Segment:
             self.account(batch, position)
             position += batch.size_bytes
         self.size_bytes = position
-        self.remember(self.next_offset, position)
         self.is_used = True
+        starts = self.starts
+        starts[self.next_offset] = position
+        if len(starts) > STARTS_MAX:
+            del starts[next(iter(starts))]
 
     def remember(self, offset: int, position: int) -> None:
         """Note where the first batch that reaches ``offset`` starts, forgetting the oldest note."""
@@ -137,21 +140,23 @@ class Segment:
         timestamp = batch.max_timestamp
         if self.first_timestamp is None:
             self.first_timestamp = timestamp
-        assert self.max_timestamp is not None
-        if timestamp > self.max_timestamp:
+        if timestamp > self.max_timestamp:  # type: ignore[operator]  # known while appending
             self.max_timestamp = timestamp
             self.max_timestamp_offset = last_offset
         if self.unindexed_bytes > self.index_interval_bytes:
-            self.unindexed_bytes = 0
-            indexes = self.indexes
-            assert indexes.times is not None
-            indexes.offsets_or_raise.append(last_offset - self.base_offset, position)
-            if self.max_timestamp >= 0:
-                indexes.times.append(
-                    self.max_timestamp, self.max_timestamp_offset - self.base_offset
-                )
-        self.unindexed_bytes += batch.size_bytes
+            self._add_entries(last_offset, position)
+            self.unindexed_bytes = batch.size_bytes
+        else:
+            self.unindexed_bytes += batch.size_bytes
         self.next_offset = last_offset + 1
+
+    def _add_entries(self, last_offset: int, position: int) -> None:
+        indexes = self.indexes
+        assert indexes.times is not None
+        assert self.max_timestamp is not None
+        indexes.offsets_or_raise.append(last_offset - self.base_offset, position)
+        if self.max_timestamp >= 0:
+            indexes.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
 
     def seal(self) -> None:
         """No more appends: close the time index with the segment's largest timestamp."""
@@ -170,7 +175,9 @@ class Segment:
     def load_indexes(self) -> SegmentIndexes:
         """The indexes in memory, read or rebuilt at need. Raises CorruptLogError, OSError."""
         indexes = self.indexes
-        if indexes.offsets is None and not indexes.load(self.size_bytes):
+        if indexes.offsets is None and not indexes.load(
+            self.size_bytes, is_sealed=not self.is_active
+        ):
             self.rebuild_indexes()
         return indexes
 

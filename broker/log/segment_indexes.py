@@ -55,8 +55,8 @@ class SegmentIndexes:
         self.times = TimeIndex()
         self.is_trusted = True
 
-    def load(self, log_bytes: int) -> bool:
-        """Read both files; False when they are missing, spoiled or too short to be of use.
+    def load(self, log_bytes: int, *, is_sealed: bool) -> bool:
+        """Read both files; False when they are missing, spoiled or lack what must be there.
 
         Raises OSError."""
         offsets_content = read_file(self._disk, self.path_of(OFFSET_INDEX))
@@ -68,6 +68,9 @@ class SegmentIndexes:
         if offsets is None or times is None:
             return False
         if not offsets and log_bytes > UNINDEXED_LOG_BYTES_MAX:
+            return False
+        # Each offset entry comes with the time so far, and sealing adds the last word.
+        if not times and log_bytes and (offsets or is_sealed):
             return False
         self.offsets, self.times = offsets, times
         self.is_trusted = False

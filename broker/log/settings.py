@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -20,8 +20,8 @@ class LogSettings:
     flush_messages: int = INT64_MAX
     flush_ms: int = INT64_MAX
     file_delete_delay_ms: int = 60_000
+    # Kafka sizes both index files by ``segment.index.bytes``; time entries are the larger.
+    index_entries_max: int = field(init=False)
 
-    @property
-    def index_entries_max(self) -> int:
-        """Kafka sizes both index files by ``segment.index.bytes``; time entries are the larger."""
-        return max(1, self.segment_index_bytes // 12)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "index_entries_max", max(1, self.segment_index_bytes // 12))

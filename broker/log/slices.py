@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.log.scan import Place, find_offset, walk
+from ottla.broker.log.scan import Place, find_offset, place_at, walk
 from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.ports import FileRegion
 
@@ -45,7 +45,7 @@ def slice_segment(
     if end - start > max_bytes:
         end, next_offset = _cut(segment, start, start + max_bytes)
         if end == start:
-            return next(walk(segment.file, start, segment.size_bytes))
+            return place_at(segment.file, start, segment.size_bytes)
     return Slice(FileRegion(segment.file, start, end - start), next_offset)
 
 
@@ -88,11 +88,14 @@ def _cut(segment: Segment, start: int, limit: int) -> tuple[int, int]:
     if position > start and not is_batch_start(segment, position):
         segment.rebuild_indexes()
         position = segment.indexes.offsets_or_raise.boundary(limit)
-    for place in walk(segment.file, max(position, start), segment.size_bytes):
+    if position > start:
         # Behind an indexed boundary there may be another batch below the limit. Leaving it to
         # the next read costs less than walking there.
-        if position > start or place.position + place.size_bytes > limit:
-            break
+        place = place_at(segment.file, position, segment.size_bytes)
+    else:
+        for place in walk(segment.file, start, segment.size_bytes):
+            if place.position + place.size_bytes > limit:
+                break
     segment.remember(place.base_offset, place.position)
     return place.position, place.base_offset
 
@@ -104,7 +107,7 @@ def is_batch_start(segment: Segment, position: int) -> bool:
         return True
     promised = indexes.entry_offset(position)
     try:
-        place = next(walk(segment.file, position, segment.size_bytes))
+        place = place_at(segment.file, position, segment.size_bytes)
     except CorruptLogError:
         return False
     return promised is not None and place.last_offset == segment.base_offset + promised
