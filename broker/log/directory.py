@@ -20,6 +20,7 @@ from ottla.broker.log.loading import Known, load_log
 from ottla.broker.log.names import (
     CLEAN_SHUTDOWN,
     DELETE_MARK,
+    METADATA_STORE,
     PARTITION_METADATA,
     STRAY_MARK,
     join,
@@ -103,7 +104,7 @@ class LogDirectory:
         found: list[TopicPartition] = []
         for name in await self.home.disk.scan(self.path):
             path = join(self.path, name)
-            if not self.home.disk.is_directory(path):
+            if name == METADATA_STORE or not self.home.disk.is_directory(path):
                 continue
             partition = parse_partition_name(name)
             if mark_of(name) == DELETE_MARK:

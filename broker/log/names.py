@@ -31,6 +31,8 @@ CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
+# Where a broker without ZooKeeper keeps the cluster's metadata, beside its logs.
+METADATA_STORE = "metadata-store"
 
 DELETE_MARK = "-delete"
 FUTURE_MARK = "-future"
