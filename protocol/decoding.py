@@ -27,6 +27,7 @@ _SCOPE: dict[str, Any] = {
     "MALFORMED": MALFORMED,
     "ELEMENTS_MAX": primitives.ELEMENTS_MAX,
     "SHORT_STRING": primitives.SHORT_STRING,
+    "TIMES": primitives.TIMES,
     "RemoteProtocolError": RemoteProtocolError,
     "new": object.__new__,
     "read_long_string": primitives.read_long_string,
@@ -125,8 +126,21 @@ class _DecoderWriter:
         if not self.flexible:
             return "n < 0"
         with source.block("if n > 127"):
-            source.add("n, p = read_long_uvarint(b, p, n)")
+            if slot.wire is Wire.RECORDS:
+                self.long_length()
+            else:
+                source.add("n, p = read_long_uvarint(b, p, n)")
         return "n == 0"
+
+    def long_length(self) -> None:
+        """Lengths of two bytes in place: records are hardly ever shorter than one can count."""
+        source = self.source
+        source.add("c = b[p]")
+        with source.block("if c < 128"):
+            source.add("n += (c << 7) - 128")
+            source.add("p += 1")
+        with source.block("else"):
+            source.add("n, p = read_long_uvarint(b, p, n)")
 
     def string(self, target: str, nullable: bool) -> None:
         source = self.source
@@ -203,7 +217,8 @@ class _DecoderWriter:
             return
         items = source.fresh("a")
         source.add(f"{items} = {target} = []")
-        with source.block("for _ in range(n)"):
+        few = len(primitives.TIMES)
+        with source.block(f"for _ in TIMES[n] if n < {few} else range(n)"):
             if wire is None:
                 item = self.struct(slot.struct)
             else:

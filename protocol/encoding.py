@@ -129,14 +129,30 @@ class _EncoderWriter:
             return
         source.add(f"n = {size} + 1")
         before = list(source.run)
-        source.run.clear()
-        with source.block("if n < 128"):
-            source.run = [*before, ("B", "n")]
+        self.branch("if n < 128", [*before, ("B", "n")])
+        self.branch("else", before)
+        source.add(f"    {long}")
+
+    def records_length(self) -> None:
+        """The same with two and three bytes in place: records are hardly ever shorter."""
+        if not self.flexible:
+            self.length("size", "i")
+            return
+        self.source.add("n = size + 1")
+        before = list(self.source.run)
+        low, middle = ("B", "n & 127 | 128"), ("B", "n >> 7 & 127 | 128")
+        self.branch("if n < 128", [*before, ("B", "n")])
+        self.branch("elif n < 16384", [*before, low, ("B", "n >> 7")])
+        self.branch("elif n < 2097152", [*before, low, middle, ("B", "n >> 14")])
+        self.branch("else", before)
+        self.source.add("    write_uvarint(out, n)")
+
+    def branch(self, header: str, run: list[tuple[str, str]]) -> None:
+        """A branch that packs just this run."""
+        self.source.run.clear()
+        with self.source.block(header):
+            self.source.run = run
             self.pack()
-        with source.block("else"):
-            source.run = before
-            self.pack()
-            source.add(long)
 
     def string(self, slot: Slot, value: str) -> None:
         self.source.add(f"s = {value}.encode()")
@@ -153,7 +169,7 @@ class _EncoderWriter:
         in_file = source.fresh("f")
         source.add(f"{in_file} = {value}.__class__ is FileRegion")
         source.add(f"size = {value}.size_bytes if {in_file} else len({value})")
-        self.length("size", "i")
+        self.records_length()
         with source.block(f"if {in_file}"):
             source.add(f"regions.append((len(out), {value}))")
         with source.block("else"):

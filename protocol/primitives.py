@@ -23,8 +23,6 @@ of the largest accepted size must not be allowed to consist of elements only (ha
 STRING_BYTES_MAX = 0x7FFF
 """Strings keep the limit of their classic form in the compact one, as Kafka's own codec does."""
 
-_UVARINT_SHIFT_MAX = 28
-
 
 def refuse(what: str) -> NoReturn:
     """The one way for a decoder to give up."""
@@ -46,6 +44,10 @@ SHORT_STRING = _short_strings()
 there, at half the price of slicing a memoryview."""
 
 
+TIMES = tuple((None,) * count for count in range(16))
+"""To loop a small number of times: a tuple is there already, a range would have to be made."""
+
+
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
     """An unsigned varint of at most 32 bits and the position after it."""
     byte = buffer[position]
@@ -56,20 +58,23 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 def read_long_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
     """The rest of an unsigned varint whose first byte, already read, says that more follow."""
-    value = first & 0x7F
-    shift = 7
-    while True:
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        if shift == _UVARINT_SHIFT_MAX:
-            refuse(f"a varint of more than five bytes before byte {position}")
-        shift += 7
-    if value >> 32:
-        refuse(f"a varint of more than 32 bits before byte {position}")
-    return value, position
+    byte = buffer[position]
+    value = first - 0x80 + (byte << 7)
+    if byte < 0x80:
+        return value, position + 1
+    byte = buffer[position + 1]
+    value += (byte << 14) - 0x4000
+    if byte < 0x80:
+        return value, position + 2
+    byte = buffer[position + 2]
+    value += (byte << 21) - 0x20_0000
+    if byte < 0x80:
+        return value, position + 3
+    byte = buffer[position + 3]
+    value += (byte << 28) - 0x1000_0000
+    if byte > 0x0F:
+        refuse(f"a varint of more than 32 bits before byte {position + 4}")
+    return value, position + 4
 
 
 def read_long_string(buffer: Buffer, position: int, first: int) -> tuple[str, int]:

@@ -270,6 +270,17 @@ def test_records_are_a_view_of_the_frame(version: int) -> None:
     assert bytes(records) == b"Batch"
 
 
+@pytest.mark.parametrize("size", [0, 126, 127, 16_382, 16_383, 2_097_150, 2_097_151])
+def test_records_of_any_length_have_their_length_in_front(size: int) -> None:
+    """The usual widths of that length are written in place, each by a branch of its own."""
+    topic = FetchableTopicResponse(partitions=[PartitionData(1, records=b"r" * size)])
+    response = FetchResponse(responses=[topic])
+    encoded = codec.encode(response, 12)
+
+    assert encoded == reference.encode(response, 12)
+    assert codec.decode(FetchResponse, 12, encoded) == response
+
+
 @pytest.mark.parametrize("version", [0, 4, 11, 12, 17])
 def test_records_in_a_file_are_spliced(version: int) -> None:
     """The file's bytes go from the page cache to the socket without passing through here."""
