@@ -71,6 +71,7 @@ class Producer:
         self._history = client.history
         self._random = client.random
         self._partition = partition
+        self._name = "{}/{}-{}".format(client.name, *partition)
         self._pace_ms = pace_ms
         self._durable = durable
         self._written = 0
@@ -156,11 +157,11 @@ class Producer:
         now_ms = self._client.ports.clock.wall_ms()
         for _ in range(1 + self._random.below(4)):
             self._written += 1
-            value = f"{self._client.name}/{self._partition[1]}/{self._written}".encode()
+            value = f"{self._name}/{self._written}".encode()
             value = value.ljust(len(value) + self._random.below(300), b".")
             order = self._history.tick()
             write = Write(
-                f"{self._client.name}/{self._partition[1]}",
+                self._name,
                 self._written,
                 self._partition,
                 value,

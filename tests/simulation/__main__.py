@@ -1,0 +1,88 @@
+"""``python -m tests.simulation SEED`` replays one seed; ``--seeds A-B`` runs many.
+
+``--twice`` runs each seed twice and compares the digests. ``--toy`` takes the toy broker, to try
+the simulator itself. Exit status 1 when any seed fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from tests.simulation.single_broker import run
+from tests.simulation.subject import build_broker, build_toy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.simulation.single_broker import Build
+    from tests.simulation.world import Outcome
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation")
+    parser.add_argument("seed", nargs="?", type=int, help="one seed, told in detail")
+    parser.add_argument("--seeds", metavar="A-B", help="all seeds from A to B")
+    parser.add_argument("--seconds", type=float, default=6.0, help="virtual seconds of chaos")
+    parser.add_argument("--twice", action="store_true", help="run twice, compare the digests")
+    parser.add_argument("--toy", action="store_true", help="the toy broker instead")
+    parser.add_argument("-v", "--verbose", action="store_true", help="with the broker's own log")
+    arguments = parser.parse_args(argv)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.DEBUG if arguments.verbose else logging.CRITICAL,
+        format="%(levelname)s %(name)s: %(message)s",
+    )
+    build = build_toy if arguments.toy else build_broker
+    if arguments.seeds:
+        first, _, last = arguments.seeds.partition("-")
+        return run_many(build, range(int(first), int(last or first) + 1), arguments)
+    outcome = run(arguments.seed if arguments.seed is not None else 1, build, arguments.seconds)
+    for event in outcome.events:
+        print(event)
+    print_outcome(outcome)
+    if arguments.twice:
+        print("again:", run(outcome.seed, build, arguments.seconds).digest)
+    return 0 if outcome.ok else 1
+
+
+def run_many(build: Build, seeds: range, arguments: argparse.Namespace) -> int:
+    """One line for each seed that fails, and the speed at the end."""
+    failed = []
+    started = time.monotonic()
+    virtual_s = 0.0
+    for seed in seeds:
+        outcome = run(seed, build, arguments.seconds)
+        virtual_s += outcome.virtual_s
+        if arguments.twice:
+            again = run(seed, build, arguments.seconds)
+            if again.digest != outcome.digest:
+                outcome.violations.append("two runs of this seed have different digests")
+        if not outcome.ok:
+            failed.append(seed)
+            print(f"seed {seed}: {len(outcome.violations)} violations; {outcome.violations[0]}")
+    elapsed_s = time.monotonic() - started
+    print(
+        f"{len(seeds)} seeds, {len(failed)} failed {failed[:20]}; {elapsed_s:.0f} s, "
+        f"{len(seeds) / elapsed_s:.2f} seeds/s, {virtual_s / elapsed_s:.0f} virtual s per s"
+    )
+    return 1 if failed else 0
+
+
+def print_outcome(outcome: Outcome) -> None:
+    """All about one seed."""
+    print("options:", outcome.options)
+    print("counts:", dict(outcome.counts))
+    print(f"steps: {outcome.steps}, virtual seconds: {outcome.virtual_s:.1f}")
+    print("digest:", outcome.digest)
+    for violation in outcome.violations:
+        print("VIOLATION:", violation)
+    print("ok" if outcome.ok else f"FAILED: make sim SEED={outcome.seed}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

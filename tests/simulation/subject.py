@@ -1,0 +1,27 @@
+"""What is put under chaos: the real broker, or a toy to try the simulator on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.toy_broker import ToyBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.protocol.ports import Ports
+    from tests.simulation.node import Server
+    from tests.simulation.single_broker import Build
+
+
+def build_toy(ports: Ports, _: Mapping[str, str]) -> Server:
+    """The toy without its bugs."""
+    return ToyBroker(ports, frozenset())
+
+
+def build_toy_with(bug: str) -> Build:
+    """The toy with one of its bugs."""
+    return lambda ports, _: ToyBroker(ports, frozenset({bug}))
+
+
+build_broker = build_toy
