@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks import zero_copy
 from ottla.broker.network.settings import ListenerSpec
 from ottla.broker.network.transport import BufferedTransport, PlaintextTransport
 from ottla.broker.real import RealDisk, RealOffload
@@ -148,3 +149,15 @@ def test_plaintext_region_reaches_the_socket_without_passing_through_the_process
 
     assert content == CONTENT
     assert calls == ({"sendfile"} if transport == "sendfile" else {"pread64"})
+
+
+@pytest.mark.requirement("NET-12")
+async def test_benchmark_shows_half_the_context_switches_beside_the_classical_path() -> None:
+    """Four changes of mode for a piece that is read and sent, two for one that is handed over."""
+    classical, handed_over = await zero_copy.compare(pieces=200)
+    printed = zero_copy.table(classical, handed_over)
+
+    assert (classical.copies, round(classical.context_switches)) == (4, 4)
+    assert (handed_over.copies, round(handed_over.context_switches)) == (2, 2)
+    assert "read and send" in printed
+    assert "sendfile" in printed
