@@ -71,8 +71,8 @@ class TimestampType(IntEnum):
 class RecordBatch:
     """The header of one batch, and where the batch lies in its buffer.
 
-    Made by ``parse_batch``, which has checked that the whole batch is there. It is a copy of the
-    header: after ``stamp`` on the buffer, use ``batch.stamp`` or parse again.
+    Made by ``parse_batch`` alone, which has checked that the whole batch is there. It is a copy of
+    the header: rather than ``stamp`` the buffer behind its back, use its own ``stamp``.
     """
 
     __slots__ = (
@@ -94,6 +94,9 @@ class RecordBatch:
     )
 
     attributes: int
+    buffer: memoryview
+    position: int
+    size_bytes: int
     base_offset: int
     base_sequence: int
     base_timestamp: int
@@ -105,27 +108,6 @@ class RecordBatch:
     producer_epoch: int
     producer_id: int
     record_count: int
-
-    def __init__(self, buffer: memoryview, position: int) -> None:
-        self.buffer = buffer
-        self.position = position
-        length: int
-        (
-            self.base_offset,
-            length,
-            self.leader_epoch,
-            self.magic,
-            self.crc,
-            self.attributes,
-            self.last_offset_delta,
-            self.base_timestamp,
-            self.max_timestamp,
-            self.producer_id,
-            self.producer_epoch,
-            self.base_sequence,
-            self.record_count,
-        ) = HEADER.unpack_from(buffer, position)
-        self.size_bytes = length + LENGTH_END
 
     def __repr__(self) -> str:
         return (
@@ -224,7 +206,25 @@ def parse_batch(buffer: Buffer, position: int = 0) -> RecordBatch:
         _reject_format(view, position)
     if available < HEADER_BYTES:
         _reject(position, f"{available} bytes are no batch header")
-    batch = RecordBatch(view, position)
+    batch = RecordBatch()
+    batch.buffer = view
+    batch.position = position
+    (
+        batch.base_offset,
+        length,
+        batch.leader_epoch,
+        batch.magic,
+        batch.crc,
+        batch.attributes,
+        batch.last_offset_delta,
+        batch.base_timestamp,
+        batch.max_timestamp,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        batch.record_count,
+    ) = HEADER.unpack_from(view, position)
+    batch.size_bytes = length + LENGTH_END
     if not HEADER_BYTES <= batch.size_bytes <= available:
         _reject(position, f"its size is {batch.size_bytes} with {available} bytes there")
     if batch.last_offset_delta < 0 or batch.record_count < 0:

@@ -140,10 +140,16 @@ def test_snappy_block_that_claims_the_impossible_allocates_nothing(framed: bool)
     block = b"\xff\xff\xff\xff\x07" + b"\x00" * 20
     data = HEADER + struct.pack(">i", len(block)) + block if framed else block
 
-    with pytest.raises(KafkaError) as raised:
-        decompress(Codec.SNAPPY, data, sys.maxsize)
+    tracemalloc.start()
+    try:
+        with pytest.raises(KafkaError) as raised:
+            decompress(Codec.SNAPPY, data, sys.maxsize)
+        _now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
 
     assert code_of(raised.value) is ErrorCode.CORRUPT_MESSAGE
+    assert peak < MIB
 
 
 @pytest.mark.parametrize("length", [-1, 0, 2**31 - 1])

@@ -150,12 +150,14 @@ BAD_PAYLOADS = {
     "record shorter than its fields": ("0e000000026b027600", 1),
     "negative record length": ("01000000026b027600", 1),
     "negative key size": ("10000000036b027600", 1),
+    # Going back over its own offset delta, it would end where its length says.
+    "negative key size that adds up": ("0c008000020300", 1),
     "negative value size": ("10000000026b037600", 1),
     "key beyond the record": ("10000000fe6b027600", 1),
     "negative header count": ("10000000026b027601", 1),
     "more headers than bytes": ("10000000026b0276ff01", 1),
     "header without a key": ("16000000026b0276020100", 1),
-    "header value with size -2": ("16000000026b0276020003", 1),
+    "header value with size -2": ("14000000026b0276020003", 1),
     "endless varint": ("ff" * 20, 1),
     "fewer records than counted": ("10000000026b027600", 2),
     "more records than counted": ("10000000026b027600" * 2, 1),
@@ -178,6 +180,18 @@ def test_records_that_contradict_themselves_are_corrupt(name: str) -> None:
     with pytest.raises(KafkaError) as raised:
         validate_records(parse_batch(data))
     assert code_of(raised.value) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(
+    "payload",
+    ["12000000026b067600", "16000000026b0276020208ff", "1e000000026b027602026108ffff"],
+)
+def test_a_field_cut_short_by_the_end_is_never_handed_out(payload: str) -> None:
+    """Slices end in silence where the data ends; the shorter value must not reach anybody."""
+    data = _batch_of(payload, 1)
+
+    with pytest.raises(KafkaError):
+        next(read_records(parse_batch(data)))
 
 
 @pytest.mark.parametrize("payload", ["10000002026b027600", "10000001026b027600"])
