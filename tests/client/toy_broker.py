@@ -79,7 +79,8 @@ class ToyCluster:
     uses_topic_ids: bool = True
 
     def start(self, node_count: int = 1) -> None:
-        for node_id in range(1, node_count + 1):
+        """Have that many brokers; those that run already stay."""
+        for node_id in range(len(self.nodes) + 1, node_count + 1):
             self.nodes[node_id] = ToyBroker(self, node_id)
 
     @property

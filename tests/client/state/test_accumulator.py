@@ -1,0 +1,249 @@
+"""Which records share a batch, and when a batch goes out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ottla.client.state.accumulator import Accumulator, Limits, Placed, within_one_request
+from ottla.client.state.batch import Batch, Item, Phase, item_size_bytes
+from ottla.protocol.ids import TopicPartition
+
+FIRST = TopicPartition("t", 0)
+SECOND = TopicPartition("t", 1)
+LIMITS = Limits(
+    batch_bytes=300,
+    linger_ms=10,
+    memory_bytes_max=1500,
+    request_bytes_max=1000,
+    delivery_timeout_ms=1000,
+    first_window=5,
+)
+# With overhead 62 bytes, so that three fit into a batch of 300.
+VALUE = b"x" * 50
+
+
+def put(
+    accumulator: Accumulator, partition: TopicPartition = FIRST, value: bytes = VALUE, at: float = 0
+) -> Placed | None:
+    """Append one record."""
+    item = Item(0, None, value)
+    return accumulator.append(partition, item, item_size_bytes(item), at)
+
+
+def collect(accumulator: Accumulator, now_ms: float) -> dict[int, list[Batch]]:
+    """What goes out when broker 1 leads everything and has room."""
+    return accumulator.collect(now_ms, lambda _: 1, lambda _: True).by_node
+
+
+def send_all(accumulator: Accumulator, now_ms: float) -> list[Batch]:
+    """Let everything that is due depart."""
+    sent = []
+    while batches := collect(accumulator, now_ms).get(1):
+        for batch in batches:
+            accumulator.depart(batch, 1)
+            sent.append(batch)
+    return sent
+
+
+def test_records_share_a_batch_until_it_is_full() -> None:
+    """The next record opens another batch, so a batch never exceeds its size."""
+    accumulator = Accumulator(LIMITS)
+
+    places = [put(accumulator) for _ in range(4)]
+
+    assert all(places)
+    assert [place.first_index for place in places if place] == [0, 1, 2, 0]
+    assert [place.has_news for place in places if place] == [True, False, False, True]
+    assert len({place.batch for place in places if place}) == 2
+
+
+def test_a_batch_waits_for_the_linger_time_unless_it_is_full() -> None:
+    """Full batches gain nothing by waiting; others may still grow."""
+    accumulator = Accumulator(LIMITS)
+    put(accumulator, at=100)
+
+    assert collect(accumulator, 109) == {}
+    assert accumulator.collect(109, lambda _: 1, lambda _: True).wake_ms == 110
+    assert len(collect(accumulator, 110)[1]) == 1
+
+    for _ in range(3):
+        put(accumulator, SECOND, at=200)
+    put(accumulator, SECOND, at=200)
+    due = collect(accumulator, 200)[1]
+    assert [batch.partition for batch in due] == [FIRST, SECOND]
+
+
+def test_a_flush_lets_everything_go() -> None:
+    """Whoever waits for a flush does not wait for the linger time."""
+    accumulator = Accumulator(LIMITS)
+    put(accumulator, at=100)
+    accumulator.flushing += 1
+
+    assert len(collect(accumulator, 100)[1]) == 1
+
+
+def test_a_request_that_goes_anyway_takes_the_other_partitions_along() -> None:
+    """They would cost a request of their own a few milliseconds later."""
+    accumulator = Accumulator(LIMITS)
+    put(accumulator, FIRST, at=0)
+    put(accumulator, SECOND, at=9)
+
+    assert [batch.partition for batch in collect(accumulator, 10)[1]] == [FIRST, SECOND]
+
+
+def test_full_memory_takes_nothing_until_a_batch_is_resolved() -> None:
+    """The bound holds whatever the application does."""
+    accumulator = Accumulator(LIMITS)
+    while put(accumulator) is not None:
+        assert accumulator.held_bytes <= LIMITS.memory_bytes_max
+    held_bytes = accumulator.held_bytes
+    assert put(accumulator) is None
+    assert accumulator.held_bytes == held_bytes
+
+    (batch,) = collect(accumulator, 0)[1]
+    accumulator.depart(batch, 1)
+    accumulator.resolve(batch)
+
+    assert put(accumulator) is not None
+
+
+def test_memory_is_all_free_when_everything_is_resolved() -> None:
+    """A leak of a few bytes per batch stops a producer after a day."""
+    accumulator = Accumulator(LIMITS)
+    for _ in range(10):
+        put(accumulator)
+        put(accumulator, SECOND)
+    accumulator.flushing += 1
+    for batch in send_all(accumulator, 0):
+        accumulator.resolve(batch)
+
+    assert (accumulator.held_bytes, len(accumulator)) == (0, 0)
+
+
+def test_short_memory_does_not_linger() -> None:
+    """Waiting for records that cannot come in would be waiting for nothing."""
+    accumulator = Accumulator(replace(LIMITS, memory_bytes_max=400, batch_bytes=300))
+    put(accumulator, at=0)
+    put(accumulator, at=0)
+
+    assert accumulator.is_short_of_memory
+    assert len(collect(accumulator, 0)[1]) == 1
+
+
+def test_a_record_larger_than_the_memory_is_taken_when_it_is_alone() -> None:
+    """Otherwise it would wait for ever."""
+    accumulator = Accumulator(LIMITS)
+    assert put(accumulator, value=b"x" * 5000) is not None
+    assert put(accumulator) is None
+
+
+def test_many_records_are_cut_into_batches_in_order() -> None:
+    """The cheap way in must give the same batches as the dear one."""
+    accumulator = Accumulator(LIMITS)
+    items = [Item(number, None, VALUE) for number in range(7)]
+    places = []
+    start = 0
+    while start < len(items):
+        placed = accumulator.append_all(FIRST, items, start, 0)
+        assert placed is not None
+        places.append((placed.first_index, placed.record_count))
+        start += placed.record_count
+
+    assert places == [(0, 3), (0, 3), (0, 1)]
+    (first, *_) = collect(accumulator, 0)[1]
+    assert first.items == items[:3]
+
+
+def test_a_partition_has_no_more_batches_out_than_its_window() -> None:
+    """A broker remembers five batches of a producer; a sixth could be stored twice (T-02)."""
+    accumulator = Accumulator(replace(LIMITS, first_window=2))
+    for _ in range(12):
+        put(accumulator)
+
+    sent = send_all(accumulator, 0)
+
+    assert len(sent) == 2
+    accumulator.resolve(sent[0])
+    assert len(send_all(accumulator, 0)) == 1
+
+
+def test_a_batch_that_came_back_goes_before_any_other() -> None:
+    """IDM-10: the order of records is the order of their batches, retried or not."""
+    accumulator = Accumulator(LIMITS)
+    for _ in range(12):
+        put(accumulator)
+    first, second = send_all(accumulator, 0)[:2]
+    line = accumulator.line(FIRST)
+    line.return_batch(second, 50)
+    line.return_batch(first, 20)
+
+    assert collect(accumulator, 19) == {}
+    assert collect(accumulator, 20)[1] == [first]
+    accumulator.depart(first, 1)
+    assert collect(accumulator, 49) == {}
+    assert collect(accumulator, 50)[1] == [second]
+
+
+def test_a_partition_never_has_batches_with_two_brokers() -> None:
+    """The new leader could append the later one before the old leader's answer says more."""
+    accumulator = Accumulator(LIMITS)
+    for _ in range(6):
+        put(accumulator)
+    (batch,) = collect(accumulator, 0)[1]
+    accumulator.depart(batch, 1)
+
+    assert accumulator.collect(0, lambda _: 2, lambda _: True).by_node == {}
+    accumulator.line(FIRST).return_batch(batch, 0)
+    assert accumulator.collect(0, lambda _: 2, lambda _: True).by_node == {2: [batch]}
+
+
+def test_partitions_without_leader_are_named_and_wait() -> None:
+    """The shell asks for their metadata; the others go meanwhile."""
+    accumulator = Accumulator(LIMITS)
+    put(accumulator, FIRST, at=0)
+    put(accumulator, SECOND, at=0)
+
+    def leader_of(partition: TopicPartition) -> int | None:
+        return None if partition == FIRST else 1
+
+    found = accumulator.collect(10, leader_of, lambda _: True)
+
+    assert found.leaderless == {"t"}
+    assert [batch.partition for batch in found.by_node[1]] == [SECOND]
+
+
+def test_a_request_holds_what_fits_and_at_least_one_batch() -> None:
+    """A batch larger than the limit still has to go some time."""
+    batches = [Batch(FIRST, 0) for _ in range(4)]
+    for batch, size_bytes in zip(batches, (900, 600, 100, 50), strict=True):
+        batch.size_bytes = size_bytes
+
+    assert within_one_request(batches, 1000) == [batches[0], batches[2]]
+    assert within_one_request(batches[:1], 10) == [batches[0]]
+
+
+def test_partitions_take_turns() -> None:
+    """With room for one batch per request, the first partition must not always win."""
+    accumulator = Accumulator(replace(LIMITS, request_bytes_max=100))
+    for _ in range(3):
+        put(accumulator, FIRST)
+        put(accumulator, SECOND)
+    accumulator.flushing += 1
+
+    order = [batch.partition for batch in send_all(accumulator, 0)]
+
+    assert order == [FIRST, SECOND]
+
+
+def test_batches_off_the_wire_expire_and_those_on_it_do_not() -> None:
+    """What is on the wire may be answered any moment; its own time limit ends it."""
+    accumulator = Accumulator(LIMITS)
+    put(accumulator, FIRST, at=0)
+    put(accumulator, SECOND, at=5)
+    (first, second) = send_all(accumulator, 15)
+    accumulator.line(SECOND).return_batch(second, 0)
+
+    assert accumulator.next_expiry_ms() == 1005
+    assert accumulator.expired(1004) == []
+    assert accumulator.expired(2000) == [second]
+    assert first.phase is Phase.IN_FLIGHT
