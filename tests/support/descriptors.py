@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 OLDER, NEWER = "3.9", "4.4"
+# Ours have the newer release's name at every version.
+RENAMED = {("TxnOffsetCommitRequest", "GenerationId"): "GenerationIdOrMemberEpoch"}
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -50,6 +52,8 @@ def _files(release: str) -> dict[str, dict[str, Any]]:
     found = {}
     for path in (schema_folder() / release / "clients").rglob("*.json"):
         description, _ = json.JSONDecoder().raw_decode(_without_comments(path.read_text()).lstrip())
+        for field in description.get("fields", []):
+            field["name"] = RENAMED.get((path.stem, field["name"]), field["name"])
         found[path.stem] = description
     return found
 
