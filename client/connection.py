@@ -9,6 +9,7 @@ good; the pool makes the next one. Also the wire between brokers.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -310,7 +311,7 @@ async def connect(net: Net, clock: Clock, address: Address, config: ConnectionCo
     try:
         await connection.say_hello()
     except TransportError as error:
-        raise BrokerUnreachable(address, str(error)) from error
+        raise BrokerUnreachable(address, error.reason) from error
     except BaseException:
         connection.close()
         raise
@@ -318,5 +319,8 @@ async def connect(net: Net, clock: Clock, address: Address, config: ConnectionCo
 
 
 def reason_of(error: OSError) -> str:
-    """The words of the operating system, without number and path."""
+    """The words of the operating system, without number and address."""
+    if error.errno is not None and error.errno > 0:
+        # Event loops put their own text, with the address in it, into ``strerror``.
+        return os.strerror(error.errno).lower()
     return (error.strerror or str(error) or type(error).__name__).lower()

@@ -28,9 +28,10 @@ class TransportError(ClientError):
 
     retriable = True
 
-    def __init__(self, text: str, address: Address, *, was_sent: bool) -> None:
+    def __init__(self, text: str, address: Address, reason: str, *, was_sent: bool) -> None:
         super().__init__(text)
         self.address = address
+        self.reason = reason
         self.was_sent = was_sent
 
 
@@ -38,8 +39,8 @@ class BrokerUnreachable(TransportError):
     """No connection could be made."""
 
     def __init__(self, address: Address, reason: str) -> None:
-        super().__init__(f"cannot reach a broker at {address}: {reason}", address, was_sent=False)
-        self.reason = reason
+        text = f"cannot reach a broker at {address}: {reason}"
+        super().__init__(text, address, reason, was_sent=False)
 
 
 class ConnectionLost(TransportError):
@@ -47,10 +48,8 @@ class ConnectionLost(TransportError):
 
     def __init__(self, address: Address, reason: str, *, was_sent: bool) -> None:
         doubt = "; whether the request took effect is unknown" if was_sent else ""
-        super().__init__(
-            f"the connection to {address} was lost: {reason}{doubt}", address, was_sent=was_sent
-        )
-        self.reason = reason
+        text = f"the connection to {address} was lost: {reason}{doubt}"
+        super().__init__(text, address, reason, was_sent=was_sent)
 
 
 class RequestTimedOut(TransportError):
@@ -58,11 +57,8 @@ class RequestTimedOut(TransportError):
     too, and one that came after all would be taken for the answer to another request."""
 
     def __init__(self, address: Address, name: str, timeout_ms: float, *, was_sent: bool) -> None:
-        super().__init__(
-            f"{address} did not answer {name} within {timeout_ms:.0f} ms",
-            address,
-            was_sent=was_sent,
-        )
+        reason = f"no answer to {name} within {timeout_ms:.0f} ms"
+        super().__init__(f"{reason} from {address}", address, reason, was_sent=was_sent)
 
 
 class UnsupportedByBroker(ClientError):

@@ -220,6 +220,10 @@ class ToyConnection:
                 return toy_list_offsets(cluster.topics, seen.request, error)
         raise AssertionError(f"the toy does not serve {seen.api_key.name}")
 
+    def stop_reading(self) -> None:
+        """Let the peer's bytes pile up."""
+        self._socket.on_readable(None)
+
     def close(self) -> None:
         self._closed = True
         self._socket.close()
