@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import Uuid
 
 
-def registration_of(node_id: int, payload: BrokerPayload, generation: int) -> BrokerRegistration:
-    """A live broker; ``generation`` is the data version of its generation znode."""
+def registration_of(node_id: int, payload: BrokerPayload, czxid: int) -> BrokerRegistration:
+    """A live broker. One that does not tell its generation is told apart by its znode's czxid."""
     endpoints = tuple(Endpoint(*end) for end in payload.endpoints)
+    generation = payload.generation if payload.generation >= 0 else czxid
     return BrokerRegistration(
         node_id, endpoints, payload.rack, generation, payload.clean_stop_epoch
     )

@@ -25,7 +25,7 @@ from ottla.coordinator.metadata.changes import ConfigChanged, ConfigGone, TopicC
 from ottla.coordinator.metadata.image import Entity, MetadataImage, PartitionState, TopicImage
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Create, Delete, Replace
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import ZERO_UUID, TopicPartition, is_usable_uuid
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 Replicas = dict[int, tuple[int, ...]]
 Refusal = tuple[ErrorCode, str]
 
-# Says what is wrong with the settings of a topic, if anything is.
-ConfigCheck = Callable[[Mapping[str, "str | None"]], "str | None"]
+# The settings of a topic, checked. Raises KafkaError with what is wrong with them.
+ConfigCheck = Callable[[Mapping[str, "str | None"]], dict[str, str]]
 
 
 @dataclass(slots=True)
@@ -62,13 +62,13 @@ class TopicPlan:
         self._count()
         refusal = self._refuse_name(spec.name)
         assignment: Replicas | Refusal = refusal or self._assignment_of(spec)
-        configs = {name: value for name, value in spec.configs.items() if value is not None}
         if not isinstance(assignment, dict):
             self._refuse(spec.name, assignment)
             return
-        fault = self.check_configs(spec.configs)
-        if fault is not None:
-            self._refuse(spec.name, (ErrorCode.INVALID_CONFIG, fault))
+        try:
+            configs = self.check_configs(spec.configs)
+        except KafkaError as error:
+            self._refuse(spec.name, (error.code, error.message))
             return
         replica_count = sum(len(replicas) for replicas in assignment.values())
         refusal = self._refuse_size(replica_count)

@@ -3,7 +3,8 @@
 Building writes exactly what Kafka's own tools read. Parsing is tolerant: unknown keys are ignored,
 old versions accepted, numbers may be strings; a payload that cannot be used gives None, and the
 caller skips it with a warning. Keys and znodes that Kafka does not have: everything under
-``/ottla``, ``clean_stop_epoch`` in a registration, ``eligible_leaders`` in a partition's state.
+``/ottla``; ``broker_epoch`` and ``clean_stop_epoch`` in a registration; ``eligible_leaders`` in a
+partition's state.
 """
 
 from __future__ import annotations
@@ -126,12 +127,16 @@ class EndpointPayload(NamedTuple):
 
 
 class BrokerPayload(NamedTuple):
-    """A broker's registration. ``clean_stop_epoch``: the broker epoch at whose end all data was
-    on the disk; -1 when its last stop was not clean (KIP-966)."""
+    """A broker's registration.
+
+    ``generation`` is the data version that its generation znode got in the same group; read from
+    there, it could be another registration's. ``clean_stop_epoch`` is the generation at whose end
+    all data was on the disk; -1 when the last stop was not clean (KIP-966)."""
 
     endpoints: tuple[EndpointPayload, ...]
     rack: str | None = None
     timestamp_ms: int = 0
+    generation: int = -1
     clean_stop_epoch: int = -1
 
 
@@ -179,6 +184,8 @@ def build_broker(payload: BrokerPayload) -> bytes:
     }
     if payload.rack is not None:
         value["rack"] = payload.rack
+    if payload.generation >= 0:
+        value["broker_epoch"] = payload.generation
     if payload.clean_stop_epoch >= 0:
         value["clean_stop_epoch"] = payload.clean_stop_epoch
     return _build(value)
@@ -193,6 +200,7 @@ def parse_broker(data: bytes) -> BrokerPayload | None:
             tuple(_endpoint(uri, protocols) for uri in uris),
             value.get("rack"),
             int(value.get("timestamp", 0)),
+            int(value.get("broker_epoch", -1)),
             int(value.get("clean_stop_epoch", -1)),
         )
     except (KeyError, ValueError, TypeError, AttributeError):

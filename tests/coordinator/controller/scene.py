@@ -26,6 +26,7 @@ from ottla.coordinator.controller.specs import (
     TopicSpec,
 )
 from ottla.coordinator.metadata.changes import BrokerChanged, Change, ConfigChanged, TopicChanged
+from ottla.coordinator.metadata.config_changes import check_topic_configs
 from ottla.coordinator.metadata.delta import apply_changes
 from ottla.coordinator.metadata.image import (
     BrokerRegistration,
@@ -43,8 +44,6 @@ from ottla.protocol.messages.stop_replica import StopReplicaRequest
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ottla.coordinator.controller.events import Event
     from ottla.coordinator.store.tree import Step
 
@@ -56,10 +55,6 @@ def broker(
 ) -> BrokerRegistration:
     endpoints = (Endpoint("PLAINTEXT", f"host{node_id}", 9092, "PLAINTEXT"),)
     return BrokerRegistration(node_id, endpoints, rack, generation, clean_stop_epoch)
-
-
-def check_configs(configs: Mapping[str, str | None]) -> str | None:
-    return "no such setting" if "wrong" in configs else None
 
 
 class Scene:
@@ -86,7 +81,7 @@ class Scene:
         self.brokers = brokers or self.brokers
         self.epoch += 1
         self.controller = Controller(
-            Identity(1, self.epoch), self.settings, self.read_world(), check_configs
+            Identity(1, self.epoch), self.settings, self.read_world(), check_topic_configs
         )
         self.carry_out(self.controller.start())
         return self.controller

@@ -34,7 +34,7 @@ def refusals(scene: Scene, *specs: TopicSpec) -> list[ErrorCode]:
 def test_a_created_topic_is_stored_led_and_announced() -> None:
     """The whole way: znodes first, then the replicas' roles, then where clients should go."""
     scene = Scene(broker(1), broker(2))
-    (result,) = scene.create(TopicSpec("t", 2, 2, configs={"retention.ms": "5", "x": None}))
+    (result,) = scene.create(TopicSpec("t", 2, 2, configs={"retention.ms": "5"}))
     decision = scene.sent[-1]
 
     assert (result.error_code, result.partition_count, result.replication_factor) == (0, 2, 2)

@@ -29,6 +29,7 @@ def test_a_registration_names_every_listener() -> None:
         ),
         "r1",
         1_700_000_000_000,
+        5,
         4,
     )
     value = json.loads(paths.build_broker(payload))
@@ -44,6 +45,7 @@ def test_a_registration_names_every_listener() -> None:
         "listener_security_protocol_map": {"INSIDE": "SASL_SSL", "OUTSIDE": "PLAINTEXT"},
         "features": {},
         "rack": "r1",
+        "broker_epoch": 5,
         "clean_stop_epoch": 4,
     }
 

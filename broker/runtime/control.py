@@ -1,0 +1,100 @@
+"""The controller's requests on their way to this broker's own functions.
+
+The same door for requests that came over the wire and for those of the controller in this process:
+fenced by broker epoch here (C-09), by controller epoch wherever they are carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.runtime.config_watch import ConfigWatch
+    from ottla.broker.runtime.metadata import MetadataCache
+
+ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
+
+
+class PartitionControl(Protocol):
+    """Whoever holds this broker's replicas."""
+
+    async def apply_leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse: ...
+
+    async def apply_stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse: ...
+
+
+class ControlChannel(Protocol):
+    """How the controller reaches a broker, itself included."""
+
+    async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
+        """The broker's answer. Raises OSError or KafkaError when there is none: send it again."""
+
+
+class ControlReceiver:
+    """Owned by the server. ``broker_epoch`` is set when the broker has registered."""
+
+    def __init__(
+        self, metadata: MetadataCache, partitions: PartitionControl, configs: ConfigWatch
+    ) -> None:
+        self._metadata = metadata
+        self._partitions = partitions
+        self._configs = configs
+        # One after the other, as they were sent (C-11): a role change may wait for the disk.
+        self._lock = asyncio.Lock()
+        self.broker_epoch = -1
+
+    async def apply(self, request: ControlRequest) -> ControlResponse:
+        """Carry out one request of the controller."""
+        async with self._lock:
+            match request:
+                case LeaderAndIsrRequest():
+                    return await self._leader_and_isr(request)
+                case StopReplicaRequest():
+                    if self._is_stale(request.broker_epoch):
+                        return StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+                    return await self._partitions.apply_stop_replica(request)
+                case UpdateMetadataRequest():
+                    if self._is_stale(request.broker_epoch):
+                        return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+                    return self._metadata.apply(request)
+
+    async def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        if self._is_stale(request.broker_epoch):
+            return LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        if request.controller_epoch < self._metadata.image.controller_epoch:
+            return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+        # A log is opened with its topic's settings, and nothing else announces those of a topic
+        # that is new to this broker.
+        unknown = [
+            topic.topic_name
+            for topic in request.topic_states
+            if self._metadata.topic_name(topic.topic_id) is None
+        ]
+        await self._configs.refresh_topics(unknown)
+        return await self._partitions.apply_leader_and_isr(request)
+
+    def _is_stale(self, broker_epoch: int) -> bool:
+        """Meant for an earlier life of this broker. A later epoch than its own is one it has not
+        learnt yet, and is fine."""
+        return -1 < broker_epoch < self.broker_epoch
+
+
+class LocalChannel:
+    """The control channel of a cluster of one."""
+
+    def __init__(self, node_id: int, receiver: ControlReceiver) -> None:
+        self._node_id = node_id
+        self._receiver = receiver
+
+    async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
+        """Carry it out here. Raises KafkaError for any other broker."""
+        if node_id != self._node_id:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"no way to broker {node_id}")
+        return await self._receiver.apply(request)

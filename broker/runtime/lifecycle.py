@@ -1,0 +1,274 @@
+"""This broker's place in the cluster: its session, its registration, its generations.
+
+A registration is one group: the ephemeral znode that says "alive", and the next version of the
+generation znode, which is the broker epoch. Everything that lives in a session (followers: the
+watch of settings, the candidacy for controller) begins after registration and ends before the
+session is replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ottla.coordinator.store import paths
+from ottla.coordinator.store.store import (
+    BadVersion,
+    ConnectionLoss,
+    Create,
+    Delete,
+    GroupFailed,
+    NodeExists,
+    NoNode,
+    Operation,
+    Replace,
+    SessionState,
+    StoreError,
+)
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.ids import is_usable_uuid, uuid_to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ottla.broker.tasks import Tasks
+    from ottla.coordinator.store.store import Session, Stat, Store
+    from ottla.protocol.ports import Clock, Random
+
+logger = logging.getLogger("ottla.lifecycle")
+
+_RETRY_MS = 500
+
+
+class SessionFollower(Protocol):
+    """Something that lives in one session at a time."""
+
+    async def begin(self, session: Session) -> None:
+        """The broker is registered in this session. Raises StoreError."""
+
+    async def end(self) -> None:
+        """The session is in doubt, lost, or about to be closed."""
+
+
+class Registration(NamedTuple):
+    """What this broker says of itself; ``clean_stop_epoch`` comes from its mark of a clean stop."""
+
+    node_id: int
+    endpoints: tuple[paths.EndpointPayload, ...]
+    rack: str | None = None
+    clean_stop_epoch: int = -1
+
+
+class Lifecycle:
+    """Owned by the server: ``join``, then ``register``, at the end ``leave``."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        random: Random,
+        tasks: Tasks,
+        session_timeout_ms: int,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._tasks = tasks
+        self._timeout_ms = session_timeout_ms
+        self._random = random
+        # Tells the registrations of this process from those of its earlier lives.
+        self._incarnation = random.token(16).hex()
+        self._registration: Registration | None = None
+        self._session: Session | None = None
+        self._own_sessions: set[int] = set()
+        self._followers: Sequence[SessionFollower] = ()
+        self._states: asyncio.Queue[tuple[int, SessionState]] = asyncio.Queue()
+        self._keeper: asyncio.Task[None] | None = None
+        self.broker_epoch = -1
+        self.cluster_id = ""
+        self.controller_epoch_at_start = 0
+        self.on_registered: Callable[[int], object] = lambda _broker_epoch: None
+
+    @property
+    def session(self) -> Session:
+        """The current session. Raises KafkaError while there is none."""
+        if self._session is None or self._session.state is not SessionState.CONNECTED:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "no session with the metadata store")
+        return self._session
+
+    async def join(self) -> str:
+        """Open a session, make what every cluster needs, and return the cluster's id.
+
+        Raises StoreError."""
+        session = await self._connect()
+        for path in paths.PERMANENT_PATHS:
+            await _ensure(session, path)
+        await _ensure(session, paths.CONTROLLER_EPOCH, paths.build_number(0))
+        epoch = paths.parse_number((await session.get(paths.CONTROLLER_EPOCH)).data)
+        self.controller_epoch_at_start = epoch or 0
+        await _ensure(session, paths.CLUSTER_ID, paths.build_cluster_id(self._draw_id()))
+        cluster_id = paths.parse_cluster_id((await session.get(paths.CLUSTER_ID)).data)
+        if cluster_id is None:
+            raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, "/cluster/id is unreadable")
+        self.cluster_id = cluster_id
+        return cluster_id
+
+    async def register(
+        self, registration: Registration, followers: Sequence[SessionFollower]
+    ) -> int:
+        """Say that this broker lives, begin the followers, keep both so; return the broker epoch.
+
+        Raises StoreError, and KafkaError if another process has registered under this id."""
+        assert self._session is not None, "join comes first"
+        self._registration = registration
+        self._followers = followers
+        await self._enter(self._session)
+        self._keeper = self._tasks.spawn("session", self._keep())
+        return self.broker_epoch
+
+    async def leave(self) -> None:
+        """End the followers, the registration and the session. Does not wait for a lost store."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+            self._keeper = None
+        await self._end_followers()
+        session, self._session = self._session, None
+        if session is not None:
+            try:
+                await session.close()
+            except StoreError as error:
+                logger.info("the session was left open: %s", error)
+
+    async def _connect(self) -> Session:
+        session = await self._store.connect(self._timeout_ms)
+        session_id = session.session_id
+        self._own_sessions.add(session_id)
+        # Nothing else may happen in a state listener (C-05).
+        session.on_state(lambda state: self._states.put_nowait((session_id, state)))
+        self._session = session
+        return session
+
+    async def _enter(self, session: Session) -> None:
+        self.broker_epoch = await self._register(session)
+        self.on_registered(self.broker_epoch)
+        for follower in self._followers:
+            await follower.begin(session)
+
+    async def _end_followers(self) -> None:
+        for follower in reversed(self._followers):
+            await follower.end()
+
+    async def _keep(self) -> None:
+        """Replace lost sessions; let followers rest while the session is in doubt."""
+        while True:
+            session_id, state = await self._states.get()
+            if self._session is None or session_id != self._session.session_id:
+                continue
+            logger.warning("the session with the metadata store is %s", state.value)
+            await self._end_followers()
+            if state is SessionState.CONNECTED:
+                await self._begin_again(self._session)
+            elif state is SessionState.LOST:
+                await self._replace()
+
+    async def _begin_again(self, session: Session) -> None:
+        try:
+            for follower in self._followers:
+                await follower.begin(session)
+        except StoreError as error:
+            logger.warning("the session failed again: %s", error)
+
+    async def _replace(self) -> None:
+        while True:
+            try:
+                await self._enter(await self._connect())
+            except (StoreError, KafkaError) as error:
+                logger.warning("no registration yet: %s", error)
+                await self._end_followers()
+                await self._clock.sleep(_RETRY_MS)
+            else:
+                return
+
+    async def _register(self, session: Session) -> int:
+        registration = self._registration
+        assert registration is not None
+        node_id = registration.node_id
+        await _ensure(session, paths.generation(node_id))
+        while True:
+            generation = await session.get(paths.generation(node_id))
+            version = generation.stat.version
+            clean = registration.clean_stop_epoch
+            if paths.parse_incarnation(generation.data) == self._incarnation:
+                # This very process was registered before: it has lost its session, not its data.
+                clean = version
+            payload = paths.BrokerPayload(
+                registration.endpoints,
+                registration.rack,
+                self._clock.wall_ms(),
+                generation=version + 1,
+                clean_stop_epoch=clean,
+            )
+            standing = await session.exists(paths.broker(node_id))
+            operations: list[Operation] = [
+                Create(paths.broker(node_id), paths.build_broker(payload), ephemeral=True),
+                Replace(
+                    paths.generation(node_id), paths.build_incarnation(self._incarnation), version
+                ),
+            ]
+            if standing is not None:
+                if not await self._is_mine(session, node_id, standing):
+                    continue
+                operations.insert(0, Delete(paths.broker(node_id), standing.version))
+            if await self._try(session, operations, node_id):
+                logger.info("registered broker %d, epoch %d", node_id, version + 1)
+                return version + 1
+
+    async def _try(self, session: Session, operations: list[Operation], node_id: int) -> bool:
+        try:
+            await session.multi(operations)
+        except GroupFailed as failed:
+            if not isinstance(failed.error, NodeExists | BadVersion | NoNode):
+                raise
+            return False
+        except ConnectionLoss:
+            # Done or not done: the registration says whose it is (C-08, P-08).
+            standing = await session.exists(paths.broker(node_id))
+            return standing is not None and standing.ephemeral_owner == session.session_id
+        return True
+
+    async def _is_mine(self, session: Session, node_id: int, standing: Stat) -> bool:
+        """Whether the registration in the way is one of this process (C-08).
+
+        False: it was not, and has gone meanwhile. Raises KafkaError if it stays (ZKT-05)."""
+        if standing.ephemeral_owner in self._own_sessions:
+            return True
+        # It may be an earlier life of this broker, whose session has not run out yet.
+        gone = asyncio.Event()
+        timer = self._clock.call_at(self._clock.now_ms() + session.timeout_ms, gone.set)
+        try:
+            if await session.exists(paths.broker(node_id), lambda _event: gone.set()) is not None:
+                await gone.wait()
+        finally:
+            timer.cancel()
+        if await session.exists(paths.broker(node_id)) is not None:
+            raise KafkaError(
+                ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+                f"another process has registered as broker {node_id}",
+            )
+        return False
+
+    def _draw_id(self) -> str:
+        while True:
+            drawn = self._random.token(16)
+            if is_usable_uuid(drawn):
+                return uuid_to_text(drawn)
+
+
+async def _ensure(session: Session, path: str, data: bytes = b"") -> None:
+    """Make the znode unless it is there."""
+    if await session.exists(path) is None:
+        try:
+            await session.create(path, data)
+        except NodeExists:
+            return
