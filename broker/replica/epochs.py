@@ -102,12 +102,19 @@ class LeaderEpochs:
         )
 
     def observe(self, leader_epoch: int, base_offset: int) -> bool:
-        """Note a batch that is in the log; True if it opened an epoch that was not known.
+        """Note a batch that is in the log; True if the list has changed.
 
-        Batches older than the epochs do not change them: a leadership that has written nothing is
-        in the file and in no batch, and reading the log again must not remove it (R-04)."""
-        if leader_epoch <= self.latest_epoch:
+        A batch that fits changes nothing: a leadership that has written nothing is in the file and
+        in no batch, and reading the log again must not remove it (R-04). One that does not fit
+        wins over the list, whose file may be older than the log after a crash (S-28)."""
+        latest_epoch = self.latest_epoch
+        if leader_epoch < 0 or (leader_epoch == latest_epoch and base_offset >= self._starts[-1]):
             return False
+        if leader_epoch <= latest_epoch:
+            known_epoch = self.epoch_at(base_offset)
+            # Before the log start the list says nothing; a batch may reach over it.
+            if known_epoch in (leader_epoch, UNDEFINED_EPOCH):
+                return False
         return self.assign(leader_epoch, base_offset)
 
     def epoch_at(self, offset: int) -> int:

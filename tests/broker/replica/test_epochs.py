@@ -80,6 +80,30 @@ def test_reading_the_log_again_keeps_a_leadership_without_writes() -> None:
     assert epochs.entries == [(5, 0), (6, 10)]
 
 
+@pytest.mark.parametrize(
+    ("saved", "batches", "after"),
+    [
+        # The file was not saved before the crash.
+        ([(5, 0)], [(5, 0), (6, 10)], [(5, 0), (6, 10)]),
+        # It names an epoch at a place where other records stand by now.
+        ([(5, 0), (6, 10)], [(5, 0), (5, 10), (7, 12)], [(5, 0), (7, 12)]),
+        ([(5, 0), (6, 10)], [(5, 0), (6, 8)], [(5, 0), (6, 8)]),
+        ([(5, 0), (7, 10)], [(5, 0), (6, 10), (7, 12)], [(5, 0), (6, 10), (7, 12)]),
+        # A batch reaches over the log start.
+        ([(2, 15), (3, 20)], [(2, 12), (3, 20)], [(2, 15), (3, 20)]),
+    ],
+)
+def test_the_log_is_right_where_the_file_is_older(
+    saved: list[tuple[int, int]], batches: list[tuple[int, int]], after: list[tuple[int, int]]
+) -> None:
+    """Recovery must end with the list that the batches tell (S-28)."""
+    epochs = LeaderEpochs(saved)
+    for leader_epoch, base_offset in batches:
+        epochs.observe(leader_epoch, base_offset)
+
+    assert epochs.entries == after
+
+
 def test_epoch_zero_is_an_epoch() -> None:
     """A test for truth instead of for -1 once skipped it on recovery (S-28)."""
     epochs = LeaderEpochs()

@@ -1,0 +1,173 @@
+"""The part of a replica that exists while it leads: its followers and the in-sync set.
+
+Lives for one leader epoch. Everything it knows of followers was said in this epoch, so nothing
+from an older lineage can raise the watermark (hazard R-10).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.broker.replica.isr import InSyncSet, IsrChange
+from ottla.broker.replica.progress import FollowerProgress
+from ottla.broker.replica.watermark import effective_min_insync
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """What the controller says about one partition (the state znode and the assignment).
+
+    ``leader`` is -1 while there is none. ``partition_epoch`` is the version of the state."""
+
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    eligible_leaders: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class ReplicaLimits:
+    """Configuration of a topic as its replicas need it; changed in place by whoever owns it."""
+
+    min_insync_replicas: int = 1
+    lag_time_max_ms: float = 10_000
+    unclean_leader_election: bool = False
+
+
+class Leading:
+    """Owned by the replica that leads."""
+
+    __slots__ = ("_limits", "_node_id", "epoch_start_offset", "followers", "in_sync", "leadership")
+
+    def __init__(
+        self,
+        node_id: int,
+        leadership: Leadership,
+        epoch_start_offset: int,
+        limits: ReplicaLimits,
+        now_ms: float,
+    ) -> None:
+        assert leadership.leader == node_id
+        assert node_id in leadership.isr
+        self._node_id = node_id
+        self._limits = limits
+        self.leadership = leadership
+        self.epoch_start_offset = epoch_start_offset
+        self.in_sync = InSyncSet(
+            leadership.isr, leadership.partition_epoch, leadership.eligible_leaders
+        )
+        self.followers: dict[int, FollowerProgress] = {}
+        self._follow(now_ms)
+
+    def update(self, leadership: Leadership, now_ms: float) -> bool:
+        """Merge what the controller says later within the same leader epoch; True if it is news."""
+        assert leadership.leader_epoch == self.leadership.leader_epoch
+        news = self.in_sync.on_stored(
+            leadership.isr, leadership.partition_epoch, leadership.eligible_leaders
+        )
+        if news:
+            self.leadership = leadership
+            self._follow(now_ms)
+        return news
+
+    def _follow(self, now_ms: float) -> None:
+        known = self.followers
+        self.followers = {
+            node_id: known.get(node_id)
+            or FollowerProgress(node_id, now_ms, is_member=node_id in self.leadership.isr)
+            for node_id in self.leadership.replicas
+            if node_id != self._node_id
+        }
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other replica is or may be in sync."""
+        return self.in_sync.maximal == (self._node_id,)
+
+    @property
+    def insync_count(self) -> int:
+        """How many certainly are in sync, this one included."""
+        # A reassignment may leave ids in the ISR that have left the replica set (hazard R-30).
+        return sum(node in self.leadership.replicas for node in self.in_sync.certain)
+
+    @property
+    def may_commit(self) -> bool:
+        """Whether enough are in sync for the watermark to move (hazards R-18, R-21)."""
+        return self.insync_count >= self._min_insync
+
+    @property
+    def _min_insync(self) -> int:
+        limits, leadership = self._limits, self.leadership
+        return effective_min_insync(limits.min_insync_replicas, len(leadership.replicas))
+
+    def counted_ends(self, log_end_offset: int, now_ms: float) -> list[int]:
+        """The log ends that the watermark may not pass: of the maximal ISR, and of joiners.
+
+        A follower outside that keeps up is waited for as well. Otherwise a busy leader, alone in
+        its ISR, would always be ahead of it, and it could never join."""
+        if not self.followers:
+            return []
+        maximal = self.in_sync.maximal
+        return [
+            follower.log_end_offset
+            for follower in self.followers.values()
+            if follower.node_id in maximal
+            or (
+                follower.log_end_offset >= self.epoch_start_offset
+                and follower.is_caught_up(log_end_offset, now_ms, self._limits.lag_time_max_ms)
+            )
+        ]
+
+    def may_join(self, node_id: int, high_watermark: int) -> bool:
+        """Whether a follower holds all that was ever acknowledged.
+
+        The watermark of a new leader may lag behind that of the old one, so the start of the
+        leader's own epoch counts too: all before it may have been committed (hazard R-11)."""
+        follower = self.followers.get(node_id)
+        return (
+            follower is not None
+            and node_id not in self.in_sync.maximal
+            and follower.log_end_offset >= max(high_watermark, self.epoch_start_offset)
+        )
+
+    def propose(
+        self,
+        high_watermark: int,
+        log_end_offset: int,
+        live: Mapping[int, int],
+        now_ms: float,
+    ) -> IsrChange | None:
+        """The next change of the ISR, if one is due and none is on its way.
+
+        ``live`` are the brokers that are registered and not shutting down, with their broker
+        epochs: the dead must not be added again (R-24), nor another incarnation (R-22)."""
+        if self.in_sync.pending is not None:
+            return None
+        staying = tuple(
+            node
+            for node in self.in_sync.committed
+            if not self._must_leave(node, log_end_offset, now_ms)
+        )
+        joining = tuple(
+            (node, follower.broker_epoch)
+            for node, follower in self.followers.items()
+            if self.may_join(node, high_watermark) and live.get(node) == follower.broker_epoch
+        )
+        target = staying + tuple(node for node, _broker_epoch in joining)
+        if target == self.in_sync.committed:
+            return None
+        return self.in_sync.propose(target, joining, self.leadership.leader_epoch, self._min_insync)
+
+    def _must_leave(self, node_id: int, log_end_offset: int, now_ms: float) -> bool:
+        if node_id == self._node_id:
+            return False
+        follower = self.followers.get(node_id)
+        if follower is None:
+            return True
+        return not follower.is_caught_up(log_end_offset, now_ms, self._limits.lag_time_max_ms)

@@ -1,0 +1,209 @@
+"""Who joins the in-sync set, who leaves it, and when nobody does."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.replica.history import ReplicaHistory
+from ottla.broker.replica.isr import ChangeOutcome, IsrChange
+from ottla.broker.replica.leading import Leadership, Leading, ReplicaLimits
+from ottla.broker.replica.partition import Replica
+from ottla.broker.replica.progress import FollowerFetch
+from ottla.broker.replica.roles import LogBounds
+
+LAG_MS = 10_000
+LIVE = {1: 71, 2: 72, 3: 73}
+
+
+class Leader:
+    """Node 1 leading replicas 1, 2, 3 in epoch 5, with a log that ends at 100."""
+
+    def __init__(self, *isr: int, log_end_offset: int = 100, watermark: int = 100) -> None:
+        self.replica = Replica(
+            1,
+            ReplicaHistory(),
+            ReplicaLimits(lag_time_max_ms=LAG_MS),
+            LogBounds(0, log_end_offset, watermark),
+        )
+        self.replica.become_leader(Leadership(1, 5, 0, isr, (1, 2, 3)), now_ms=0)
+
+    @property
+    def leading(self) -> Leading:
+        assert self.replica.leading is not None
+        return self.replica.leading
+
+    def fetch(self, node_id: int, offset: int, now_ms: float, broker_epoch: int = 0) -> bool:
+        """True if the follower may join."""
+        epoch = broker_epoch or LIVE[node_id]
+        fetch = FollowerFetch(node_id, epoch, offset, -1, 5, 0)
+        return self.replica.on_follower_fetch(fetch, now_ms).may_join
+
+    def propose(self, now_ms: float, live: dict[int, int] | None = None) -> IsrChange | None:
+        replica = self.replica
+        return self.leading.propose(
+            replica.high_watermark,
+            replica.log_end_offset,
+            LIVE if live is None else live,
+            now_ms,
+        )
+
+
+@pytest.mark.requirement("REP-09", "REP-10", "REP-21")
+def test_follower_beyond_the_lag_time_leaves_the_isr() -> None:
+    """One frozen follower must not hold every acks=all producer."""
+    leader = Leader(1, 2, 3)
+    leader.fetch(2, 100, now_ms=0)
+    leader.fetch(3, 100, now_ms=0)
+    leader.replica.on_appended(150, now_ms=1)
+    leader.fetch(2, 150, now_ms=2)
+    in_time = leader.propose(now_ms=LAG_MS)
+    too_late = leader.propose(now_ms=LAG_MS + 1)
+
+    assert in_time is None
+    assert too_late is not None
+    assert (too_late.isr, too_late.added) == ((1, 2), ())
+    assert leader.replica.high_watermark == 100
+
+    leader.leading.in_sync.on_answer(too_late, ChangeOutcome.APPLIED, 1)
+    assert leader.replica.maybe_raise_watermark(now_ms=LAG_MS + 2)
+    assert leader.replica.high_watermark == 150
+
+
+def test_a_follower_of_an_idle_partition_stays_however_long_it_is_silent() -> None:
+    """It has everything; taking it out and in again writes the store for nothing (R-17)."""
+    leader = Leader(1, 2, 3)
+    for node_id in (2, 3):
+        leader.fetch(node_id, 100, now_ms=0)
+
+    assert leader.propose(now_ms=1_000_000_000) is None
+
+
+def test_a_follower_that_always_lags_one_fetch_behind_stays() -> None:
+    """A busy leader has new records by the time of every fetch (KIP-16)."""
+    leader = Leader(1, 2)
+    now_ms, end = 0.0, 100
+    for _ in range(50):
+        leader.fetch(2, end, now_ms)
+        end += 10
+        now_ms += 1_000
+        leader.replica.on_appended(end, now_ms)
+
+        assert leader.propose(now_ms) is None
+
+
+def test_a_follower_that_fetches_but_does_not_keep_up_leaves() -> None:
+    """Being heard is not enough: lag is the time since it had caught up."""
+    leader = Leader(1, 2)
+    for step in range(12):
+        leader.replica.on_appended(200 + step * 100, now_ms=step * 1_000)
+        leader.fetch(2, 100 + step, now_ms=step * 1_000)
+
+    change = leader.propose(now_ms=11_000)
+    assert change is not None
+    assert change.isr == (1,)
+
+
+def test_a_member_that_was_never_heard_has_the_lag_time() -> None:
+    """After an election followers need a moment to find the new leader."""
+    leader = Leader(1, 2, 3)
+    leader.fetch(2, 100, now_ms=5)
+
+    assert leader.propose(now_ms=LAG_MS) is None
+    change = leader.propose(now_ms=LAG_MS + 1)
+    assert change is not None
+    assert change.isr == (1, 2)
+
+
+@pytest.mark.requirement("REP-12")
+def test_a_follower_that_has_caught_up_joins() -> None:
+    """With its broker epoch, so that the store can refuse another incarnation (KIP-903)."""
+    leader = Leader(1, 2)
+    leader.fetch(2, 100, now_ms=0)
+    before = leader.fetch(3, 99, now_ms=0)
+    after = leader.fetch(3, 100, now_ms=1)
+    change = leader.propose(now_ms=1)
+
+    assert [before, after] == [False, True]
+    assert change is not None
+    assert (change.isr, change.added) == ((1, 2, 3), ((3, 73),))
+    assert (change.leader_epoch, change.partition_epoch) == (5, 0)
+
+
+def test_a_follower_below_the_start_of_the_epoch_does_not_join() -> None:
+    """The new leader's watermark lags: 85 passes it, and 85..99 were acknowledged (R-11)."""
+    leader = Leader(1, 2, log_end_offset=100, watermark=80)
+
+    assert not leader.fetch(3, 85, now_ms=0)
+    assert leader.propose(now_ms=0) is None
+    assert leader.fetch(3, 100, now_ms=1)
+
+
+@pytest.mark.parametrize("live", [{1: 71, 2: 72}, {1: 71, 2: 72, 3: 99}])
+def test_the_dead_and_the_restarted_do_not_join(live: dict[int, int]) -> None:
+    """A last fetch of a broker that is gone, or an older incarnation (R-22, R-24)."""
+    leader = Leader(1, 2)
+    leader.fetch(2, 100, now_ms=0)
+    leader.fetch(3, 100, now_ms=0)
+
+    assert leader.propose(now_ms=0, live=live) is None
+
+
+def test_only_one_change_is_on_its_way() -> None:
+    """A second one would be computed on a state that may be gone."""
+    leader = Leader(1, 2)
+    leader.fetch(2, 100, now_ms=0)
+    leader.fetch(3, 100, now_ms=0)
+
+    assert leader.propose(now_ms=0) is not None
+    assert leader.propose(now_ms=100_000) is None
+
+
+def test_the_watermark_waits_for_a_member_that_is_being_added() -> None:
+    """The store may have it already: a later leader could be chosen from it (R-12)."""
+    leader = Leader(1, 2)
+    leader.fetch(2, 100, now_ms=0)
+    leader.fetch(3, 100, now_ms=0)
+    leader.propose(now_ms=0)
+    leader.replica.on_appended(120, now_ms=100_000)
+    leader.fetch(2, 120, now_ms=100_000)
+
+    assert leader.replica.high_watermark == 100
+
+
+def test_the_watermark_waits_for_a_follower_that_keeps_up_from_outside() -> None:
+    """Else a busy leader alone in its ISR is always ahead, and nobody ever joins."""
+    leader = Leader(1)
+    leader.fetch(2, 100, now_ms=0)
+    leader.replica.on_appended(120, now_ms=1)
+    held = leader.replica.high_watermark
+    may_join = leader.fetch(2, 110, now_ms=2)
+    leader.replica.on_appended(130, now_ms=3)
+
+    assert held == 100
+    assert may_join
+    assert leader.replica.high_watermark == 110
+    assert leader.replica.maybe_raise_watermark(now_ms=2 * LAG_MS)
+    assert leader.replica.high_watermark == 130
+
+
+def test_a_straggler_outside_does_not_hold_the_watermark() -> None:
+    """It is far behind and was never in sync in this epoch."""
+    leader = Leader(1)
+    leader.fetch(2, 10, now_ms=0)
+    leader.replica.on_appended(120, now_ms=1)
+
+    assert leader.replica.high_watermark == 120
+
+
+def test_members_that_have_left_the_assignment_do_not_count() -> None:
+    """Reassignment leaves them in the ISR for a while (R-30)."""
+    leader = Leader(1, 2)
+    replica = leader.replica
+    replica.become_leader(Leadership(1, 5, 1, (1, 2), (1, 3)), now_ms=0)
+    replica.on_appended(120, now_ms=0)
+
+    assert leader.leading.insync_count == 1
+    assert replica.high_watermark == 120
+    change = leader.propose(now_ms=0)
+    assert change is not None
+    assert change.isr == (1,)

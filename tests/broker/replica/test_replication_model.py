@@ -1,0 +1,329 @@
+"""Three replicas, a store and a controller, all orders of everything: what was committed stays.
+
+The replicas are the real machines; store, controller and wire are a few lines of model. Requests
+and answers are late or lost, brokers restart with or without the end of their log, and the leader
+of yesterday goes on until it hears that it is one no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from ottla.broker.replica.history import ReplicaHistory
+from ottla.broker.replica.isr import ChangeOutcome, IsrChange, eligible_after
+from ottla.broker.replica.leading import Leadership, ReplicaLimits
+from ottla.broker.replica.partition import Replica
+from ottla.broker.replica.progress import FollowerFetch
+from ottla.broker.replica.roles import LogBounds, Role
+from ottla.protocol.errors import ErrorCode
+
+NODES = (0, 1, 2)
+MIN_INSYNC = 2
+LAG_MS = 100.0
+WHO = st.sampled_from(NODES)
+
+Entry = tuple[int, int]
+"""A record: the leader epoch it was written under, and a value that is used once."""
+
+
+@dataclass
+class Node:
+    """A broker with its disk (log, saved epochs, saved watermark) and its machine."""
+
+    node_id: int
+    broker_epoch: int = 1
+    log: list[Entry] = field(default_factory=list)
+    saved_epochs: list[tuple[int, int]] = field(default_factory=list)
+    saved_watermark: int | None = None
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        history = ReplicaHistory()
+        history.load_leader_epochs(self.saved_epochs)
+        for offset, (epoch, _value) in enumerate(self.log):
+            history.epochs.observe(epoch, offset)
+        history.truncated(len(self.log))
+        bounds = LogBounds(0, len(self.log), self.saved_watermark)
+        limits = ReplicaLimits(MIN_INSYNC, LAG_MS)
+        self.replica = Replica(self.node_id, history, limits, bounds)
+
+    def save(self) -> None:
+        self.saved_epochs = list(self.replica.history.leader_epochs())
+        self.saved_watermark = self.replica.high_watermark
+
+    def write(self, entries: list[Entry]) -> None:
+        for epoch, value in entries:
+            self.replica.history.epochs.observe(epoch, len(self.log))
+            self.log.append((epoch, value))
+
+    def cut(self, offset: int) -> None:
+        del self.log[offset:]
+        self.replica.history.truncated(offset)
+        self.replica.on_cut(0, offset)
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """An answer to a follower's fetch, on its way."""
+
+    node_id: int
+    broker_epoch: int
+    leader_epoch: int
+    offset: int
+    entries: list[Entry]
+    high_watermark: int
+    cut_to: int | None
+
+
+class Cluster(RuleBasedStateMachine):
+    """The model's rules; see the module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_ms = 0.0
+        self.next_value = 0
+        self.nodes = [Node(node_id) for node_id in NODES]
+        self.stored = Leadership(0, 0, 0, NODES, NODES)
+        self.said: dict[int, list[Leadership]] = {node_id: [] for node_id in NODES}
+        self.proposals: list[tuple[Replica, IsrChange]] = []
+        self.answers: list[tuple[Replica, IsrChange, ChangeOutcome, int]] = []
+        self.fetched: list[Fetched] = []
+        self.committed: list[Entry] = []
+        self._announce()
+
+    # ---- the controller ----
+
+    def _announce(self) -> None:
+        for words in self.said.values():
+            words.append(self.stored)
+
+    def _store(self, leadership: Leadership) -> None:
+        self.stored = replace(leadership, partition_epoch=self.stored.partition_epoch + 1)
+        self._announce()
+
+    @rule(which=WHO)
+    def elect(self, which: int) -> None:
+        if which in self.stored.isr:
+            epoch = self.stored.leader_epoch + 1
+            self._store(replace(self.stored, leader=which, leader_epoch=epoch))
+
+    @rule(which=WHO, skip=st.booleans())
+    def hear_the_controller(self, which: int, skip: bool) -> None:
+        """Words arrive in order; some are lost."""
+        words = self.said[which]
+        if words:
+            word = words.pop(0)
+            if skip and words:
+                word = words.pop(0)
+            replica = self.nodes[which].replica
+            if word.leader == which:
+                replica.become_leader(word, self.now_ms)
+            else:
+                replica.become_follower(word)
+            # Saved before anything is served under the new epoch.
+            self.nodes[which].saved_epochs = list(replica.history.leader_epochs())
+
+    # ---- leaders ----
+
+    @rule(which=WHO, count=st.integers(1, 3))
+    def produce(self, which: int, count: int) -> None:
+        node = self.nodes[which]
+        if node.replica.can_append(1) is ErrorCode.NONE:
+            epoch = node.replica.leader_epoch
+            node.write([(epoch, self.next_value + index) for index in range(count)])
+            self.next_value += count
+            node.replica.on_appended(len(node.log), self.now_ms)
+
+    @rule(which=WHO)
+    def propose(self, which: int) -> None:
+        node = self.nodes[which]
+        leading = node.replica.leading
+        if leading is not None:
+            live = {one.node_id: one.broker_epoch for one in self.nodes}
+            change = leading.propose(node.replica.high_watermark, len(node.log), live, self.now_ms)
+            if change is not None:
+                self.proposals.append((node.replica, change))
+
+    @precondition(lambda self: self.proposals)
+    @rule(index=st.integers(0, 9), answer_is_lost=st.booleans())
+    def store_a_proposal(self, index: int, answer_is_lost: bool) -> None:
+        replica, change = self.proposals.pop(index % len(self.proposals))
+        stale = change.partition_epoch != self.stored.partition_epoch or any(
+            self.nodes[added].broker_epoch != broker_epoch for added, broker_epoch in change.added
+        )
+        if not stale:
+            self._store(
+                replace(self.stored, isr=change.isr, eligible_leaders=change.eligible_leaders)
+            )
+        outcome = ChangeOutcome.REFUSED if stale else ChangeOutcome.APPLIED
+        if answer_is_lost:
+            outcome = ChangeOutcome.UNKNOWN
+        self.answers.append((replica, change, outcome, self.stored.partition_epoch))
+
+    @precondition(lambda self: self.answers)
+    @rule(index=st.integers(0, 9))
+    def hear_the_store(self, index: int) -> None:
+        replica, change, outcome, version = self.answers.pop(index % len(self.answers))
+        leading = replica.leading
+        if leading is None:
+            return
+        if outcome is ChangeOutcome.UNKNOWN and leading.in_sync.pending is change:
+            # The shell reads the state again: only that tells (R-13, R-15).
+            applied = self.stored.isr == change.isr and self.stored.leader == replica.node_id
+            if applied and self.stored.leader_epoch == change.leader_epoch:
+                outcome, version = ChangeOutcome.APPLIED, self.stored.partition_epoch
+            elif self.stored.partition_epoch > change.partition_epoch:
+                outcome = ChangeOutcome.REFUSED
+        leading.in_sync.on_answer(change, outcome, version)
+        replica.maybe_raise_watermark(self.now_ms)
+
+    # ---- followers ----
+
+    @rule(which=WHO, count=st.integers(0, 3))
+    def fetch(self, which: int, count: int) -> None:
+        follower = self.nodes[which]
+        replica = follower.replica
+        if replica.role is not Role.FOLLOWER or replica.leadership is None:
+            return
+        leader = self.nodes[replica.leadership.leader]
+        end = len(follower.log)
+        epochs = replica.history.epochs
+        asked = FollowerFetch(
+            which,
+            follower.broker_epoch,
+            end,
+            epochs.epoch_at(end - 1) if end else -1,
+            replica.leader_epoch,
+            0,
+        )
+        verdict = leader.replica.on_follower_fetch(asked, self.now_ms)
+        assert verdict.error in (
+            ErrorCode.NONE,
+            ErrorCode.FENCED_LEADER_EPOCH,
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        )
+        if verdict.error is not ErrorCode.NONE:
+            return
+        cut = None
+        if verdict.diverging is not None:
+            cut = epochs.truncation_for(verdict.diverging, end).offset
+            assert cut < end, "the follower would ask for ever"
+        self.fetched.append(
+            Fetched(
+                which,
+                follower.broker_epoch,
+                replica.leader_epoch,
+                end,
+                leader.log[end : end + count] if cut is None else [],
+                leader.replica.high_watermark,
+                cut,
+            )
+        )
+
+    @precondition(lambda self: self.fetched)
+    @rule(index=st.integers(0, 9))
+    def receive(self, index: int) -> None:
+        answer = self.fetched.pop(index % len(self.fetched))
+        node = self.nodes[answer.node_id]
+        replica = node.replica
+        if (
+            node.broker_epoch != answer.broker_epoch
+            or replica.role is not Role.FOLLOWER
+            or replica.leader_epoch != answer.leader_epoch
+            or len(node.log) != answer.offset
+        ):
+            return
+        if answer.cut_to is not None:
+            node.cut(answer.cut_to)
+            return
+        node.write(answer.entries)
+        replica.on_replicated(len(node.log), answer.high_watermark, answer.leader_epoch)
+
+    # ---- time and failures ----
+
+    @rule(step_ms=st.sampled_from([10.0, 60.0, 200.0]))
+    def time(self, step_ms: float) -> None:
+        self.now_ms += step_ms
+        for node in self.nodes:
+            node.replica.maybe_raise_watermark(self.now_ms)
+
+    @rule(which=WHO)
+    def checkpoint(self, which: int) -> None:
+        self.nodes[which].save()
+
+    @rule(which=WHO)
+    def restart(self, which: int) -> None:
+        """The process dies; what it has written is in the page cache of the machine."""
+        node = self.nodes[which]
+        node.broker_epoch += 1
+        node.start()
+        self.said[which] = [self.stored]
+        if self.stored.leader == which:
+            # A leader that was away leads again, if at all, in another epoch (R-23).
+            self._store(replace(self.stored, leader_epoch=self.stored.leader_epoch + 1))
+
+    @rule(which=WHO, lost=st.integers(1, 4))
+    def restart_after_power_loss(self, which: int, lost: int) -> None:
+        """The end of the log is gone. Such a broker is neither in sync nor eligible (R-21)."""
+        isr = tuple(one for one in self.stored.isr if one != which)
+        eligible = eligible_after(
+            self.stored.isr, self.stored.eligible_leaders, isr or (which,), MIN_INSYNC
+        )
+        eligible = tuple(one for one in eligible if one != which)
+        if not isr and not eligible:
+            return
+        if not isr:
+            isr, eligible = eligible[:1], eligible[1:]
+        leader = self.stored.leader if self.stored.leader in isr else isr[0]
+        node = self.nodes[which]
+        node.broker_epoch += 1
+        node.log = node.log[: max(0, len(node.log) - lost)]
+        node.start()
+        self.said[which] = []
+        self._store(Leadership(leader, self.stored.leader_epoch + 1, 0, isr, NODES, eligible))
+
+    # ---- what must hold ----
+
+    @invariant()
+    def watermarks_lie_within_their_logs(self) -> None:
+        for node in self.nodes:
+            replica = node.replica
+            assert replica.log_end_offset == len(node.log)
+            assert 0 <= replica.high_watermark <= len(node.log)
+
+    @invariant()
+    def what_was_committed_stays(self) -> None:
+        for node in self.nodes:
+            visible = node.log[: node.replica.high_watermark]
+            shared = min(len(visible), len(self.committed))
+            assert visible[:shared] == self.committed[:shared]
+            if len(visible) > shared:
+                assert node.replica.role is Role.LEADER
+                self.committed = visible
+
+    @invariant()
+    def every_record_is_known_under_its_epoch(self) -> None:
+        for node in self.nodes:
+            epochs = node.replica.history.epochs
+            for offset, (epoch, _value) in enumerate(node.log):
+                assert epochs.epoch_at(offset) == epoch
+
+    @invariant()
+    def a_log_is_one_history(self) -> None:
+        for node in self.nodes:
+            epochs = [epoch for epoch, _value in node.log]
+            assert epochs == sorted(epochs)
+
+
+TestCluster = pytest.mark.requirement("REP-03", "REP-06", "REP-16", "REP-17", "REP-18")(
+    Cluster.TestCase
+)
+Cluster.TestCase.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
