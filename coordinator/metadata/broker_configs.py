@@ -219,8 +219,7 @@ def _known_spelling(name: str) -> str:
     """A name out of an environment variable has lost its capitals."""
     if name in BROKER_CONFIGS:
         return name
-    lower = name.lower()
-    return next((known for known in BROKER_CONFIGS if known.lower() == lower), name)
+    return next((known for known in BROKER_CONFIGS if known.lower() == name), name)
 
 
 def _problem(name: str, text: str) -> str | None:

@@ -159,6 +159,8 @@ def test_names_from_the_environment_find_their_capitals() -> None:
     parsed = parse_broker_config({"zookeeper.clientcnxnsocket": "x"})
 
     assert parsed.config.static == {"zookeeper.clientCnxnSocket": "x"}
+    with pytest.raises(ConfigError, match=r"nearest known one is log\.dirs"):
+        parse_broker_config({"Log.Dirs": "/x"})
 
 
 def test_dynamic_settings_lie_over_the_file() -> None:

@@ -40,11 +40,14 @@ def test_two_listeners_with_their_own_advertised_addresses() -> None:
     assert found.inter_broker_name == "IN"
 
 
-def test_a_listener_without_host_stays_on_this_machine() -> None:
+@pytest.mark.parametrize("told", [None, "localhost", "127.0.0.1", "[::1]"])
+def test_a_listener_without_host_stays_on_this_machine(told: str | None) -> None:
     """A plaintext listener for the whole network must be asked for by name."""
-    found = parse_listeners(_texts("PLAINTEXT://:9092"))
+    advertised = None if told is None else f"PLAINTEXT://{told}:9092"
+    found = parse_listeners(_texts("PLAINTEXT://:9092", advertised))
 
-    assert (found.bound[0].host, found.advertised[0].host) == ("127.0.0.1", "127.0.0.1")
+    assert found.bound[0].host == "127.0.0.1"
+    assert found.advertised[0].host == (told or "127.0.0.1").strip("[]")
     assert "0.0.0.0" in found.warnings[0]
 
 
