@@ -69,3 +69,7 @@ class RequestContext:
     @property
     def listener(self) -> str:
         return self.peer.listener
+
+    @property
+    def client_host(self) -> str:
+        return self.peer.client_host

@@ -4,7 +4,8 @@
     broker (server) ─┬─► broker.network ────────────────────────────────────────────┐
                      ├─► broker.api ─┬─► broker.policy ────────────────────────────┤
                      │               ├─► coordinator.metadata ─────────────────────┤
-                     │               └─► broker.runtime ─┬─► broker.replica ────────┤
+                     │               └─► broker.runtime ─┬─► broker.policy ─────────┤
+                     │                                   ├─► broker.replica ────────┤
                      │                                   ├─► broker.log ────────────┤
                      │                                   ├─► coordinator.controller ┤
                      │                                   ├─► coordinator.store ─────┤
@@ -66,6 +67,8 @@ ALLOWED: dict[str, set[str]] = {
         "protocol.records",
         "broker.replica",
         "broker.log",
+        # Services carry the door from the server to the handlers.
+        "broker.policy",
         "coordinator",
         "coordinator.metadata",
         "coordinator.controller",

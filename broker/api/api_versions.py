@@ -1,0 +1,35 @@
+"""ApiVersions (key 18): what this broker serves. Versions 0-4.
+
+3: client software name and version, features. 4: supported features with minimum 0 (KIP-584).
+A version above ours is answered by the dispatcher with a version 0 body (KIP-511).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.context import RequestContext
+    from ottla.broker.runtime.services import Services
+
+# What Java brokers accept as a client's name; librdkafka retries with version 0 when refused.
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(
+    services: Services, context: RequestContext, request: ApiVersionsRequest
+) -> ApiVersionsResponse:
+    """List the served APIs."""
+    response = ApiVersionsResponse()
+    if context.api_version >= 3 and not (
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        response.error_code = ErrorCode.INVALID_REQUEST
+        return response
+    response.api_keys = services.advertised(context.api_version)
+    return response

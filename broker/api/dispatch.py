@@ -1,0 +1,182 @@
+"""Frame to header to request to handler to reply: the outermost layer of every request.
+
+Nothing here knows what an API does. A handler gives back one of four things: a response, an
+answer that comes later, a coroutine (its ordered part must suspend), or None (no reply is owed).
+Unknown versions and malformed bodies cost the connection; an unknown API key does not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.context import Dispatch, Peer, Reply, ReplyPart, RequestContext
+from ottla.broker.runtime.later import Later
+from ottla.protocol.compile import decoder, encoder
+from ottla.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
+from ottla.protocol.headers import decode_request_header, write_response_header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ottla.broker.api.table import Api
+    from ottla.broker.runtime.services import Services
+    from ottla.protocol.ports import FileRegion
+
+logger = logging.getLogger("ottla.api")
+
+Outcome = Any
+"""A response message, a Later of one, a coroutine that ends in one of these, or None."""
+
+_PREFIX = Struct(">hhi")
+_API_VERSIONS_KEY = 18
+_UNSUPPORTED_VERSION = Struct(">ih")
+
+
+class _Route:
+    """One (API, version), with its codec compiled."""
+
+    __slots__ = ("decode", "encode", "handler", "key", "version")
+
+    def __init__(self, api: Api, version: int) -> None:
+        self.key = api.key
+        self.version = version
+        self.handler: Callable[[Services, RequestContext, Any], Outcome] = api.handler
+        self.decode = decoder(api.request, version)
+        self.encode = encoder(api.response, version)
+
+
+class Dispatcher:
+    """Built once by the server; its ``dispatch`` is what the network calls with each frame."""
+
+    def __init__(self, services: Services, table: Mapping[int, Api]) -> None:
+        self._services = services
+        self._table = table
+        self._routes: dict[int, _Route] = {}
+        self._now_ms = services.ports.clock.now_ms
+        self.request_counts: dict[int, int] = {}
+        self.bug_count = 0
+
+    def dispatch(self, peer: Peer, frame: memoryview, reply: Reply) -> Any:
+        """Handle one frame; the meaning of the result is ``context.Dispatch``'s."""
+        try:
+            key, version, correlation_id = _PREFIX.unpack_from(frame, 0)
+        except Exception:
+            reply.close("a request shorter than its header")
+            return None
+        route = self._routes.get(key << 16 | version)
+        if route is None:
+            route = self._find_route(key, version, correlation_id, reply)
+            if route is None:
+                return None
+        try:
+            header, position = decode_request_header(frame)
+            context = RequestContext(
+                peer, key, version, correlation_id, header.client_id or "", self._now_ms()
+            )
+            request, end = route.decode(frame, position)
+            if end != len(frame):
+                raise RemoteProtocolError(f"{len(frame) - end} bytes follow the request")
+        except RemoteProtocolError as error:
+            reply.close(f"malformed request (api {key} version {version}): {error}")
+            return None
+        self.request_counts[key] = self.request_counts.get(key, 0) + 1
+        try:
+            outcome = route.handler(self._services, context, request)
+        except Exception as error:
+            self._on_bug(route, error, reply)
+            return None
+        if isinstance(outcome, Coroutine):
+            return self._suspended(route, correlation_id, outcome, reply)
+        self._settle(route, correlation_id, outcome, reply)
+        return None
+
+    async def _suspended(
+        self, route: _Route, correlation_id: int, coroutine: Coroutine[Any, Any, Any], reply: Reply
+    ) -> None:
+        try:
+            outcome = await coroutine
+        except Exception as error:
+            self._on_bug(route, error, reply)
+            return
+        self._settle(route, correlation_id, outcome, reply)
+
+    def _settle(self, route: _Route, correlation_id: int, outcome: Outcome, reply: Reply) -> None:
+        if outcome is None:
+            reply.skip()
+        elif isinstance(outcome, Later):
+            outcome.then(lambda response: self._send(route, correlation_id, response, reply))
+        else:
+            self._send(route, correlation_id, outcome, reply)
+
+    def _send(self, route: _Route, correlation_id: int, response: Any, reply: Reply) -> None:
+        out = bytearray()
+        regions: list[tuple[int, FileRegion]] = []
+        try:
+            write_response_header(out, route.key, route.version, correlation_id)
+            route.encode(response, out, regions)
+        except Exception as error:
+            self._on_bug(route, error, reply)
+            return
+        if regions:
+            reply.send(_splice(out, regions))
+        else:
+            reply.send((out,))
+
+    def _on_bug(self, route: _Route, error: Exception, reply: Reply) -> None:
+        # A closed connection is the one answer that every client takes as "unknown, retry": an
+        # UNKNOWN_SERVER_ERROR would make producers give up exactly-once (hazard T-08).
+        if isinstance(error, KafkaError):
+            reply.close(f"api {route.key} version {route.version}: {error}")
+            return
+        self.bug_count += 1
+        logger.error("api %s version %s failed", route.key, route.version, exc_info=error)
+        reply.close("internal error")
+
+    def _find_route(
+        self, key: int, version: int, correlation_id: int, reply: Reply
+    ) -> _Route | None:
+        api = self._table.get(key)
+        if api is None:
+            reply.send((_UNSUPPORTED_VERSION.pack(correlation_id, ErrorCode.UNSUPPORTED_VERSION),))
+            return None
+        if not api.serves(version):
+            if key == _API_VERSIONS_KEY:
+                self._answer_unsupported_api_versions(api, correlation_id, reply)
+            else:
+                reply.close(f"api {key} version {version} is not served")
+            return None
+        route = self._routes[key << 16 | version] = _Route(api, version)
+        return route
+
+    def _answer_unsupported_api_versions(self, api: Api, correlation_id: int, reply: Reply) -> None:
+        # The request's layout is unknown, its body is not looked at; every client can read a
+        # version 0 body and retries with what it says (KIP-511).
+        response = api.response()
+        response.error_code = ErrorCode.UNSUPPORTED_VERSION
+        response.api_keys = self._services.advertised(0)
+        out = bytearray()
+        write_response_header(out, api.key, 0, correlation_id)
+        encoder(api.response, 0)(response, out, [])
+        reply.send((out,))
+
+
+def _splice(out: bytearray, regions: list[tuple[int, FileRegion]]) -> list[ReplyPart]:
+    parts: list[ReplyPart] = []
+    view = memoryview(out)
+    start = 0
+    for position, region in regions:
+        if position > start:
+            parts.append(view[start:position])
+        parts.append(region)
+        start = position
+    if start < len(out):
+        parts.append(view[start:])
+    return parts
+
+
+def as_dispatch(dispatcher: Dispatcher) -> Dispatch:
+    """The dispatcher in the type that the network wants."""
+    return dispatcher.dispatch

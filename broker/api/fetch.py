@@ -1,0 +1,121 @@
+"""Fetch (key 1): batches from partitions led here. Versions 4-12.
+
+4: isolation level, last stable offset, aborted transactions. 5: log start offset. 7: sessions.
+9: current leader epoch (KIP-320). 10: zstd. 11: rack, preferred replica (KIP-392). 12: last
+fetched epoch, diverging epoch (KIP-595).
+
+Sessions (KIP-227) are declined: every answer carries session id 0, which tells the client to keep
+sending full requests. Not done here: topics by id (13+).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.policy.door import Operation, ResourceType
+from ottla.broker.runtime.partition_read import FetchPlan, PartitionRead, Wanted
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.context import RequestContext
+    from ottla.broker.runtime.services import Services
+
+_READ_COMMITTED = 1
+_ZSTD_VERSION = 10
+_STORAGE_ERROR_VERSION = 6
+_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def handle(services: Services, context: RequestContext, request: FetchRequest) -> Any:
+    """Read at once, or wait for min_bytes until max_wait has passed."""
+    # A session that was never given cannot be continued; 0 and -1 both mean a full request.
+    if request.session_id != 0 and request.session_epoch > 0:
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    plan = FetchPlan(
+        wanted=_wanted(services, context, request),
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=request.min_bytes,
+        max_bytes=request.max_bytes,
+        read_committed=request.isolation_level == _READ_COMMITTED,
+        replica_id=request.replica_id,
+        zstd_allowed=context.api_version >= _ZSTD_VERSION,
+    )
+
+    def respond(reads: list[PartitionRead]) -> FetchResponse:
+        return _response(services, context, request, reads)
+
+    return services.reads.fetch(context, plan, respond)
+
+
+def _wanted(services: Services, context: RequestContext, request: FetchRequest) -> list[Wanted]:
+    wanted: list[Wanted] = []
+    for topic in request.topics:
+        allowed = services.door.is_allowed(context, Operation.READ, ResourceType.TOPIC, topic.topic)
+        error = ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        wanted += [
+            Wanted(
+                topic.topic,
+                part.partition,
+                part.fetch_offset,
+                part.partition_max_bytes,
+                part.current_leader_epoch,
+                part.last_fetched_epoch,
+                error,
+            )
+            for part in topic.partitions
+        ]
+    return wanted
+
+
+def _response(
+    services: Services,
+    context: RequestContext,
+    request: FetchRequest,
+    reads: list[PartitionRead],
+) -> FetchResponse:
+    response = FetchResponse()
+    results = iter(reads)
+    for topic in request.topics:
+        answers = [_partition(services, context, next(results)) for _ in topic.partitions]
+        response.responses.append(FetchableTopicResponse(topic=topic.topic, partitions=answers))
+    return response
+
+
+def _partition(services: Services, context: RequestContext, read: PartitionRead) -> PartitionData:
+    answer = PartitionData(
+        partition_index=read.wanted.partition,
+        error_code=read.error_code,
+        high_watermark=read.high_watermark,
+        last_stable_offset=read.last_stable_offset,
+        log_start_offset=read.log_start_offset,
+        # Null records break librdkafka, so nothing is zero bytes (KAFKA-18646).
+        records=b"" if read.records is None else read.records,
+        aborted_transactions=None,
+    )
+    if read.aborted is not None:
+        answer.aborted_transactions = [
+            AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+            for one in read.aborted
+        ]
+    if read.diverging is not None:
+        answer.diverging_epoch = EpochEndOffset(
+            epoch=read.diverging.leader_epoch, end_offset=read.diverging.end_offset
+        )
+    if read.error_code in _MOVED and context.api_version >= 12:
+        leader, epoch = services.metadata.leader_of(read.wanted.topic, read.wanted.partition)
+        answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+    if (
+        read.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        and context.api_version < _STORAGE_ERROR_VERSION
+    ):
+        answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return answer

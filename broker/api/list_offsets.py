@@ -1,0 +1,125 @@
+"""ListOffsets (key 2): offsets by time and by name. Versions 1-9.
+
+1: one offset per partition. 2: isolation level. 4: leader epoch both ways (KIP-320).
+5: OFFSET_NOT_AVAILABLE. 7: offset of the largest timestamp (KIP-734). 8: earliest local offset.
+9: latest tiered offset (KIP-1005); nothing is tiered here, so it is -1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.policy.door import Operation, ResourceType
+from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.context import RequestContext
+    from ottla.broker.runtime.partition import PartitionRuntime
+    from ottla.broker.runtime.services import Services
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+_READ_COMMITTED = 1
+_NOT_AVAILABLE_VERSION = 5
+_FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+
+
+def handle(
+    services: Services, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse:
+    """Answer each partition of each topic."""
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        allowed = services.door.is_allowed(
+            context, Operation.DESCRIBE, ResourceType.TOPIC, topic.name
+        )
+        seen: set[int] = set()
+        answers = []
+        for wanted in topic.partitions:
+            answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+            if not allowed:
+                answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif wanted.partition_index in seen:
+                answer.error_code = ErrorCode.INVALID_REQUEST
+            else:
+                answer.error_code = _look_up(
+                    services, context, request, (topic.name, wanted), answer
+                )
+            seen.add(wanted.partition_index)
+            answers.append(answer)
+        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return response
+
+
+def _look_up(
+    services: Services,
+    context: RequestContext,
+    request: ListOffsetsRequest,
+    where: tuple[str, ListOffsetsPartition],
+    answer: ListOffsetsPartitionResponse,
+) -> ErrorCode:
+    topic, wanted = where
+    partition = services.partitions.find(topic, wanted.partition_index)
+    if partition is None:
+        return services.metadata.error_for_missing(topic, wanted.partition_index)
+    error = partition.check_leader_epoch(wanted.current_leader_epoch)
+    if error == ErrorCode.NONE:
+        error = _check_timestamp(wanted.timestamp, context.api_version)
+    if error == ErrorCode.NONE and request.replica_id < 0:
+        error = partition.check_offsets_known()
+        if error != ErrorCode.NONE and context.api_version < _NOT_AVAILABLE_VERSION:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+    if error != ErrorCode.NONE:
+        return error
+    try:
+        _find(partition, request, wanted.timestamp, answer)
+    except KafkaError as failure:
+        return failure.code
+    except CorruptLogError:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return ErrorCode.NONE
+
+
+def _check_timestamp(timestamp: int, api_version: int) -> ErrorCode:
+    if timestamp >= EARLIEST:
+        return ErrorCode.NONE
+    first = _FIRST_VERSION.get(timestamp)
+    if first is None or api_version < first:
+        return ErrorCode.UNSUPPORTED_VERSION
+    return ErrorCode.NONE
+
+
+def _find(
+    partition: PartitionRuntime,
+    request: ListOffsetsRequest,
+    timestamp: int,
+    answer: ListOffsetsPartitionResponse,
+) -> None:
+    latest = partition.latest_offset(
+        read_committed=request.isolation_level == _READ_COMMITTED, follower=request.replica_id >= 0
+    )
+    if timestamp == LATEST:
+        answer.offset = latest
+        answer.leader_epoch = partition.leader_epoch
+    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+        answer.offset = partition.log_start_offset
+        answer.leader_epoch = partition.epoch_at(answer.offset)
+    elif timestamp != LATEST_TIERED:
+        log = partition.log
+        if timestamp == MAX_TIMESTAMP:
+            found = log.offset_of_largest_timestamp()
+        else:
+            found = log.offset_for_timestamp(timestamp)
+        # A record that the reader may not see yet does not exist for it.
+        if found is not None and found.offset < latest:
+            answer.offset, answer.timestamp, answer.leader_epoch = found

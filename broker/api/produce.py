@@ -1,0 +1,204 @@
+"""Produce (key 0): append batches to partitions led here.
+
+Versions 3-11 are served. 0-2 are advertised, because librdkafka before 2.11.1 tests for them, but
+carry the formats before record batches; no client that is asked to choose picks them.
+3: record batches, transactional id. 5: log start offset. 7: zstd. 8: record errors (KIP-467).
+10: current leader (KIP-951). 11: TRANSACTION_ABORTABLE allowed.
+
+Not done here: topics by id (13), implicit AddPartitions of transaction version 2 (12).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.policy.door import Operation, ResourceType
+from ottla.broker.runtime.later import Later
+from ottla.broker.runtime.produces import PendingProduce, ProducePart, await_outcome
+from ottla.protocol.errors import ErrorCode, KafkaError, error_code
+from ottla.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.context import RequestContext
+    from ottla.broker.runtime.partition import Appended
+    from ottla.broker.runtime.services import Services
+
+ACKS_ALL = -1
+_VALID_ACKS = (-1, 0, 1)
+_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+_MESSAGE_VERSION = 8
+_LEADER_VERSION = 10
+_STORAGE_ERROR_VERSION = 4
+
+_Parts = list[tuple[ProducePart, PartitionProduceResponse]]
+
+
+def handle(services: Services, context: RequestContext, request: ProduceRequest) -> Any:
+    """Append in the ordered part; answer once acks and flush settings are satisfied.
+
+    The ordered part suspends only where records must be looked into."""
+    response = ProduceResponse()
+    parts: _Parts = []
+    needs_look = False
+    for topic in request.topic_data:
+        allowed = services.door.is_allowed(context, Operation.WRITE, ResourceType.TOPIC, topic.name)
+        answers = []
+        for wanted in topic.partition_data:
+            answer = PartitionProduceResponse(index=wanted.index, base_offset=-1)
+            answers.append(answer)
+            if request.acks not in _VALID_ACKS:
+                answer.error_code = ErrorCode.INVALID_REQUIRED_ACKS
+            elif not allowed:
+                answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            else:
+                part = _judge(services, context, topic.name, wanted, answer)
+                if part is not None:
+                    needs_look = needs_look or part.needs_look
+                    parts.append((part, answer))
+        response.responses.append(
+            TopicProduceResponse(name=topic.name, partition_responses=answers)
+        )
+    if needs_look:
+        return _look_then_write(services, context, request, response, parts)
+    return _write(services, context, request, response, parts)
+
+
+def _judge(
+    services: Services,
+    context: RequestContext,
+    topic: str,
+    wanted: PartitionProduceData,
+    answer: PartitionProduceResponse,
+) -> ProducePart | None:
+    partition = services.partitions.find(topic, wanted.index)
+    if partition is None:
+        answer.error_code = services.metadata.error_for_missing(topic, wanted.index)
+        return None
+    records = wanted.records
+    assert not isinstance(records, tuple), "requests hold their records in memory"
+    return ProducePart(partition, partition.judge(records, context.api_version))
+
+
+async def _look_then_write(
+    services: Services,
+    context: RequestContext,
+    request: ProduceRequest,
+    response: ProduceResponse,
+    parts: _Parts,
+) -> Any:
+    wall_ms = services.ports.clock.wall_ms()
+    for part, _answer in parts:
+        await part.look(wall_ms, services.ports.offload)
+    return _write(services, context, request, response, parts)
+
+
+def _write(
+    services: Services,
+    context: RequestContext,
+    request: ProduceRequest,
+    response: ProduceResponse,
+    parts: _Parts,
+) -> Any:
+    pending: list[PendingProduce] = []
+    for part, answer in parts:
+        appended = part.write(request.acks)
+        _fill(answer, appended, context.api_version)
+        waits = _what_it_waits_for(services, part, answer, appended, request.acks)
+        if waits is not None:
+            pending.append(waits)
+    if context.api_version >= _LEADER_VERSION:
+        _add_leaders(services, context, response)
+    if request.acks == 0:
+        _refuse_silently(response)
+        return None
+    if not pending:
+        return response
+    later: Later[ProduceResponse] = Later()
+    deadline_ms = context.received_ms + max(0, request.timeout_ms)
+    await_outcome(services.waiting, context, pending, deadline_ms, lambda: later.complete(response))
+    return later
+
+
+def _what_it_waits_for(
+    services: Services,
+    part: ProducePart,
+    answer: PartitionProduceResponse,
+    appended: Appended,
+    acks: int,
+) -> PendingProduce | None:
+    partition = part.partition
+    if appended.error_code != ErrorCode.NONE:
+        return None
+    needs_replication = acks == ACKS_ALL and (
+        partition.replication_state(appended.next_offset, appended.leader_epoch) is None
+    )
+    needs_flush = partition.flush_is_due
+    if needs_flush:
+        services.flushes.start(partition)
+    if not needs_replication and not needs_flush:
+        return None
+    return PendingProduce(
+        partition,
+        appended.next_offset,
+        appended.leader_epoch,
+        answer,
+        needs_replication,
+        needs_flush,
+    )
+
+
+def _fill(answer: PartitionProduceResponse, appended: Appended, api_version: int) -> None:
+    answer.error_code = appended.error_code
+    answer.base_offset = appended.base_offset
+    answer.log_append_time_ms = appended.log_append_time_ms
+    answer.log_start_offset = appended.log_start_offset
+    if appended.error_code == ErrorCode.NONE:
+        return
+    if api_version >= _MESSAGE_VERSION:
+        answer.error_message = appended.error_message
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
+            for index, text in appended.record_errors
+        ]
+    if (
+        appended.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        and api_version < _STORAGE_ERROR_VERSION
+    ):
+        answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _add_leaders(services: Services, context: RequestContext, response: ProduceResponse) -> None:
+    """Tell the client where to go instead (KIP-951)."""
+    leaders = set()
+    for topic in response.responses:
+        for part in topic.partition_responses:
+            if part.error_code in _MOVED:
+                leader, leader_epoch = services.metadata.leader_of(topic.name, part.index)
+                part.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=leader_epoch)
+                leaders.add(leader)
+    if leaders:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in services.metadata.endpoints(context.listener)
+            if node.node_id in leaders
+        ]
+
+
+def _refuse_silently(response: ProduceResponse) -> None:
+    # Without an answer, a closed connection is the only way the producer learns of an error.
+    for topic in response.responses:
+        for part in topic.partition_responses:
+            if part.error_code != ErrorCode.NONE:
+                raise KafkaError(
+                    error_code(part.error_code),
+                    f"produce with acks=0 to {topic.name}-{part.index} failed",
+                )

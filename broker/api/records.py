@@ -1,0 +1,56 @@
+"""DeleteRecords (key 21): forget everything before an offset. Versions 0-2; asked at the leader.
+
+The offset -1 means the high watermark. The answer's low watermark is the new log start offset.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.policy.door import Operation, ResourceType
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.context import RequestContext
+    from ottla.broker.runtime.services import Services
+
+
+async def delete(
+    services: Services, context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse:
+    """Move each partition's log start offset up, durably before the answer (hazard S-19)."""
+    response = DeleteRecordsResponse()
+    for topic in request.topics:
+        allowed = services.door.is_allowed(
+            context, Operation.DELETE, ResourceType.TOPIC, topic.name
+        )
+        answers = [
+            await _delete(services, topic.name, wanted, allowed=allowed)
+            for wanted in topic.partitions
+        ]
+        response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
+    return response
+
+
+async def _delete(
+    services: Services, topic: str, wanted: DeleteRecordsPartition, *, allowed: bool
+) -> DeleteRecordsPartitionResult:
+    answer = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=-1)
+    partition = services.partitions.find(topic, wanted.partition_index)
+    if not allowed:
+        answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif partition is None:
+        answer.error_code = services.metadata.error_for_missing(topic, wanted.partition_index)
+    else:
+        try:
+            answer.low_watermark = await partition.delete_records_before(wanted.offset)
+        except KafkaError as error:
+            answer.error_code = error.code
+    return answer

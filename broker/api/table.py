@@ -1,0 +1,80 @@
+"""The public surface on one screen: every API that is served, in which versions, by whom.
+
+This one table drives dispatch, header versions and the ApiVersions answer, so the answer cannot
+lie. Handlers are named, not imported: a start loads only what its clients call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ottla.protocol.apis import API, ApiKey
+from ottla.protocol.messages.api_versions import ApiVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One row. ``served_from`` lies above ``min_version`` where versions are advertised for the
+    sake of clients that only test for them."""
+
+    key: ApiKey
+    min_version: int
+    max_version: int
+    handler_name: str
+    served_from: int = 0
+
+    def serves(self, version: int) -> bool:
+        """Whether requests of that version are answered."""
+        return max(self.min_version, self.served_from) <= version <= self.max_version
+
+    @property
+    def handler(self) -> Callable[..., Any]:
+        """The function, loaded now."""
+        module, _, function = self.handler_name.partition(":")
+        found: Callable[..., Any] = getattr(import_module(f"ottla.broker.api.{module}"), function)
+        return found
+
+    @property
+    def request(self) -> type[Any]:
+        return API[self.key].request()
+
+    @property
+    def response(self) -> type[Any]:
+        return API[self.key].response()
+
+
+TABLE: dict[int, Api] = {
+    api.key: api
+    for api in (
+        Api(ApiKey.PRODUCE, 0, 11, "produce:handle", served_from=3),
+        Api(ApiKey.FETCH, 4, 12, "fetch:handle"),
+        Api(ApiKey.LIST_OFFSETS, 1, 9, "list_offsets:handle"),
+        Api(ApiKey.METADATA, 0, 13, "metadata:handle"),
+        Api(ApiKey.API_VERSIONS, 0, 4, "api_versions:handle"),
+        Api(ApiKey.CREATE_TOPICS, 2, 7, "topics:create"),
+        Api(ApiKey.DELETE_TOPICS, 1, 6, "topics:delete"),
+        Api(ApiKey.DELETE_RECORDS, 0, 2, "records:delete"),
+        Api(ApiKey.INIT_PRODUCER_ID, 0, 5, "producer_id:handle"),
+        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, "epochs:handle"),
+        Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, "configs:describe"),
+        Api(ApiKey.ALTER_CONFIGS, 0, 2, "configs:alter"),
+        Api(ApiKey.CREATE_PARTITIONS, 0, 3, "topics:create_partitions"),
+        Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, "configs:incremental_alter"),
+    )
+}
+
+
+_ADVERTISED = [
+    ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
+    for _key, api in sorted(TABLE.items())
+]
+
+
+def advertised_apis(_version: int) -> list[ApiVersion]:
+    """The rows of the ApiVersions answer."""
+    return _ADVERTISED

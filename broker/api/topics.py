@@ -1,0 +1,208 @@
+"""CreateTopics (19), DeleteTopics (20), CreatePartitions (37): answered by the controller.
+
+CreateTopics 2-7: 4 partition count and replication factor may be -1 (the broker's defaults);
+5 the answer tells both and the topic's settings; 7 the topic id. DeleteTopics 1-6: 3
+TOPIC_DELETION_DISABLED, 6 by name or id. CreatePartitions 0-3: the count is the new total.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.runtime.cluster_admin import PartitionsSpec, TopicResult, TopicSpec
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import ZERO_UUID
+from ottla.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from ottla.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.context import RequestContext
+    from ottla.broker.runtime.services import Services
+
+_DEFAULTS_VERSION = 4
+_DELETION_DISABLED_VERSION = 3
+_TWICE = "the request names this topic more than once"
+
+
+async def create(
+    services: Services, context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    """Create each topic, or say why not; one bad topic does not spoil the others."""
+    counts = Counter(topic.name for topic in request.topics)
+    answers: dict[str, CreatableTopicResult] = {}
+    specs = []
+    for topic in request.topics:
+        error, text = _check_create(services, context, topic, counts[topic.name])
+        if error == ErrorCode.NONE:
+            specs.append(_spec(topic))
+        else:
+            answers[topic.name] = CreatableTopicResult(
+                name=topic.name, error_code=error, error_message=text
+            )
+    results = await services.admin.create_topics(
+        specs, validate_only=request.validate_only, timeout_ms=request.timeout_ms
+    )
+    for result in results:
+        answers[result.name] = _created(services, result)
+    return CreateTopicsResponse(topics=[answers[name] for name in counts])
+
+
+def _check_create(
+    services: Services, context: RequestContext, topic: CreatableTopic, count: int
+) -> tuple[ErrorCode, str | None]:
+    if count > 1:
+        return ErrorCode.INVALID_REQUEST, _TWICE
+    door = services.door
+    if not door.is_allowed(
+        context, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME
+    ) and not door.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, topic.name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
+    if context.api_version < _DEFAULTS_VERSION and not topic.assignments:
+        if topic.num_partitions == -1:
+            return ErrorCode.INVALID_PARTITIONS, "the number of partitions must be at least 1"
+        if topic.replication_factor == -1:
+            return ErrorCode.INVALID_REPLICATION_FACTOR, "the replication factor must be at least 1"
+    if topic.assignments and (topic.num_partitions != -1 or topic.replication_factor != -1):
+        return (
+            ErrorCode.INVALID_REQUEST,
+            "give either an assignment or a partition count and replication factor, not both",
+        )
+    return ErrorCode.NONE, None
+
+
+def _spec(topic: CreatableTopic) -> TopicSpec:
+    return TopicSpec(
+        name=topic.name,
+        partition_count=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignment={part.partition_index: part.broker_ids for part in topic.assignments} or None,
+        configs={config.name: config.value for config in topic.configs},
+    )
+
+
+def _created(services: Services, result: TopicResult) -> CreatableTopicResult:
+    answer = CreatableTopicResult(
+        name=result.name,
+        topic_id=result.topic_id,
+        error_code=result.error_code,
+        error_message=result.message,
+        configs=None,
+    )
+    if result.error_code == ErrorCode.NONE:
+        answer.num_partitions = result.partition_count
+        answer.replication_factor = result.replication_factor
+        answer.configs = [
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=None if entry.is_sensitive else entry.value,
+                read_only=entry.is_read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in services.settings.describe_new_topic(result.configs)
+        ]
+    return answer
+
+
+async def delete(
+    services: Services, context: RequestContext, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse:
+    """Delete each topic by name or id; its records are gone when this answers."""
+    wanted = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+    response = DeleteTopicsResponse()
+    found: dict[str, DeletableTopicResult] = {}
+    for topic in wanted:
+        name = topic.name
+        if topic.topic_id != ZERO_UUID and name is None:
+            name = services.metadata.topic_name(topic.topic_id)
+        answer = DeletableTopicResult(name=name, topic_id=topic.topic_id)
+        response.responses.append(answer)
+        answer.error_code, answer.error_message = _check_delete(
+            services, context, topic, name, found
+        )
+        if answer.error_code == ErrorCode.NONE and name is not None:
+            found[name] = answer
+    results = await services.admin.delete_topics(list(found), timeout_ms=request.timeout_ms)
+    for result in results:
+        answer = found[result.name]
+        answer.error_code, answer.error_message = result.error_code, result.message
+        answer.topic_id = result.topic_id
+    return response
+
+
+def _check_delete(
+    services: Services,
+    context: RequestContext,
+    topic: DeleteTopicState,
+    name: str | None,
+    found: dict[str, DeletableTopicResult],
+) -> tuple[ErrorCode, str | None]:
+    if topic.name is not None and topic.topic_id != ZERO_UUID:
+        return ErrorCode.INVALID_REQUEST, "name the topic or give its id, not both"
+    if name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id"
+    if name in found:
+        return ErrorCode.INVALID_REQUEST, _TWICE
+    if not services.config.delete_topic_enable:
+        if context.api_version < _DELETION_DISABLED_VERSION:
+            return ErrorCode.INVALID_REQUEST, None
+        return ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false"
+    if not services.door.is_allowed(context, Operation.DELETE, ResourceType.TOPIC, name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
+    return ErrorCode.NONE, None
+
+
+async def create_partitions(
+    services: Services, context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    """Raise each topic's number of partitions to the given total."""
+    counts = Counter(topic.name for topic in request.topics)
+    answers: dict[str, CreatePartitionsTopicResult] = {}
+    specs = []
+    for topic in request.topics:
+        if counts[topic.name] > 1:
+            error, text = ErrorCode.INVALID_REQUEST, _TWICE
+        elif not services.door.is_allowed(context, Operation.ALTER, ResourceType.TOPIC, topic.name):
+            error, text = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ""
+        else:
+            specs.append(_partitions_spec(topic))
+            continue
+        answers[topic.name] = CreatePartitionsTopicResult(
+            name=topic.name, error_code=error, error_message=text or None
+        )
+    results = await services.admin.create_partitions(
+        specs, validate_only=request.validate_only, timeout_ms=request.timeout_ms
+    )
+    for result in results:
+        answers[result.name] = CreatePartitionsTopicResult(
+            name=result.name, error_code=result.error_code, error_message=result.message
+        )
+    return CreatePartitionsResponse(results=[answers[name] for name in counts])
+
+
+def _partitions_spec(topic: CreatePartitionsTopic) -> PartitionsSpec:
+    assignments = topic.assignments
+    return PartitionsSpec(
+        name=topic.name,
+        total_count=topic.count,
+        assignment=None if assignments is None else [part.broker_ids for part in assignments],
+    )

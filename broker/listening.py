@@ -1,0 +1,68 @@
+"""From configuration to the network's terms: listeners, limits, and what clients are told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.network.settings import ListenerSpec, NetworkSettings
+from ottla.broker.network.transport import BufferedTransport, PlaintextTransport
+from ottla.coordinator.store.paths import EndpointPayload
+from ottla.protocol.frames import KafkaFraming
+from ottla.protocol.ports import Address, SocketOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.coordinator.metadata.broker_configs import BrokerConfig
+
+_UNLIMITED = 2**62
+
+
+def network_settings(config: BrokerConfig) -> NetworkSettings:
+    """Limits for all listeners."""
+    budget = config.queued_max_request_bytes
+    defaults = NetworkSettings()
+    return NetworkSettings(
+        processors=config.num_network_threads,
+        handlers=config.num_io_threads,
+        queued_requests_max=config.queued_max_requests,
+        queued_request_bytes_max=budget if budget > 0 else defaults.queued_request_bytes_max,
+        connections_max=config.max_connections,
+        connections_per_ip_max=config.max_connections_per_ip,
+        connections_idle_ms_max=(
+            config.connections_max_idle_ms if config.connections_max_idle_ms >= 0 else _UNLIMITED
+        ),
+    )
+
+
+def listener_specs(config: BrokerConfig) -> list[ListenerSpec]:
+    """One for each of ``listeners``."""
+    options = SocketOptions(
+        send_buffer_bytes=config.socket_send_buffer_bytes,
+        receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        backlog=config.socket_listen_backlog_size,
+    )
+    transport = PlaintextTransport if config.fetch_zero_copy else BufferedTransport
+    return [
+        ListenerSpec(
+            endpoint.listener,
+            Address(endpoint.host, endpoint.port),
+            framing=KafkaFraming(config.socket_request_max_bytes),
+            options=options,
+            transport=transport,
+        )
+        for endpoint in config.listeners
+    ]
+
+
+def advertised(config: BrokerConfig, bound: Mapping[str, Address]) -> tuple[EndpointPayload, ...]:
+    """What clients of each listener are told; port 0 is the one that was bound."""
+    return tuple(
+        EndpointPayload(
+            endpoint.listener,
+            endpoint.host,
+            endpoint.port or bound[endpoint.listener].port,
+            endpoint.security_protocol,
+        )
+        for endpoint in config.advertised_listeners
+    )

@@ -1,0 +1,145 @@
+"""What is done on a clock: flushing, retention, checkpoints, expiry of producers, tidying.
+
+Each chore is a loop of its own under the supervisor, so that a slow one delays no other. A failing
+disk ends nothing here: its directory is offline then, and the chores go on with the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.broker.replica.retention import ClockWatch, SegmentFacts, TimeRetention, deletable_count
+from ottla.protocol.errors import CorruptLogError, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from ottla.broker.log.segment_view import SegmentView
+    from ottla.broker.runtime.partition import PartitionRuntime
+    from ottla.broker.runtime.partitions import Partitions
+    from ottla.broker.tasks import Tasks
+    from ottla.protocol.ports import Clock
+
+logger = logging.getLogger("ottla.housekeeping")
+
+# How often flush.ms is looked at: it is a promise in milliseconds, kept to about this much.
+FLUSH_CHECK_MS = 100.0
+TIDY_MS = 1_000.0
+
+
+class Intervals(NamedTuple):
+    """Kafka's settings of these names, in milliseconds."""
+
+    retention_check_ms: float = 300_000
+    checkpoint_ms: float = 5_000
+    producer_expiration_ms: float = 86_400_000
+    producer_expiration_check_ms: float = 600_000
+
+
+class Housekeeping:
+    """Owned by the server; starts with it and is stopped before the logs are closed (S-15)."""
+
+    def __init__(
+        self, partitions: Partitions, clock: Clock, tasks: Tasks, intervals: Intervals
+    ) -> None:
+        self._partitions = partitions
+        self._clock = clock
+        self._tasks = tasks
+        self._intervals = intervals
+        self._clock_watch = ClockWatch()
+
+    def start(self) -> None:
+        """Start every chore."""
+        chores: dict[str, tuple[Callable[[], Awaitable[object]], float]] = {
+            "flush": (self.flush_due, FLUSH_CHECK_MS),
+            "retention": (self.apply_retention, self._intervals.retention_check_ms),
+            "checkpoint": (self.checkpoint, self._intervals.checkpoint_ms),
+            "producer expiration": (
+                self.expire_producers,
+                self._intervals.producer_expiration_check_ms,
+            ),
+            "tidy": (self.tidy, TIDY_MS),
+        }
+        for name, (chore, interval_ms) in chores.items():
+            self._tasks.spawn(name, self._repeat(chore, interval_ms))
+
+    async def _repeat(self, chore: Callable[[], Awaitable[object]], interval_ms: float) -> None:
+        while True:
+            await self._clock.sleep(interval_ms)
+            await chore()
+
+    async def flush_due(self) -> None:
+        """Flush logs whose flush.ms is over, and segments that nobody appends to any more."""
+        for one in self._partitions:
+            try:
+                if one.flush_is_due:
+                    await one.flush()
+                elif one.log.has_unflushed_segments:
+                    await one.log.flush_sealed()
+            except KafkaError as error:
+                logger.error("%s", error.message)
+
+    async def apply_retention(self) -> None:
+        """Delete the oldest segments by the policies of their topics."""
+        trusted = self._clock_watch.is_trusted(self._clock.now_ms(), self._clock.wall_ms())
+        if not trusted:
+            logger.warning("the wall clock has jumped: nothing is deleted by time until it settles")
+        for one in self._partitions:
+            try:
+                await self._delete_old_segments(one, by_time=trusted)
+            except KafkaError as error:
+                logger.error("%s", error.message)
+            except CorruptLogError as error:
+                logger.error("retention of %s-%d: %s", *one.partition, error)
+
+    async def _delete_old_segments(self, one: PartitionRuntime, *, by_time: bool) -> None:
+        policies = [
+            policy
+            for policy in one.settings.policies
+            if by_time or not isinstance(policy, TimeRetention)
+        ]
+        if not policies:
+            return
+        wall_ms = self._clock.wall_ms()
+        high_watermark = one.replica.high_watermark
+
+        def choose(segments: Sequence[SegmentView]) -> int:
+            facts = [_facts(segment, wall_ms) for segment in segments]
+            return deletable_count(
+                facts,
+                policies,
+                wall_ms,
+                high_watermark=high_watermark,
+                log_start_offset=one.log_start_offset,
+            )
+
+        count = await one.log.delete_old_segments(choose, high_watermark)
+        if count:
+            one.log_was_cut()
+            logger.info("deleted %d segments of %s-%d", count, *one.partition)
+
+    async def checkpoint(self) -> None:
+        """Save recovery points, log starts and high watermarks."""
+        await self._partitions.logs.checkpoint(self._partitions.high_watermarks())
+
+    async def expire_producers(self) -> None:
+        """Forget producers that have been silent for ``producer.id.expiration.ms``."""
+        now_ms = self._clock.now_ms()
+        for one in self._partitions:
+            one.replica.history.producers.expire(now_ms, self._intervals.producer_expiration_ms)
+
+    async def tidy(self) -> None:
+        """Remove what was deleted long enough ago, look at free space, close unused files."""
+        await self._partitions.logs.tidy(self._clock.now_ms())
+
+
+def _facts(segment: SegmentView, wall_ms: int) -> SegmentFacts:
+    return SegmentFacts(
+        segment.base_offset,
+        segment.next_offset,
+        segment.size_bytes,
+        segment.max_timestamp,
+        wall_ms,
+        segment.is_active,
+    )

@@ -1,0 +1,41 @@
+"""An answer that comes later: made by a handler, completed by whoever learns the outcome.
+
+No future and no task: a parked request is one small object and one callback.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Answer = TypeVar("Answer")
+
+
+class Later(Generic[Answer]):
+    """Completed exactly once; delivers to ``then``'s callback whichever of the two comes last."""
+
+    __slots__ = ("_answer", "_deliver")
+
+    def __init__(self) -> None:
+        self._deliver: Callable[[Answer], object] | None = None
+        self._answer: Answer | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        return self._answer is not None
+
+    def complete(self, answer: Answer) -> None:
+        """Give the answer. A second one would reach the client as the reply to another request."""
+        assert self._answer is None, "a request was answered twice"
+        self._answer = answer
+        if self._deliver is not None:
+            self._deliver(answer)
+
+    def then(self, deliver: Callable[[Answer], object]) -> None:
+        """Say who gets the answer."""
+        assert self._deliver is None, "an answer has one receiver"
+        self._deliver = deliver
+        if self._answer is not None:
+            deliver(self._answer)

@@ -1,0 +1,311 @@
+"""One partition on this broker: its replica machine, its log and who waits for it.
+
+The only writer of its log. What changes state is free of ``await``: the machine decides, the log
+writes, the machine is told, with nothing in between (hazard P-03). HOT: ``write`` and ``read``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.broker.log.txn_index import AbortedTransaction
+from ottla.broker.replica.append import AppendPlan, AppendTime, judge_produced
+from ottla.broker.replica.producer import Action
+from ottla.broker.replica.watermark import Isolation
+from ottla.broker.runtime.partition_read import PartitionRead
+from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from ottla.broker.log.partition_log import PartitionLog
+    from ottla.broker.replica.leading import Leadership
+    from ottla.broker.replica.partition import Replica
+    from ottla.broker.replica.producer import Verdict
+    from ottla.broker.replica.roles import RoleChange
+    from ottla.broker.runtime.partition_read import FetchPlan, Wanted
+    from ottla.broker.runtime.topic_settings import TopicSettings
+    from ottla.broker.runtime.waiting import Waiting
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ports import Buffer, Clock
+    from ottla.protocol.records.batch import RecordBatch
+
+NOTHING = -1
+
+
+@dataclass(slots=True)
+class Appended:
+    """What came of one partition's part of a produce request."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    base_offset: int = NOTHING
+    next_offset: int = NOTHING
+    log_append_time_ms: int = NOTHING
+    log_start_offset: int = NOTHING
+    leader_epoch: int = NOTHING
+    error_message: str | None = None
+    record_errors: tuple[tuple[int, str], ...] = ()
+
+
+class PartitionRuntime:
+    """Made when the controller assigns the partition here; lives until it is stopped.
+
+    ``settings`` is the topic's and replaced whole when the topic's configuration changes."""
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        log: PartitionLog,
+        replica: Replica,
+        settings: TopicSettings,
+        waiting: Waiting,
+        clock: Clock,
+    ) -> None:
+        self.partition = partition
+        self.log = log
+        self.replica = replica
+        self.settings = settings
+        self._waiting = waiting
+        self._clock = clock
+        self._append_time = AppendTime()
+        # Closed while a new leader epoch is being made durable (hazard R-04) and after the end.
+        self._is_open = False
+        self.append_key: Hashable = ("log end", partition)
+        self.watermark_key: Hashable = ("high watermark", partition)
+        self.flush_key: Hashable = ("flushed", partition)
+
+    # ---- roles ----
+
+    async def become(self, leadership: Leadership) -> RoleChange:
+        """Lead or follow as the controller says; serves again once the epoch is on the disk."""
+        if leadership.leader == self.replica.node_id:
+            change = self.replica.become_leader(leadership, self._clock.now_ms())
+        else:
+            change = self.replica.become_follower(leadership)
+        if change.error != ErrorCode.NONE:
+            return change
+        if change.is_new_epoch:
+            self._is_open = False
+            # Whoever waited here waited for another leadership.
+            self.wake_waiters()
+            await self.log.save_leader_epochs()
+        self._is_open = True
+        if change.is_new_epoch or change.watermark_moved:
+            self.wake_waiters()
+        return change
+
+    def stop(self) -> None:
+        """Serve nothing any more; whoever waits learns that it is not led here."""
+        self._is_open = False
+        self.replica.resign()
+        self.wake_waiters()
+
+    def use_settings(self, settings: TopicSettings) -> None:
+        """The topic's configuration has changed."""
+        self.settings = settings
+        self.log.settings = settings.log
+        limits = self.replica.limits
+        limits.min_insync_replicas = settings.min_insync_replicas
+        limits.unclean_leader_election = settings.unclean_leader_election
+        if self.replica.maybe_raise_watermark(self._clock.now_ms()):
+            self.wake_waiters()
+
+    def wake_waiters(self) -> None:
+        """Have everybody who waits here look again."""
+        for key in (self.append_key, self.watermark_key, self.flush_key):
+            self._waiting.release(key)
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
+        """Whether a request that believes in that epoch may be served here (KIP-320)."""
+        if not self._is_open:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return self.replica.check_leader_epoch(current_leader_epoch)
+
+    # ---- writing ----
+
+    def judge(self, records: Buffer | None, api_version: int) -> AppendPlan:
+        """What a client wants appended, judged by its header alone; changes nothing."""
+        return judge_produced(
+            records, self.settings.append_rules, api_version, self._clock.wall_ms()
+        )
+
+    def write(self, plan: AppendPlan, acks: int) -> Appended:
+        """Append what has been judged. Never raises for what a client or a disk did."""
+        batch = plan.batch
+        if plan.error != ErrorCode.NONE or batch is None:
+            return self._refused(plan.error, plan.message)
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self._is_open:
+            error = self.replica.can_append(acks)
+        if error == ErrorCode.NONE and self.log.home.health.is_low_on_space:
+            # Reads, deletes and replication go on; clients repeat (hazard S-11).
+            return self._refused(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is almost full")
+        if error != ErrorCode.NONE:
+            return self._refused(error, None)
+        producers = self.replica.history.producers
+        if batch.has_producer_id:
+            verdict = producers.judge(batch)
+            if verdict.action is Action.DUPLICATE:
+                return self._duplicate(verdict)
+            if verdict.action is Action.REFUSE:
+                return self._refused(verdict.error, verdict.error.text)
+        return self._append(batch, stamps_time=plan.stamps_time)
+
+    def _append(self, batch: RecordBatch, *, stamps_time: bool) -> Appended:
+        replica, log = self.replica, self.log
+        append_time = NOTHING
+        if stamps_time:
+            append_time = self._append_time.next(self._clock.wall_ms())
+            batch.stamp_append_time(append_time)
+        batch.stamp(log.log_end_offset, replica.leader_epoch)
+        now_ms = self._clock.now_ms()
+        try:
+            log.append((batch,), now_ms)
+            # Told only now: what a failed write left in memory would make its retry a duplicate
+            # (hazard T-04).
+            aborted = replica.history.observe(batch)
+            if aborted is not None:
+                log.append_aborted(AbortedTransaction(*aborted))
+        except KafkaError as error:
+            return self._refused(error.code, error.message)
+        moved = replica.on_appended(log.log_end_offset, now_ms)
+        self._waiting.release(self.append_key)
+        if moved:
+            self._waiting.release(self.watermark_key)
+        return Appended(
+            ErrorCode.NONE,
+            batch.base_offset,
+            log.log_end_offset,
+            append_time,
+            log.log_start_offset,
+            replica.leader_epoch,
+        )
+
+    def _duplicate(self, verdict: Verdict) -> Appended:
+        stamped = self.settings.append_rules.uses_append_time
+        return Appended(
+            base_offset=verdict.base_offset,
+            next_offset=verdict.last_offset + 1,
+            log_append_time_ms=verdict.timestamp if stamped else NOTHING,
+            log_start_offset=self.log.log_start_offset,
+            leader_epoch=self.replica.leader_epoch,
+        )
+
+    def _refused(self, error: ErrorCode, message: str | None) -> Appended:
+        return Appended(
+            error,
+            log_start_offset=self.log.log_start_offset,
+            error_message=error.text if message is None else message,
+        )
+
+    def replication_state(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
+        """The outcome of an append once it is known, None while it is open."""
+        if not self._is_open:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return self.replica.replication_state(required_offset, leader_epoch)
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Whether flush.messages or flush.ms asks for a flush before more is acknowledged."""
+        return self.log.flush_is_due(self._clock.now_ms())
+
+    async def flush(self) -> None:
+        """Make all that is appended durable. Raises KafkaError when the disk has failed."""
+        try:
+            await self.log.flush()
+        finally:
+            self._waiting.release(self.flush_key)
+
+    # ---- reading ----
+
+    def wait_key(self, plan: FetchPlan) -> Hashable:
+        """What a fetch of that kind waits for."""
+        return self.append_key if plan.sees_log_end else self.watermark_key
+
+    def read(
+        self, plan: FetchPlan, wanted: Wanted, max_bytes: int, at_least_one: bool
+    ) -> PartitionRead:
+        """Whole batches from the wanted offset up to what this reader may see."""
+        replica = self.replica
+        read = PartitionRead(
+            wanted,
+            high_watermark=replica.high_watermark,
+            last_stable_offset=replica.last_stable_offset,
+            log_start_offset=self.log.log_start_offset,
+        )
+        if not self._is_open:
+            read.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return read
+        verdict = replica.judge_fetch(
+            wanted.offset, wanted.current_leader_epoch, wanted.last_fetched_epoch
+        )
+        read.error_code = verdict.error
+        read.diverging = verdict.diverging
+        if not plan.zstd_allowed and self.settings.compresses_with_zstd:
+            read.error_code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        if read.error_code != ErrorCode.NONE or verdict.diverging is not None:
+            return read
+        bound = replica.upper_bound(plan.isolation)
+        try:
+            found = self.log.read(wanted.offset, max_bytes, bound, at_least_one)
+        except KafkaError as error:
+            read.error_code = error.code
+            return read
+        except CorruptLogError:
+            read.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            return read
+        read.records = found.region
+        read.is_old = found.next_offset <= self.log.active.base_offset
+        if plan.isolation is Isolation.READ_COMMITTED:
+            read.aborted = self.log.aborted_transactions(wanted.offset, bound)
+        return read
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.replica.leader_epoch
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    def latest_offset(self, *, read_committed: bool, follower: bool) -> int:
+        """The first offset that a reader of this kind may not see."""
+        if follower:
+            return self.replica.upper_bound(Isolation.LOG_END)
+        kind = Isolation.READ_COMMITTED if read_committed else Isolation.READ_UNCOMMITTED
+        return self.replica.upper_bound(kind)
+
+    def check_offsets_known(self) -> ErrorCode:
+        """OFFSET_NOT_AVAILABLE while a new leader's watermark lags behind the last one's."""
+        return self.replica.check_offsets_known()
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch that the record at the offset was written under, -1 if unknown."""
+        return self.replica.history.epochs.epoch_at(offset)
+
+    def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest known epoch not above the given one, and its end offset; -1s if unknown."""
+        return self.replica.history.epochs.end_offset_for(leader_epoch, self.log.log_end_offset)
+
+    async def delete_records_before(self, offset: int) -> int:
+        """Forget what lies before an offset (-1: before the high watermark), durably.
+
+        Returns the log start offset. Raises KafkaError."""
+        error = self.check_leader_epoch(-1)
+        if error != ErrorCode.NONE:
+            raise KafkaError(error)
+        high_watermark = self.replica.high_watermark
+        target = high_watermark if offset == -1 else offset
+        if not 0 <= target <= high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in 0..{high_watermark}"
+            )
+        low = await self.log.delete_records_before(target)
+        self.log_was_cut()
+        return low
+
+    def log_was_cut(self) -> None:
+        """The log has lost records at its start."""
+        if self.replica.on_cut(self.log.log_start_offset, self.log.log_end_offset):
+            self.wake_waiters()

@@ -1,0 +1,90 @@
+"""A fetch request freed of its version, and what one partition gives for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.broker.replica.watermark import Isolation
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.broker.log.txn_index import AbortedTransaction
+    from ottla.broker.replica.epochs import EpochEnd
+    from ottla.protocol.ports import FileRegion
+
+DEBUG_REPLICA_ID = -2
+
+
+class Wanted(NamedTuple):
+    """One partition of a fetch request; ``error_code`` when the caller may not have it."""
+
+    topic: str
+    partition: int
+    offset: int
+    max_bytes: int
+    current_leader_epoch: int
+    last_fetched_epoch: int
+    error_code: ErrorCode
+
+
+@dataclass(slots=True)
+class FetchPlan:
+    """What a fetch asks for. Sizes in bytes, ``max_wait_ms`` from the request's arrival."""
+
+    wanted: list[Wanted]
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    read_committed: bool
+    replica_id: int
+    zstd_allowed: bool
+
+    @property
+    def isolation(self) -> Isolation:
+        """How far this reader may see."""
+        if self.replica_id >= 0 or self.replica_id == DEBUG_REPLICA_ID:
+            return Isolation.LOG_END
+        return Isolation.READ_COMMITTED if self.read_committed else Isolation.READ_UNCOMMITTED
+
+    @property
+    def is_follower(self) -> bool:
+        return self.replica_id >= 0
+
+    @property
+    def sees_log_end(self) -> bool:
+        """Followers, and tools that ask as the debug replica, read what is not committed yet."""
+        return self.isolation is Isolation.LOG_END
+
+
+@dataclass(slots=True)
+class PartitionRead:
+    """Records (whole batches) or an error, and the partition's offsets at that moment."""
+
+    wanted: Wanted
+    error_code: ErrorCode = ErrorCode.NONE
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    records: FileRegion | None = None
+    # The records lie in a segment that is not written to any more, so perhaps not in memory.
+    is_old: bool = False
+    aborted: list[AbortedTransaction] | None = None
+    diverging: EpochEnd | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return 0 if self.records is None else self.records.size_bytes
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the client must hear of this at once."""
+        return self.error_code != ErrorCode.NONE or self.diverging is not None
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether sending the records now could wait for the disk."""
+        region = self.records
+        if region is None or not self.is_old:
+            return False
+        return not region.file.is_resident(region.position, region.size_bytes)

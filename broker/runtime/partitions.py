@@ -1,0 +1,256 @@
+"""The table of partitions on this broker, and what the controller's requests do to it.
+
+LeaderAndIsr and StopReplica come in here, over the wire or from the controller in this process: the
+same functions. Each is fenced by controller epoch, then topic id, then leader epoch (hazards C-11,
+C-22); one bad partition does not spoil the rest of its request (C-12).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.broker.replica.history import ReplicaHistory
+from ottla.broker.replica.leading import Leadership, ReplicaLimits
+from ottla.broker.replica.partition import Replica
+from ottla.broker.replica.roles import LogBounds
+from ottla.broker.runtime.partition import PartitionRuntime
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.ids import ZERO_UUID, TopicPartition
+from ottla.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+    LeaderAndIsrTopicState,
+)
+from ottla.protocol.messages.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ottla.broker.log.directories import LogDirectories
+    from ottla.broker.log.observer import LogObserver
+    from ottla.broker.log.partition_log import PartitionLog
+    from ottla.broker.log.settings import LogSettings
+    from ottla.broker.runtime.topic_settings import TopicSettings
+    from ottla.broker.runtime.waiting import Waiting
+    from ottla.protocol.ids import Uuid
+    from ottla.protocol.ports import Clock
+
+logger = logging.getLogger("ottla.partitions")
+
+# A deletion carries this instead of a leader epoch: it is above every epoch (KIP-570).
+DELETION_EPOCH = -2
+NO_LEADER_EPOCH = -1
+
+
+class Partitions:
+    """Owned by the server. ``settings_of`` gives a topic's effective configuration."""
+
+    def __init__(
+        self,
+        node_id: int,
+        settings_of: Callable[[str], TopicSettings],
+        waiting: Waiting,
+        clock: Clock,
+        lag_time_max_ms: float,
+    ) -> None:
+        self._node_id = node_id
+        self._settings_of = settings_of
+        self._waiting = waiting
+        self._clock = clock
+        self._lag_time_max_ms = lag_time_max_ms
+        self._logs: LogDirectories | None = None
+        self._partitions: dict[tuple[str, int], PartitionRuntime] = {}
+        self._histories: dict[TopicPartition, ReplicaHistory] = {}
+        self._controller_epoch = -1
+        # A controller has said what this broker has to lead and to follow.
+        self.has_been_told = False
+        # Requests of the controller are carried out one after the other, as they were sent.
+        self._lock = asyncio.Lock()
+        self.error_for_missing: Callable[[str, int], ErrorCode] = _unknown
+
+    def attach(self, logs: LogDirectories) -> None:
+        """Take over the loaded logs; they serve once the controller has given them a role."""
+        self._logs = logs
+        logs.on_failure(self._on_directory_failure)
+
+    @property
+    def logs(self) -> LogDirectories:
+        assert self._logs is not None, "the data directories are opened before anything is served"
+        return self._logs
+
+    def open_as(self, partition: TopicPartition) -> tuple[LogSettings, LogObserver]:
+        """What a log is opened with: its topic's settings and a history to be told."""
+        history = self._histories[partition] = ReplicaHistory()
+        return self._settings_of(partition.topic).log, history
+
+    # ---- looking ----
+
+    def find(self, topic: str, index: int) -> PartitionRuntime | None:
+        """The partition if it is (or was last) assigned here."""
+        return self._partitions.get((topic, index))
+
+    def __iter__(self) -> Iterator[PartitionRuntime]:
+        return iter(list(self._partitions.values()))
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """For the checkpoint."""
+        return {one.partition: one.replica.high_watermark for one in self}
+
+    def topic_changed(self, topic: str) -> None:
+        """The topic's configuration has changed; it takes effect now."""
+        settings = self._settings_of(topic)
+        for one in self:
+            if one.partition.topic == topic:
+                one.use_settings(settings)
+
+    def close(self) -> None:
+        """Serve nothing any more; waiting requests are answered that this is not the leader."""
+        for one in self:
+            one.stop()
+
+    # ---- LeaderAndIsr ----
+
+    async def apply_leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        """Lead, follow or make partitions as the controller says (KIP-516 form, version 5+)."""
+        async with self._lock:
+            if request.controller_epoch < self._controller_epoch:
+                return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+            self._controller_epoch = request.controller_epoch
+            response = LeaderAndIsrResponse()
+            for topic in request.topic_states:
+                errors = [await self._apply(topic, state) for state in topic.partition_states]
+                response.topics.append(
+                    LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors)
+                )
+            self.has_been_told = True
+            return response
+
+    async def _apply(
+        self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState
+    ) -> LeaderAndIsrPartitionError:
+        partition = TopicPartition(topic.topic_name, state.partition_index)
+        answer = LeaderAndIsrPartitionError(
+            topic_name=partition.topic, partition_index=partition.partition
+        )
+        try:
+            runtime = await self._find_or_make(partition, topic.topic_id, is_new=state.is_new)
+            change = await runtime.become(_leadership(state))
+            answer.error_code = change.error
+        except KafkaError as error:
+            logger.error("%s-%d cannot be served: %s", *partition, error.message)
+            answer.error_code = error.code
+        return answer
+
+    async def _find_or_make(
+        self, partition: TopicPartition, topic_id: Uuid, *, is_new: bool
+    ) -> PartitionRuntime:
+        runtime = self._partitions.get(partition)
+        log = self.logs.get(partition) if runtime is None else runtime.log
+        if log is not None and not _same_topic(log, topic_id):
+            # The directory belongs to a topic of the same name that was deleted while this broker
+            # was down. It is kept for the operator, under another name (hazards C-22, S-32).
+            if runtime is not None:
+                raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+            directory = self.logs.directory_of(partition)
+            assert directory is not None
+            kept_as = await directory.set_aside(partition)
+            logger.warning("%s-%d is of a deleted topic: kept as %s", *partition, kept_as)
+            log = None
+            is_new = True
+        if runtime is None:
+            if log is None:
+                log = await self.logs.create(partition, topic_id, is_new=is_new)
+            runtime = self._partitions[partition] = self._make(partition, log)
+        return runtime
+
+    def _make(self, partition: TopicPartition, log: PartitionLog) -> PartitionRuntime:
+        settings = self._settings_of(partition.topic)
+        # Logs are opened before the settings of topics are known.
+        log.settings = settings.log
+        limits = ReplicaLimits(
+            min_insync_replicas=settings.min_insync_replicas,
+            lag_time_max_ms=self._lag_time_max_ms,
+            unclean_leader_election=settings.unclean_leader_election,
+        )
+        bounds = LogBounds(
+            log.log_start_offset, log.log_end_offset, self.logs.high_watermark(partition)
+        )
+        replica = Replica(self._node_id, self._histories[partition], limits, bounds)
+        return PartitionRuntime(partition, log, replica, settings, self._waiting, self._clock)
+
+    # ---- StopReplica ----
+
+    async def apply_stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        """Stop serving partitions, and delete those that are to go (KIP-570 form, version 3+)."""
+        async with self._lock:
+            if request.controller_epoch < self._controller_epoch:
+                return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+            self._controller_epoch = request.controller_epoch
+            response = StopReplicaResponse()
+            for topic in request.topic_states:
+                for state in topic.partition_states:
+                    partition = TopicPartition(topic.topic_name, state.partition_index)
+                    error = await self._stop(partition, state)
+                    response.partition_errors.append(
+                        StopReplicaPartitionError(
+                            topic_name=partition.topic,
+                            partition_index=partition.partition,
+                            error_code=error,
+                        )
+                    )
+            return response
+
+    async def _stop(self, partition: TopicPartition, state: StopReplicaPartitionState) -> ErrorCode:
+        runtime = self._partitions.get(partition)
+        if runtime is not None:
+            fenced = state.leader_epoch not in (DELETION_EPOCH, NO_LEADER_EPOCH)
+            if fenced and state.leader_epoch < runtime.leader_epoch:
+                # It was assigned here again meanwhile: a late request must not take it (C-10).
+                return ErrorCode.FENCED_LEADER_EPOCH
+            runtime.stop()
+            del self._partitions[partition]
+        if not state.delete_partition:
+            return ErrorCode.NONE
+        try:
+            await self.logs.delete(partition)
+        except KafkaError as error:
+            logger.error("%s-%d cannot be deleted: %s", *partition, error.message)
+            return error.code
+        self._histories.pop(partition, None)
+        return ErrorCode.NONE
+
+    def _on_directory_failure(self, path: str) -> None:
+        for one in self:
+            if one.log.home.health.path == path:
+                one.wake_waiters()
+
+
+def _same_topic(log: PartitionLog, topic_id: Uuid) -> bool:
+    return topic_id == ZERO_UUID or log.topic_id is None or log.topic_id == topic_id
+
+
+def _leadership(state: LeaderAndIsrPartitionState) -> Leadership:
+    return Leadership(
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        isr=tuple(state.isr),
+        replicas=tuple(state.replicas),
+    )
+
+
+def _unknown(_topic: str, _index: int) -> ErrorCode:
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

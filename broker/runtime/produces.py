@@ -1,0 +1,142 @@
+"""Produce requests that cannot be answered at once: replication (acks=all) and due flushes.
+
+An append that makes ``flush.messages`` or ``flush.ms`` due is acknowledged after that flush, so a
+power cut takes no more than the setting allows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.broker.runtime.inside import look_inside
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from ottla.broker.context import RequestContext
+    from ottla.broker.replica.append import AppendPlan
+    from ottla.broker.runtime.partition import Appended, PartitionRuntime
+    from ottla.broker.runtime.waiting import Waiting
+    from ottla.broker.tasks import Tasks
+    from ottla.protocol.ports import Offload
+
+
+class PartitionAnswer(Protocol):
+    """The part of a produce response that waiting may still change."""
+
+    error_code: int
+    base_offset: int
+
+
+@dataclass(slots=True)
+class ProducePart:
+    """One partition of a produce request that may be written."""
+
+    partition: PartitionRuntime
+    plan: AppendPlan
+    record_errors: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def needs_look(self) -> bool:
+        """Whether its records must be read before it is written."""
+        return bool(self.plan.look)
+
+    async def look(self, wall_ms: int, offload: Offload) -> None:
+        """Read the records, and make of them what the topic wants."""
+        rules = self.partition.settings.append_rules
+        self.plan, self.record_errors = await look_inside(self.plan, rules, wall_ms, offload)
+
+    def write(self, acks: int) -> Appended:
+        """Append, or learn why not."""
+        appended = self.partition.write(self.plan, acks)
+        appended.record_errors = self.record_errors
+        return appended
+
+
+@dataclass(slots=True)
+class PendingProduce:
+    """One partition of a waiting request: what must have happened before it is acknowledged."""
+
+    partition: PartitionRuntime
+    required_offset: int
+    leader_epoch: int
+    answer: PartitionAnswer
+    needs_replication: bool
+    needs_flush: bool
+
+    @property
+    def keys(self) -> list[Hashable]:
+        return [self.partition.watermark_key, self.partition.flush_key]
+
+    def is_settled(self) -> bool:
+        """Whether the outcome is known; puts an error into the answer when it is a bad one."""
+        if self.needs_replication:
+            error = self.partition.replication_state(self.required_offset, self.leader_epoch)
+            if error is None:
+                return False
+            if error != ErrorCode.NONE:
+                self.fail(error)
+                return True
+        if not self.needs_flush:
+            return True
+        if self.partition.log.home.health.failure is not None:
+            self.fail(ErrorCode.KAFKA_STORAGE_ERROR)
+            return True
+        return self.partition.log.recovery_point >= self.required_offset
+
+    def fail(self, error: ErrorCode) -> None:
+        """Only codes that leave the outcome open may follow an append (hazard R-20)."""
+        self.answer.error_code = error
+        self.answer.base_offset = -1
+
+
+def await_outcome(
+    waiting: Waiting,
+    context: RequestContext,
+    pending: Sequence[PendingProduce],
+    deadline_ms: float,
+    finish: Callable[[], object],
+) -> None:
+    """Call ``finish`` once every partition is settled or the deadline has passed."""
+    open_ones = list(pending)
+
+    def try_complete() -> bool:
+        open_ones[:] = [one for one in open_ones if not one.is_settled()]
+        if open_ones:
+            return False
+        finish()
+        return True
+
+    def on_expire() -> None:
+        for one in open_ones:
+            one.fail(ErrorCode.REQUEST_TIMED_OUT)
+        finish()
+
+    keys = [key for one in pending for key in one.keys]
+    waiting.park(keys, deadline_ms, try_complete, on_expire, owner=context.peer)
+
+
+class Flushes:
+    """Runs the flushes that appends have made due, one at a time for each partition."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._running: set[PartitionRuntime] = set()
+
+    def start(self, partition: PartitionRuntime) -> None:
+        """Flush soon; what is appended during a flush gets another one."""
+        if partition not in self._running:
+            self._running.add(partition)
+            self._tasks.spawn(f"flush {partition.partition}", self._run(partition))
+
+    async def _run(self, partition: PartitionRuntime) -> None:
+        try:
+            while partition.flush_is_due:
+                await partition.flush()
+        except KafkaError:
+            # The directory is offline; whoever waits was told by the flush.
+            return
+        finally:
+            self._running.discard(partition)

@@ -1,0 +1,118 @@
+"""Serves one fetch over many partitions: byte budget, enough data or waiting for it.
+
+The steps are Kafka's: read every partition, count the readable bytes, answer at once if the wait
+is over before it began (no wait asked, nothing asked, enough bytes, an error), else park. A wake-up
+reads again; only the last read is answered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.broker.replica.fetching import FetchBudget, FetchProgress, must_wait
+from ottla.broker.runtime.later import Later
+from ottla.broker.runtime.partition_read import FetchPlan, PartitionRead, Wanted
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Hashable
+
+    from ottla.broker.context import RequestContext
+    from ottla.broker.runtime.partitions import Partitions
+    from ottla.broker.runtime.waiting import Waiting
+    from ottla.protocol.ports import Offload
+
+Response = TypeVar("Response")
+
+
+class Reads:
+    """Owned by the server; stateless beside the limit of one answer."""
+
+    def __init__(
+        self, partitions: Partitions, waiting: Waiting, offload: Offload, fetch_max_bytes: int
+    ) -> None:
+        self._partitions = partitions
+        self._waiting = waiting
+        self._offload = offload
+        self._fetch_max_bytes = fetch_max_bytes
+        self.cold_read_count = 0
+
+    def fetch(
+        self,
+        context: RequestContext,
+        plan: FetchPlan,
+        respond: Callable[[list[PartitionRead]], Response],
+    ) -> Response | Later[Response] | Coroutine[Any, Any, Response]:
+        """The answer now, later, or after a read that has to wait for the disk."""
+        reads = self._read_all(plan)
+        if not _must_wait(plan, reads):
+            cold = [read for read in reads if read.is_cold]
+            return self._warm(cold, reads, respond) if cold else respond(reads)
+        later: Later[Response] = Later()
+
+        def try_complete() -> bool:
+            again = self._read_all(plan)
+            if _must_wait(plan, again):
+                return False
+            later.complete(respond(again))
+            return True
+
+        def on_expire() -> None:
+            later.complete(respond(self._read_all(plan)))
+
+        self._waiting.park(
+            self._keys(plan),
+            context.received_ms + plan.max_wait_ms,
+            try_complete,
+            on_expire,
+            owner=context.peer,
+        )
+        return later
+
+    def _keys(self, plan: FetchPlan) -> list[Hashable]:
+        partitions = self._partitions
+        found = (partitions.find(wanted.topic, wanted.partition) for wanted in plan.wanted)
+        return [partition.wait_key(plan) for partition in found if partition is not None]
+
+    def _read_all(self, plan: FetchPlan) -> list[PartitionRead]:
+        budget = FetchBudget(min(plan.max_bytes, self._fetch_max_bytes))
+        reads = []
+        for wanted in plan.wanted:
+            read = self._read_one(plan, wanted, budget)
+            budget.spend(read.size_bytes)
+            reads.append(read)
+        return reads
+
+    def _read_one(self, plan: FetchPlan, wanted: Wanted, budget: FetchBudget) -> PartitionRead:
+        if wanted.error_code != ErrorCode.NONE:
+            return PartitionRead(wanted, wanted.error_code)
+        partition = self._partitions.find(wanted.topic, wanted.partition)
+        if partition is None:
+            error = self._partitions.error_for_missing(wanted.topic, wanted.partition)
+            return PartitionRead(wanted, error)
+        max_bytes, at_least_one = budget.allow(wanted.max_bytes)
+        return partition.read(plan, wanted, max_bytes, at_least_one)
+
+    async def _warm(
+        self,
+        cold: list[PartitionRead],
+        reads: list[PartitionRead],
+        respond: Callable[[list[PartitionRead]], Response],
+    ) -> Response:
+        """Let a worker wait for the disk: sendfile of pages that are not in memory would stop
+        the event loop, and with it every connection (hazard P-06)."""
+        for read in cold:
+            assert read.records is not None
+            self.cold_read_count += 1
+            await self._offload.run(read.records.read)
+        return respond(reads)
+
+
+def _must_wait(plan: FetchPlan, reads: list[PartitionRead]) -> bool:
+    readable_bytes = 0
+    has_news = False
+    for read in reads:
+        readable_bytes += read.size_bytes
+        has_news = has_news or read.has_news
+    progress = FetchProgress(len(reads), readable_bytes, has_news)
+    return must_wait(progress, plan.max_wait_ms, plan.min_bytes)

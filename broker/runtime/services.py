@@ -1,0 +1,40 @@
+"""What handlers may call: one object, built by the server, handed to each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.policy.door import Door
+    from ottla.broker.runtime.cluster_admin import ClusterAdmin
+    from ottla.broker.runtime.metadata import MetadataCache
+    from ottla.broker.runtime.partitions import Partitions
+    from ottla.broker.runtime.produces import Flushes
+    from ottla.broker.runtime.reads import Reads
+    from ottla.broker.runtime.settings import Settings
+    from ottla.broker.runtime.waiting import Waiting
+    from ottla.coordinator.metadata.broker_configs import BrokerConfig
+    from ottla.protocol.messages.api_versions import ApiVersion
+    from ottla.protocol.ports import Ports
+
+
+@dataclass(slots=True)
+class Services:
+    """Lives as long as the broker. Handlers read it; none of them replaces a part."""
+
+    ports: Ports
+    node_id: int
+    config: BrokerConfig
+    settings: Settings
+    door: Door
+    metadata: MetadataCache
+    partitions: Partitions
+    reads: Reads
+    flushes: Flushes
+    waiting: Waiting
+    admin: ClusterAdmin
+    # The rows of the ApiVersions answer for that request version.
+    advertised: Callable[[int], list[ApiVersion]]

@@ -1,0 +1,69 @@
+"""A topic's configuration in the terms of those who act on it: log, replica, retention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.broker.log.settings import LogSettings
+from ottla.broker.replica.append import AppendRules
+from ottla.broker.replica.retention import SizeRetention, TimeRetention
+from ottla.protocol.records.compression import Codec
+
+if TYPE_CHECKING:
+    from ottla.broker.replica.retention import Policy
+    from ottla.coordinator.metadata.configs import TopicConfig
+
+_CODECS = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """Made anew whenever the topic's configuration changes; shared by its partitions."""
+
+    log: LogSettings
+    append_rules: AppendRules
+    policies: tuple[Policy, ...]
+    min_insync_replicas: int
+    unclean_leader_election: bool
+    compresses_with_zstd: bool
+
+
+def topic_settings(config: TopicConfig) -> TopicSettings:
+    """Derive everything from one effective configuration."""
+    codec = _CODECS.get(config.compression_type)
+    deletes = "delete" in config.cleanup_policy
+    policies: tuple[Policy, ...] = ()
+    if deletes:
+        policies = (TimeRetention(config.retention_ms), SizeRetention(config.retention_bytes))
+    return TopicSettings(
+        log=LogSettings(
+            segment_bytes=config.segment_bytes,
+            segment_ms=config.segment_ms,
+            segment_jitter_ms=config.segment_jitter_ms,
+            segment_index_bytes=config.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            flush_messages=config.flush_messages,
+            flush_ms=config.flush_ms,
+            file_delete_delay_ms=config.file_delete_delay_ms,
+        ),
+        append_rules=AppendRules(
+            max_message_bytes=config.max_message_bytes,
+            segment_bytes=config.segment_bytes,
+            is_compacted="compact" in config.cleanup_policy,
+            uses_append_time=config.message_timestamp_type == "LogAppendTime",
+            timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+            timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+            codec=codec,
+        ),
+        policies=policies,
+        min_insync_replicas=config.min_insync_replicas,
+        unclean_leader_election=config.unclean_leader_election_enable,
+        compresses_with_zstd=codec is Codec.ZSTD,
+    )

@@ -1,0 +1,317 @@
+"""One broker: every part made, started and stopped in one visible order.
+
+Start: store, data directories, sockets bound, registration (upon which the controller gives this
+broker its partitions), housekeeping, and only then connections. Stop is the reverse, and ends with
+the mark of a clean stop. What cannot start says so in one sentence (``CannotStart``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.broker.api.dispatch import Dispatcher
+from ottla.broker.api.table import TABLE, advertised_apis
+from ottla.broker.listening import advertised, listener_specs, network_settings
+from ottla.broker.log.directories import DirectoriesConfig
+from ottla.broker.log.names import METADATA_STORE
+from ottla.broker.log.opening import open_directories
+from ottla.broker.network.server import NetworkServer
+from ottla.broker.policy.door import Door
+from ottla.broker.runtime.cluster_admin import ClusterAdmin
+from ottla.broker.runtime.config_watch import ConfigWatch
+from ottla.broker.runtime.control import ControlReceiver, LocalChannel
+from ottla.broker.runtime.controller import ControllerCandidate
+from ottla.broker.runtime.controllership import ControllerParts
+from ottla.broker.runtime.housekeeping import Housekeeping, Intervals
+from ottla.broker.runtime.lifecycle import Lifecycle, Registration
+from ottla.broker.runtime.metadata import MetadataCache
+from ottla.broker.runtime.partitions import Partitions
+from ottla.broker.runtime.producer_ids import ProducerIds
+from ottla.broker.runtime.produces import Flushes
+from ottla.broker.runtime.reads import Reads
+from ottla.broker.runtime.services import Services
+from ottla.broker.runtime.settings import BROKERS, TOPICS, Settings
+from ottla.broker.runtime.waiting import Waiting
+from ottla.broker.runtime.wheel import TimingWheel
+from ottla.broker.tasks import Tasks
+from ottla.coordinator.controller.specs import ControllerSettings
+from ottla.coordinator.metadata.config_changes import check_topic_configs
+from ottla.coordinator.store.embedded import EmbeddedStore
+from ottla.coordinator.store.store import StoreError
+from ottla.protocol.errors import CorruptLogError, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.log.directories import LogDirectories
+    from ottla.coordinator.metadata.broker_configs import BrokerConfig
+    from ottla.coordinator.metadata.delta import Delta
+    from ottla.protocol.ports import Address, Ports
+
+logger = logging.getLogger("ottla.broker")
+
+# The first id that a cluster in one process gives; an own one is set with broker.id.
+FIRST_BROKER_ID = 1
+DRAIN_MS = 5_000
+READY_TIMEOUT_MS = 60_000
+READY_CHECK_MS = 2
+SESSION_TIMEOUT_MS = 18_000
+
+
+class CannotStart(Exception):
+    """Carries one sentence for the person who started the broker."""
+
+
+class Broker:
+    """Made once, started once, stopped once."""
+
+    def __init__(self, ports: Ports, config: BrokerConfig) -> None:
+        self.ports = ports
+        self.config = config
+        self.node_id = config.broker_id if config.broker_id >= 0 else FIRST_BROKER_ID
+        self.tasks = Tasks(self._on_crash)
+        self._chores = Tasks(self._on_crash)
+        self._on_failure: list[Callable[[], object]] = []
+        self.has_failed = False
+        clock = ports.clock
+        self.waiting = Waiting(TimingWheel(clock), asyncio.get_running_loop().call_soon)
+        self.metadata = MetadataCache(clock)
+        self.settings = Settings(config, self.node_id, self.metadata.config)
+        self.partitions = Partitions(
+            self.node_id,
+            self.settings.for_topic,
+            self.waiting,
+            clock,
+            config.replica_lag_time_max_ms,
+        )
+        self.partitions.error_for_missing = self.metadata.error_for_missing
+        self.metadata.subscribe(self._on_metadata)
+        self._configs = ConfigWatch(self.metadata, clock, self.tasks)
+        self._receiver = ControlReceiver(self.metadata, self.partitions, self._configs)
+        self._store: EmbeddedStore | None = None
+        self._lifecycle: Lifecycle | None = None
+        self._logs: LogDirectories | None = None
+        self.network: NetworkServer | None = None
+        self.addresses: dict[str, Address] = {}
+
+    @property
+    def address(self) -> Address:
+        """Where the first listener is bound."""
+        return self.addresses[self.config.listeners[0].listener]
+
+    def on_failure(self, callback: Callable[[], object]) -> None:
+        """Call back when the broker cannot go on and should be stopped."""
+        self._on_failure.append(callback)
+
+    # ---- start ----
+
+    async def start(self) -> None:
+        """Return when clients are served. Raises CannotStart; nothing is left behind then."""
+        try:
+            await self._start()
+        except CannotStart:
+            await self.stop()
+            raise
+        except (KafkaError, CorruptLogError, StoreError) as error:
+            await self.stop()
+            raise CannotStart(getattr(error, "message", None) or str(error)) from error
+
+    async def _start(self) -> None:
+        lifecycle = await self._join()
+        self.metadata.begin(lifecycle.cluster_id, lifecycle.controller_epoch_at_start)
+        logs = self._logs = await self._open_logs(lifecycle.cluster_id)
+        self.partitions.attach(logs)
+        logs.on_failure(lambda _path: self._check_directories())
+        controller = self._make_controller()
+        network = self.network = self._make_network(lifecycle, controller)
+        self._bind(network)
+        lifecycle.on_registered = self._set_broker_epoch
+        clean_epoch = logs.clean_broker_epoch
+        registration = Registration(
+            self.node_id,
+            advertised(self.config, self.addresses),
+            self.config.broker_rack,
+            -1 if clean_epoch is None else clean_epoch,
+        )
+        await lifecycle.register(registration, (self._configs, controller))
+        await self._wait_until_ready()
+        self._start_chores()
+        network.start()
+        logger.info("broker %d serves at %s", self.node_id, self.address)
+
+    async def _join(self) -> Lifecycle:
+        directory = f"{self.config.log_dirs[0]}/{METADATA_STORE}"
+        try:
+            store = await EmbeddedStore.open(
+                self.ports.disk, self.ports.clock, self.tasks.spawn, directory
+            )
+        except BlockingIOError:
+            raise CannotStart(
+                f"{self.config.log_dirs[0]} is in use by another broker process. Stop that one, "
+                "or give this one a data directory of its own."
+            ) from None
+        except OSError as error:
+            raise CannotStart(
+                f"cannot use {self.config.log_dirs[0]}: {error.strerror or error}"
+            ) from error
+        self._store = store
+        self._lifecycle = lifecycle = Lifecycle(
+            store, self.ports.clock, self.ports.random, self.tasks, SESSION_TIMEOUT_MS
+        )
+        await lifecycle.join()
+        return lifecycle
+
+    async def _open_logs(self, cluster_id: str) -> LogDirectories:
+        config = DirectoriesConfig(
+            paths=self.config.log_dirs,
+            broker_id=self.node_id,
+            cluster_id=cluster_id,
+            workers_per_directory=self.config.num_recovery_threads_per_data_dir,
+            free_bytes_floor=self.config.free_space_floor_bytes,
+        )
+        return await open_directories(self.ports, config, self.partitions.open_as)
+
+    def _make_controller(self) -> ControllerCandidate:
+        config = self.config
+        parts = ControllerParts(
+            settings=ControllerSettings(
+                num_partitions=config.num_partitions,
+                default_replication_factor=config.default_replication_factor,
+                min_insync_replicas=config.min_insync_replicas,
+                unclean_leader_election_enable=config.unclean_leader_election_enable,
+                delete_topic_enable=config.delete_topic_enable,
+            ),
+            check_configs=check_topic_configs,
+            channel=LocalChannel(self.node_id, self._receiver),
+            clock=self.ports.clock,
+            random=self.ports.random,
+            tasks=self.tasks,
+        )
+        return ControllerCandidate(self.node_id, self.metadata, parts)
+
+    def _make_network(self, lifecycle: Lifecycle, controller: ControllerCandidate) -> NetworkServer:
+        reads = Reads(
+            self.partitions, self.waiting, self.ports.offload, self.config.fetch_max_bytes
+        )
+        services = Services(
+            ports=self.ports,
+            node_id=self.node_id,
+            config=self.config,
+            settings=self.settings,
+            door=Door(),
+            metadata=self.metadata,
+            partitions=self.partitions,
+            reads=reads,
+            flushes=Flushes(self.tasks),
+            waiting=self.waiting,
+            admin=ClusterAdmin(
+                controller,
+                lifecycle,
+                self.metadata,
+                self._configs,
+                ProducerIds(self.node_id, lambda: lifecycle.session),
+                self.ports.clock,
+                self.ports.random,
+            ),
+            advertised=advertised_apis,
+        )
+        return NetworkServer(
+            self.ports.net,
+            self.ports.clock,
+            self.tasks,
+            Dispatcher(services, TABLE).dispatch,
+            network_settings(self.config),
+        )
+
+    def _bind(self, network: NetworkServer) -> None:
+        specs = listener_specs(self.config)
+        try:
+            self.addresses = network.bind(specs)
+        except OSError as error:
+            where = ", ".join(str(spec.address) for spec in specs)
+            raise CannotStart(
+                f"cannot listen on {where}: {error.strerror or error}. "
+                "Choose another port with --port (0 for a free one)."
+            ) from error
+
+    def _set_broker_epoch(self, broker_epoch: int) -> None:
+        self._receiver.broker_epoch = broker_epoch
+
+    async def _wait_until_ready(self) -> None:
+        """Until the controller has told this broker of itself and of its partitions."""
+        deadline_ms = self.ports.clock.now_ms() + READY_TIMEOUT_MS
+        while not self._is_ready():
+            if self.ports.clock.now_ms() >= deadline_ms:
+                raise CannotStart("no controller has been elected within a minute")
+            await self.ports.clock.sleep(READY_CHECK_MS)
+
+    def _is_ready(self) -> bool:
+        image = self.metadata.image
+        if self.node_id not in image.brokers or image.controller_id < 0:
+            return False
+        # The first LeaderAndIsr of a controller speaks of all partitions of this broker.
+        has_replicas = any(
+            self.node_id in state.replicas
+            for topic in image.topics.values()
+            for state in topic.partitions.values()
+        )
+        return self.partitions.has_been_told or not has_replicas
+
+    def _start_chores(self) -> None:
+        config = self.config
+        intervals = Intervals(
+            retention_check_ms=config.log_retention_check_interval_ms,
+            checkpoint_ms=config.replica_high_watermark_checkpoint_interval_ms,
+            producer_expiration_ms=config.producer_id_expiration_ms,
+        )
+        Housekeeping(self.partitions, self.ports.clock, self._chores, intervals).start()
+
+    # ---- while it runs ----
+
+    def _on_metadata(self, delta: Delta) -> None:
+        for entity in delta.configs:
+            if entity.entity_type == BROKERS:
+                self.settings.forget()
+                for topic in {one.partition.topic for one in self.partitions}:
+                    self.partitions.topic_changed(topic)
+            elif entity.entity_type == TOPICS:
+                self.settings.forget(entity.name)
+                self.partitions.topic_changed(entity.name)
+
+    def _check_directories(self) -> None:
+        if self._logs is not None and not self._logs.online:
+            self._fail("no data directory is left")
+
+    def _on_crash(self, name: str, error: BaseException) -> None:
+        self._fail(f"{name} has died: {error!r}")
+
+    def _fail(self, reason: str) -> None:
+        if not self.has_failed:
+            self.has_failed = True
+            logger.critical("the broker stops: %s", reason)
+            for callback in self._on_failure:
+                callback()
+
+    # ---- stop ----
+
+    async def stop(self) -> None:
+        """Answer who waits, let answers leave, close the logs and leave the cluster."""
+        if self.network is not None:
+            self.network.stop_accepting()
+        await self._chores.stop()
+        self.partitions.close()
+        await asyncio.sleep(0)
+        if self.network is not None:
+            await self.network.stop(DRAIN_MS)
+        self.waiting.close()
+        broker_epoch = -1
+        if self._lifecycle is not None:
+            broker_epoch = self._lifecycle.broker_epoch
+            await self._lifecycle.leave()
+        await self.tasks.stop()
+        if self._logs is not None:
+            await self._logs.close(broker_epoch)
+        if self._store is not None:
+            await self._store.close()

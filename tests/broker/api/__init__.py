@@ -1,0 +1,1 @@
+"""Tests for broker/api: requests over a real socket to a broker in this process."""

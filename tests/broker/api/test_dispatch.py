@@ -1,0 +1,137 @@
+"""The outermost layer: unknown keys, unknown versions, malformed requests, order."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.metadata import MetadataRequest
+from tests.broker.api.requests import batch, create, fetch, fetched, produced
+from tests.support.in_process import running_broker
+
+if TYPE_CHECKING:
+    from tests.support.raw_client import RawClient
+
+
+@pytest.mark.requirement("NET-08")
+async def test_an_unknown_key_is_answered_and_the_connection_stays(client: RawClient) -> None:
+    """A client that probes must be able to go on with what it does know."""
+    client.send_frame(struct.pack(">hhih", 999, 0, 77, -1))
+
+    assert await client.frame() == struct.pack(">ih", 77, ErrorCode.UNSUPPORTED_VERSION)
+    assert (await client.call(0, ApiVersionsRequest())).error_code == ErrorCode.NONE
+
+
+async def test_an_unknown_version_closes_the_connection(client: RawClient) -> None:
+    """The layout of the answer would be as unknown as that of the request."""
+    client.send_frame(struct.pack(">hhih", 3, 99, 1, -1))
+
+    with pytest.raises(EOFError):
+        await client.frame()
+
+
+async def test_an_unknown_version_of_api_versions_is_told_what_is_served(
+    client: RawClient,
+) -> None:
+    """A version 0 body, whatever was asked: how every client finds its way (KIP-511)."""
+    client.send_frame(struct.pack(">hhih", 18, 99, 5, -1) + b"\x00anything")
+
+    answer = await client.answer(0, ApiVersionsRequest())
+
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    own = next(entry for entry in answer.api_keys if entry.api_key == 18)
+    assert (own.min_version, own.max_version) == (0, 4)
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_the_answer_to_api_versions_tells_the_truth(client: RawClient, version: int) -> None:
+    """Minima decide whether old librdkafka uses a feature at all."""
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
+
+    answer = await client.call(version, request)
+
+    ranges = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+    assert answer.error_code == ErrorCode.NONE
+    assert ranges == {
+        0: (0, 11),
+        1: (4, 12),
+        2: (1, 9),
+        3: (0, 13),
+        18: (0, 4),
+        19: (2, 7),
+        20: (1, 6),
+        21: (0, 2),
+        22: (0, 5),
+        23: (2, 4),
+        32: (1, 4),
+        33: (0, 2),
+        37: (0, 3),
+        44: (0, 1),
+    }
+
+
+async def test_a_client_without_a_proper_name_is_refused(client: RawClient) -> None:
+    """Java brokers answer INVALID_REQUEST, and librdkafka then retries with version 0."""
+    request = ApiVersionsRequest(client_software_name="-bad-", client_software_version="1")
+
+    assert (await client.call(3, request)).error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("junk", [b"", b"\x00", b"\x00\x03\x00\x09\x00\x00\x00\x01\x00"])
+async def test_a_malformed_request_costs_only_its_connection(junk: bytes) -> None:
+    """Somebody else's connection must not notice."""
+    async with running_broker() as running, running.connect() as healthy:
+        await create(healthy)
+        async with running.connect() as broken:
+            broken.send_frame(junk)
+            with pytest.raises(EOFError):
+                await broken.frame()
+
+        assert (await produced(healthy, batch(b"x"))).base_offset == 0
+
+
+async def test_trailing_bytes_are_malformed(client: RawClient) -> None:
+    """A request that is longer than its content was made by somebody with another schema."""
+    client.send_frame(struct.pack(">hhih", 18, 0, 1, -1) + b"extra")
+
+    with pytest.raises(EOFError):
+        await client.frame()
+
+
+@pytest.mark.requirement("NET-09")
+async def test_pipelined_requests_are_answered_in_order(client: RawClient) -> None:
+    """The long poll in the middle must hold back what comes after it."""
+    await create(client)
+
+    waiting = fetch(0, max_wait_ms=300, min_bytes=1)
+    first = client.send(0, ApiVersionsRequest())
+    second = client.send(12, waiting)
+    third = client.send(9, MetadataRequest(topics=None))
+
+    frames = [await client.frame() for _ in range(3)]
+
+    assert [int.from_bytes(frame[:4]) for frame in frames] == [first, second, third]
+
+
+async def test_a_null_client_id_is_served(client: RawClient) -> None:
+    """The header's client id is nullable in every version."""
+    client.send(0, ApiVersionsRequest(), client_id=None)
+
+    assert (await client.answer(0, ApiVersionsRequest())).error_code == ErrorCode.NONE
+
+
+@pytest.mark.requirement("NET-17")
+async def test_a_fetch_without_a_client_id_is_served(client: RawClient) -> None:
+    """It counts as one with the empty client id."""
+
+    await create(client)
+    client.send(12, fetch(0), client_id=None)
+
+    answer = await client.answer(12, fetch(0))
+
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+    assert (await fetched(client, 0)).error_code == ErrorCode.NONE

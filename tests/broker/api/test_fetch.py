@@ -1,0 +1,231 @@
+"""Fetch: when it answers at once, when it waits, what wakes it, how much it gives."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.records.batch import iterate_batches
+from tests.broker.api.requests import batch, create, fetch, fetched, produced
+from tests.support.in_process import running_broker
+
+if TYPE_CHECKING:
+    from tests.support.raw_client import RawClient
+
+
+def now() -> float:
+    """Seconds on the loop's clock."""
+    return asyncio.get_running_loop().time()
+
+
+@pytest.mark.requirement("NET-22")
+async def test_without_a_wait_it_answers_at_once(client: RawClient) -> None:
+    """max_wait=0 is how a client asks whether there is anything."""
+    await create(client)
+    started = now()
+
+    answer = await fetched(client, 0, max_wait_ms=0)
+
+    assert (answer.error_code, bytes(answer.records)) == (ErrorCode.NONE, b"")
+    assert now() - started < 0.05
+
+
+@pytest.mark.requirement("NET-23")
+async def test_without_partitions_it_answers_at_once(client: RawClient) -> None:
+    """There is nothing to wait for."""
+    started = now()
+
+    answer = await client.call(12, FetchRequest(max_wait_ms=5000, min_bytes=1))
+
+    assert answer.responses == []
+    assert now() - started < 0.5
+
+
+@pytest.mark.requirement("NET-21", "NET-24")
+async def test_with_enough_bytes_it_answers_at_once(client: RawClient) -> None:
+    """Whatever max_wait says."""
+    await create(client)
+    await produced(client, batch(b"x"))
+    started = now()
+
+    answer = await fetched(client, 0, max_wait_ms=5000, min_bytes=1)
+
+    assert len(bytes(answer.records)) > 0
+    assert now() - started < 0.5
+
+
+@pytest.mark.requirement("NET-25", "LOG-16")
+async def test_with_an_error_it_answers_at_once(client: RawClient) -> None:
+    """The client must reset its position now, not in five seconds."""
+    await create(client)
+    started = now()
+
+    answer = await fetched(client, 100, max_wait_ms=5000, min_bytes=1)
+
+    assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert now() - started < 0.5
+
+
+@pytest.mark.requirement("NET-26")
+async def test_otherwise_it_waits_for_its_time(client: RawClient) -> None:
+    """500 ms with a tick of the timing wheel more, never less."""
+    await create(client)
+    await produced(client, batch(b"x"))
+    started = now()
+
+    answer = await fetched(client, 0, max_wait_ms=500, min_bytes=1_000_000)
+
+    assert 0.49 <= now() - started <= 0.65
+    assert len(bytes(answer.records)) > 0
+
+
+@pytest.mark.requirement("NET-26")
+async def test_new_records_end_the_wait() -> None:
+    """A consumer at the end of the log sees a record as soon as it is there."""
+    async with (
+        running_broker() as running,
+        running.connect() as reader,
+        running.connect() as writer,
+    ):
+        await create(writer)
+        started = now()
+        reader.send(12, fetch(0, max_wait_ms=5000, min_bytes=1))
+        await asyncio.sleep(0.05)
+        await produced(writer, batch(b"hello"))
+
+        answer = await reader.answer(12, fetch(0))
+
+    assert b"hello" in bytes(answer.responses[0].partitions[0].records)
+    assert now() - started < 1
+
+
+@pytest.mark.requirement("NET-26")
+async def test_a_disconnected_waiter_is_forgotten() -> None:
+    """Ten thousand impatient clients must leave nothing behind (hazard N-09)."""
+    async with running_broker() as running, running.connect() as client:
+        await create(client)
+        async with running.connect() as reader:
+            reader.send(12, fetch(0, max_wait_ms=60_000, min_bytes=1))
+            while running.broker.waiting.count == 0:
+                await asyncio.sleep(0.01)
+
+        async with asyncio.timeout(5):
+            while running.broker.waiting.count:
+                await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("version", range(4, 13))
+async def test_every_version_reads(client: RawClient, version: int) -> None:
+    """Old clients send old versions for ever."""
+    await create(client)
+    await produced(client, batch(b"x"))
+
+    answer = await fetched(client, 0, version)
+
+    assert b"x" in bytes(answer.records)
+    assert (answer.error_code, answer.high_watermark) == (ErrorCode.NONE, 1)
+
+
+@pytest.mark.requirement("LOG-12")
+async def test_an_offset_inside_a_batch_gives_the_whole_batch(client: RawClient) -> None:
+    """Batches are not cut; the client skips what lies before its offset."""
+    await create(client)
+    await produced(client, batch(b"a", b"b", b"c"))
+
+    (found,) = iterate_batches(bytes((await fetched(client, 1)).records))
+
+    assert (found.base_offset, found.last_offset) == (0, 2)
+
+
+@pytest.mark.requirement("LOG-13")
+async def test_a_batch_larger_than_the_limits_is_still_given(client: RawClient) -> None:
+    """Otherwise the consumer could never get past it (KIP-74)."""
+    await create(client)
+    await produced(client, batch(b"x" * 10_000))
+
+    answer = await fetched(client, 0, partition_bytes=10, max_bytes=10)
+
+    assert len(bytes(answer.records)) > 10_000
+
+
+async def test_the_limit_ends_the_answer_between_batches(client: RawClient) -> None:
+    """Whole batches up to the limit and no more."""
+    await create(client)
+    one = batch(b"x" * 1000)
+    for _ in range(5):
+        await produced(client, one)
+
+    answer = await fetched(client, 0, partition_bytes=3 * len(one) + 10)
+
+    assert len(bytes(answer.records)) == 3 * len(one)
+
+
+async def test_the_leader_epoch_is_fenced_both_ways(client: RawClient) -> None:
+    """A client with stale or newer metadata must not read from the wrong lineage (KIP-320)."""
+    await create(client)
+    await produced(client, batch(b"x"))
+    (stored,) = iterate_batches(bytes((await fetched(client, 0)).records))
+    epoch = stored.leader_epoch
+
+    newer = await fetched(client, 0, current_leader_epoch=epoch + 1)
+    same = await fetched(client, 0, current_leader_epoch=epoch)
+
+    assert newer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert same.error_code == ErrorCode.NONE
+    if epoch > 0:
+        older = await fetched(client, 0, current_leader_epoch=epoch - 1)
+        assert older.error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+@pytest.mark.requirement("NET-19")
+async def test_each_partition_has_its_own_error(client: RawClient) -> None:
+    """One unknown topic does not spoil the rest of the request."""
+    await create(client)
+    await produced(client, batch(b"x"))
+    request = fetch(0)
+    request.topics += fetch(0, topic="missing").topics
+
+    answer = await client.call(12, request)
+
+    codes = [topic.partitions[0].error_code for topic in answer.responses]
+    assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+async def test_sessions_are_declined(client: RawClient) -> None:
+    """Session id 0 in the answer: every client then keeps sending full requests (KIP-227)."""
+    await create(client)
+
+    answer = await client.call(12, fetch(0, session_id=0, session_epoch=0))
+    unknown = await client.call(12, fetch(0, session_id=5, session_epoch=3))
+
+    assert (answer.error_code, answer.session_id) == (ErrorCode.NONE, 0)
+    assert unknown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+async def test_a_topic_that_compresses_with_zstd_needs_version_10(client: RawClient) -> None:
+    """Older clients would take the batch for damaged."""
+    await create(client, compression_type="zstd")
+
+    assert (await fetched(client, 0, 9)).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert (await fetched(client, 0, 10)).error_code == ErrorCode.NONE
+
+
+@pytest.mark.requirement("NET-11", "NET-13")
+async def test_zero_copy_and_buffered_give_the_same_bytes() -> None:
+    """TLS and platforms without sendfile must not be a different broker."""
+    answers = []
+    for zero_copy in ("true", "false"):
+        settings = {"ottla.fetch.zero.copy": zero_copy}
+        async with running_broker(settings) as running, running.connect() as client:
+            await create(client)
+            for size in (1, 100, 100_000, 300_000):
+                await produced(client, batch(b"x" * size))
+            client.send(12, fetch(0))
+            answers.append(await client.frame())
+
+    assert len(answers[0]) > 400_000
+    assert answers[0] == answers[1]

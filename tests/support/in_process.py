@@ -1,0 +1,51 @@
+"""A whole broker inside the test's own process, on a free port, its disk in memory."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from ottla.broker.real import RealOffload, RealProcess
+from ottla.broker.server import Broker
+from ottla.broker.testing.memory_disk import MemoryDisk
+from ottla.client.real import RealClock, RealNet, RealRandom
+from ottla.coordinator.metadata.broker_configs import parse_broker_config
+from ottla.protocol.ports import Disk, Ports
+from tests.support.raw_client import RawClient
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+class RunningBroker:
+    """What a test needs of it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    def connect(self) -> RawClient:
+        """A connection for ``async with``."""
+        address = self.broker.address
+        return RawClient(address.host, address.port)
+
+
+@asynccontextmanager
+async def running_broker(
+    settings: dict[str, str] | None = None, disk: Disk | None = None
+) -> AsyncIterator[RunningBroker]:
+    """Start with Kafka's settings by name, stop at the end."""
+    wanted = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": "/data", **(settings or {})}
+    ports = Ports(
+        clock=RealClock(),
+        random=RealRandom(),
+        net=RealNet(),
+        disk=disk if disk is not None else MemoryDisk(),
+        offload=RealOffload(),
+        process=RealProcess(),
+    )
+    broker = Broker(ports, parse_broker_config(wanted).config)
+    await broker.start()
+    try:
+        yield RunningBroker(broker)
+    finally:
+        await broker.stop()
