@@ -1,0 +1,144 @@
+"""kill -9 under load: nothing acknowledged is lost, nothing is written twice.
+
+The page cache survives the death of a process, so every acknowledged record must be there. The
+producer is librdkafka with idempotence: what it repeats after each restart the broker must
+recognise from its log alone.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.broker_process import BrokerProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOPIC = "killed"
+PARTITIONS = 3
+
+
+class Load:
+    """Produces numbered records until told to stop, and keeps which were acknowledged."""
+
+    def __init__(self, address: str) -> None:
+        self.acked: list[tuple[int, int, int]] = []
+        self.failed: list[Any] = []
+        self.sent = 0
+        self._stop = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": address,
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "message.timeout.ms": 60_000,
+                "reconnect.backoff.ms": 20,
+                "reconnect.backoff.max.ms": 100,
+                "log_level": 0,
+                "error_cb": lambda _error: None,
+            }
+        )
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            number = self.sent
+            self._producer.produce(
+                TOPIC, str(number), partition=number % PARTITIONS, on_delivery=self._on_delivery
+            )
+            self.sent += 1
+            self._producer.poll(0)
+            if number % 20 == 0:
+                time.sleep(0.001)
+
+    def _on_delivery(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.acked.append((message.partition(), message.offset(), int(message.value())))
+        else:
+            self.failed.append(error)
+
+    def finish(self) -> None:
+        """Stop producing and wait until every record is acknowledged."""
+        self._stop.set()
+        self._thread.join()
+        assert self._producer.flush(60) == 0
+
+
+def read_partition(address: str, partition: int) -> list[tuple[int, int]]:
+    """Offset and number of every record of a partition."""
+    consumer = Consumer(
+        {"bootstrap.servers": address, "group.id": "unused", "enable.auto.commit": False}
+    )
+    try:
+        where = TopicPartition(TOPIC, partition, 0)
+        _low, high = consumer.get_watermark_offsets(where, timeout=10)
+        consumer.assign([where])
+        found: list[tuple[int, int]] = []
+        while len(found) < high:
+            messages = consumer.consume(10_000, timeout=10)
+            assert messages, f"{len(found)} of {high} records came"
+            found += [(m.offset(), int(m.value())) for m in messages if m.error() is None]
+        return found
+    finally:
+        consumer.close()
+
+
+def check(load: Load, address: str) -> None:
+    """Compare what was acknowledged with what is there."""
+    assert load.failed == []
+    assert len(load.acked) == load.sent
+    for partition in range(PARTITIONS):
+        found = read_partition(address, partition)
+        acked = {offset: number for where, offset, number in load.acked if where == partition}
+        assert [offset for offset, _number in found] == list(range(len(found))), "offsets have gaps"
+        numbers = [number for _offset, number in found]
+        assert numbers == list(range(partition, load.sent, PARTITIONS)), "lost, twice or reordered"
+        assert acked == dict(found)
+
+
+def kill_repeatedly(folder: Path, cycles: int, seed: int) -> None:
+    """Kill and restart under load, then compare."""
+    chance = random.Random(seed)
+    options = {"log.segment.bytes": "262144"}
+    broker = BrokerProcess(folder / "data", options=options).start()
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(10)
+    load = Load(broker.address)
+    try:
+        for _ in range(cycles):
+            time.sleep(0.1 + chance.random() * 0.5)
+            broker.kill()
+            broker.start()
+        time.sleep(0.3)
+    finally:
+        load.finish()
+    try:
+        check(load, broker.address)
+    finally:
+        broker.stop()
+
+
+@pytest.mark.requirement("IDM-09", "IDM-10", "ARC-10", "FMT-35", "LOG-10")
+def test_five_kills_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    """The short form of the next test."""
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+
+    kill_repeatedly(tmp_path, 5, seed)
+
+
+@pytest.mark.soak
+def test_two_hundred_kills_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    """A window of a few instructions needs many tries to be hit."""
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+
+    kill_repeatedly(tmp_path, 200, seed)

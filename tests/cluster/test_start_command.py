@@ -1,0 +1,145 @@
+"""The contract of ``ottla start``: what it prints, how it ends, what it takes again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.broker_process import ROOT, BrokerProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def run_start(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a start that is expected to fail by itself."""
+    return subprocess.run(
+        [sys.executable, "-m", "ottla", "start", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        cwd=cwd or ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+
+
+def assert_one_sentence(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    """A person is told what is wrong, without a traceback and with a status that says so."""
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    for word in words:
+        assert word in last, last
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_prints_one_line_and_ends_well(tmp_path: Path, number: int) -> None:
+    """Scripts wait for the ready line and read nothing else from standard output."""
+    broker = BrokerProcess(tmp_path / "data").start()
+
+    broker.signal(number)
+    status = broker.wait()
+
+    assert broker.ready_line == f"ottla: ready at 127.0.0.1:{broker.port}\n"
+    assert broker.stdout_after_ready() == b""
+    assert status == 0
+
+
+def test_port_and_directory_can_be_taken_again_after_a_kill(tmp_path: Path) -> None:
+    """A lock that outlives its process would need a person at three in the morning."""
+    broker = BrokerProcess(tmp_path / "data").start()
+    port = broker.port
+
+    for _ in range(3):
+        broker.kill()
+        broker.start()
+
+    assert broker.port == port
+    assert broker.stop() == 0
+
+
+def test_the_last_of_an_option_given_twice_wins(tmp_path: Path) -> None:
+    """Scripts append their own options to a common command."""
+    broker = BrokerProcess(
+        tmp_path / "unused", extra=["--data-dir", str(tmp_path / "used")]
+    ).start()
+    broker.stop()
+
+    assert (tmp_path / "used" / "meta.properties").exists()
+    assert not (tmp_path / "unused").exists()
+
+
+def test_a_locked_data_directory_is_refused(tmp_path: Path) -> None:
+    """Two brokers on one directory would destroy it."""
+    with BrokerProcess(tmp_path / "data"):
+        done = run_start("--port", "0", "--data-dir", str(tmp_path / "data"))
+
+    assert_one_sentence(done, str(tmp_path / "data"))
+
+
+def test_a_busy_port_is_refused(tmp_path: Path) -> None:
+    """The sentence names the address."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run_start("--port", str(port), "--data-dir", str(tmp_path / "data"))
+
+    assert_one_sentence(done, str(port))
+
+
+def test_an_unknown_setting_names_the_nearest_one(tmp_path: Path) -> None:
+    """A slip of the pen must not silently leave a default in force."""
+    done = run_start("--data-dir", str(tmp_path), "-o", "log.retention.hour=1")
+
+    assert_one_sentence(done, "log.retention.hour", "log.retention.hours")
+
+
+def test_an_unknown_option_is_refused(tmp_path: Path) -> None:
+    """argparse's own sentence and status."""
+    done = run_start("--data-directory", str(tmp_path))
+
+    assert_one_sentence(done, "--data-directory")
+
+
+def test_a_missing_config_file_is_said(tmp_path: Path) -> None:
+    """The sentence names the file."""
+    done = run_start("--config", str(tmp_path / "none.properties"))
+
+    assert_one_sentence(done, "none.properties")
+
+
+def test_a_properties_file_is_obeyed(tmp_path: Path) -> None:
+    """Kafka's own form of configuration, with a listener of its own."""
+    config = tmp_path / "server.properties"
+    data = tmp_path / "from-file"
+    config.write_text(f"# a comment\nlisteners=PLAINTEXT://127.0.0.1:0\nlog.dirs={data}\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ottla", "start", "--config", str(config)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    process.terminate()
+    status = process.wait(15)
+    process.stdout.close()
+
+    assert line.startswith(b"ottla: ready at 127.0.0.1:")
+    assert status == 0
+    assert (data / "meta.properties").exists()
+
+
+def test_memory_leaves_nothing_behind(tmp_path: Path) -> None:
+    """For notebooks and tests: the data directory is not even made."""
+    with BrokerProcess(tmp_path / "data", extra=["--memory"]):
+        pass
+
+    assert not (tmp_path / "data").exists()
