@@ -8,6 +8,8 @@ gigabytes per second, takes views), then ``google-crc32c`` (as fast, but copies 
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
+import importlib.util
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -44,7 +46,17 @@ def _from_table(data: Buffer, value: int = 0, /) -> int:
 
 
 def _load_crc32c() -> Checksum:
-    checksum: Checksum = importlib.import_module("crc32c").crc32c
+    """The package itself imports its command line and the metadata of all distributions, a tenth
+    of a broker's start; its extension alone is loaded where it lies where it always has."""
+    package = importlib.util.find_spec("crc32c")
+    places = package.submodule_search_locations if package is not None else None
+    spec = importlib.machinery.PathFinder.find_spec("crc32c._crc32c", places) if places else None
+    if spec is None or spec.loader is None:
+        module = importlib.import_module("crc32c")
+    else:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    checksum: Checksum = module.crc32c
     return checksum
 
 
@@ -76,7 +88,7 @@ def implementations() -> Iterator[tuple[str, Checksum]]:
     ):
         try:
             yield name, load()
-        except ImportError:
+        except (ImportError, AttributeError):
             continue
     yield "table", _from_table
 

@@ -6,6 +6,7 @@ than 10 bytes, or a value beyond 64 bits, is malformed.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -31,9 +32,12 @@ def _encode_slowly(value: int) -> bytes:
 
 SHORT_COUNT = 4096
 # Lengths and deltas are nearly always small: a tuple look-up is ten times as fast as a loop.
-SHORT_VARINTS = tuple(_encode_slowly(value) for value in range(SHORT_COUNT))
-# The signed value of every one and two byte varint, by its unsigned payload.
-ZIGZAG = tuple((raw >> 1) ^ -(raw & 1) for raw in range(1 << 14))
+SHORT_VARINTS = (
+    *(bytes((value << 1,)) for value in range(64)),
+    *(bytes((value << 1 & 0x7F | 0x80, value >> 6)) for value in range(64, SHORT_COUNT)),
+)
+# The signed value of every one and two byte varint, by its unsigned payload: 0, -1, 1, -2, ...
+ZIGZAG = tuple(chain.from_iterable(zip(range(1 << 13), range(-1, -(1 << 13) - 1, -1), strict=True)))
 
 
 def encode_varint(value: int) -> bytes:
