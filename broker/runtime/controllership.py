@@ -102,7 +102,7 @@ class Controllership:
             parts.settings.delete_topic_enable,
         )
         self._senders = Senders(parts.channel, parts.clock, parts.tasks, self._on_answer)
-        self._machine: Controller | None = None
+        self._current: Controller | None = None
         self._queue: asyncio.Queue[str | Event | _Command] = asyncio.Queue()
         self._marks: set[str] = set()
         self._commands: set[asyncio.Future[Results]] = set()
@@ -138,6 +138,12 @@ class Controllership:
             self._queue.put_nowait(_Command(prepare, reply))
         return reply
 
+    @property
+    def machine(self) -> Controller:
+        """The one that decides now; another after every refusal of the store."""
+        assert self._current is not None, "the world is read first"
+        return self._current
+
     async def prepare_deletion(self, topics: Sequence[tuple[str, Uuid]]) -> Event:
         """Read what deleting these topics comes to."""
         deletions = [await self._reader.deletion_of(name, topic_id) for name, topic_id in topics]
@@ -154,10 +160,10 @@ class Controllership:
         """Read the world, settle it, tell everybody; also when the store refused a decision."""
         for _attempt in range(REFUSALS_MAX):
             world = await self._reader.read(self._cluster_id, self.identity)
-            self._machine = Controller(
+            machine = self._current = Controller(
                 self.identity, self._parts.settings, world, self._parts.check_configs
             )
-            if await self._carry_out(self._machine, self._machine.start()):
+            if await self._carry_out(machine, machine.start()):
                 return
         raise Fenced("the store refuses to be settled")
 
@@ -172,7 +178,7 @@ class Controllership:
             self._queue.put_nowait(path)
 
     async def _read_again(self, path: str) -> None:
-        image = self._controller.image
+        image = self.machine.image
         if path == paths.CONTROLLER:
             await self._check_place()
         elif path == paths.TOPICS:
@@ -208,15 +214,10 @@ class Controllership:
             await self._perform(DeleteTopics(tuple(deletions)))
 
     def _topic_id(self, name: str) -> Uuid:
-        topic = self._controller.image.topics.get(name)
+        topic = self.machine.image.topics.get(name)
         return bytes(16) if topic is None else topic.topic_id
 
     # ---- deciding and carrying out ----
-
-    @property
-    def _controller(self) -> Controller:
-        assert self._machine is not None, "the world is read first"
-        return self._machine
 
     async def _obey(self, command: _Command) -> None:
         self._commands.discard(command.reply)
@@ -232,7 +233,7 @@ class Controllership:
 
     async def _perform(self, event: Event) -> Results:
         for _attempt in range(REFUSALS_MAX):
-            machine = self._controller
+            machine = self.machine
             decision = machine.handle(event, self._parts.clock.now_ms())
             if await self._carry_out(machine, decision):
                 return decision.reply or ()

@@ -35,6 +35,7 @@ from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplica
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ottla.broker.runtime.control import ControlChannel
     from ottla.coordinator.store.store import Store
     from ottla.protocol.ports import Random
     from tests.coordinator.store.disk import TestDisk
@@ -169,6 +170,7 @@ class BrokerNode:
         clock: HandClock | None = None,
         settings: ControllerSettings | None = None,
         random_start: int = 0,
+        channel: ControlChannel | None = None,
     ) -> None:
         self.clock = clock or HandClock()
         self.crashes: list[str] = []
@@ -184,7 +186,7 @@ class BrokerNode:
         self.parts = ControllerParts(
             settings or ControllerSettings(),
             check_topic_configs,
-            LocalChannel(node_id, self.receiver),
+            channel or LocalChannel(node_id, self.receiver),
             self.clock,
             random,
             self.tasks,
