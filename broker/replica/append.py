@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records.batch import (
+    APPEND_TIME_BIT,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
     MAGIC,
     MAGIC_POSITION,
     NO_PRODUCER_ID,
-    NO_SEQUENCE,
     NO_TIMESTAMP,
     RecordBatch,
-    TimestampType,
     check_crc,
     parse_batch,
 )
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 INT64_MAX = 2**63 - 1
 _ZSTD_VERSION = 7
+_BROKERS_BITS = CONTROL_BIT | DELETE_HORIZON_BIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +136,20 @@ def _contradiction(batch: RecordBatch) -> str | None:
     """What in the header no producer may say, if anything."""
     if batch.base_offset != 0:
         return f"the base offset of a produced batch is 0, not {batch.base_offset}"
-    if batch.record_count <= 0 or batch.record_count != batch.last_offset_delta + 1:
-        return f"{batch.record_count} records with a last offset delta of {batch.last_offset_delta}"
-    if batch.is_control:
-        return "only brokers write control batches"
-    if batch.has_delete_horizon:
-        return "only compaction sets a delete horizon"
+    count = batch.record_count
+    if count <= 0 or count != batch.last_offset_delta + 1:
+        return f"{count} records with a last offset delta of {batch.last_offset_delta}"
+    if batch.attributes & _BROKERS_BITS:
+        return "only brokers write control batches and set delete horizons"
     if batch.producer_id != NO_PRODUCER_ID:
         if batch.producer_id < 0 or batch.producer_epoch < 0 or batch.base_sequence < 0:
             return (
                 f"producer {batch.producer_id} with epoch {batch.producer_epoch} "
                 f"and sequence {batch.base_sequence}"
             )
-    elif batch.is_transactional or batch.base_sequence != NO_SEQUENCE:
-        return "a transaction or a sequence without a producer id"
+    elif batch.is_transactional:
+        # A sequence alone means nothing: some clients leave a 0 in the field.
+        return "a transaction without a producer id"
     return None
 
 
@@ -155,13 +157,12 @@ def _wrong_time(batch: RecordBatch, rules: AppendRules, wall_ms: int) -> str | N
     """What is wrong with the times in the header, if anything.
 
     A time from far away would delete its segment at once, or never (hazard S-17)."""
-    if batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
+    if batch.attributes & APPEND_TIME_BIT:
         return "only the broker sets append times"
     if rules.uses_append_time:
         return None
-    return _out_of_range(batch.max_timestamp, rules, wall_ms) or _out_of_range(
-        batch.base_timestamp, rules, wall_ms
-    )
+    latest, earliest = batch.max_timestamp, batch.base_timestamp
+    return _out_of_range(latest, rules, wall_ms) or _out_of_range(earliest, rules, wall_ms)
 
 
 def _out_of_range(timestamp: int, rules: AppendRules, wall_ms: int) -> str | None:
@@ -181,10 +182,9 @@ def _out_of_range(timestamp: int, rules: AppendRules, wall_ms: int) -> str | Non
 
 
 def _plan(batch: RecordBatch, rules: AppendRules) -> AppendPlan:
-    look = Look.NOT
+    # Operators of Flag cost a microsecond each, so the ordinary batch meets none.
+    look = Look.KEYS if rules.is_compacted else Look.NOT
     recompress = None
-    if rules.is_compacted:
-        look |= Look.KEYS
     if rules.codec is not None and rules.codec is not batch.codec:
         look |= Look.CODEC
         recompress = rules.codec

@@ -107,10 +107,12 @@ class LeaderEpochs:
         A batch that fits changes nothing: a leadership that has written nothing is in the file and
         in no batch, and reading the log again must not remove it (R-04). One that does not fit
         wins over the list, whose file may be older than the log after a crash (S-28)."""
-        latest_epoch = self.latest_epoch
-        if leader_epoch < 0 or (leader_epoch == latest_epoch and base_offset >= self._starts[-1]):
+        epochs = self._epochs
+        if epochs and epochs[-1] == leader_epoch and self._starts[-1] <= base_offset:
             return False
-        if leader_epoch <= latest_epoch:
+        if leader_epoch < 0:
+            return False
+        if leader_epoch <= self.latest_epoch:
             known_epoch = self.epoch_at(base_offset)
             # Before the log start the list says nothing; a batch may reach over it.
             if known_epoch in (leader_epoch, UNDEFINED_EPOCH):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.broker.replica.isr import InSyncSet, IsrChange
+from ottla.broker.replica.isr import ChangeOutcome, InSyncSet, IsrChange
 from ottla.broker.replica.progress import FollowerProgress
 from ottla.broker.replica.watermark import effective_min_insync
 
@@ -43,7 +43,15 @@ class ReplicaLimits:
 class Leading:
     """Owned by the replica that leads."""
 
-    __slots__ = ("_limits", "_node_id", "epoch_start_offset", "followers", "in_sync", "leadership")
+    __slots__ = (
+        "_limits",
+        "_node_id",
+        "epoch_start_offset",
+        "followers",
+        "in_sync",
+        "insync_count",
+        "leadership",
+    )
 
     def __init__(
         self,
@@ -63,7 +71,10 @@ class Leading:
             leadership.isr, leadership.partition_epoch, leadership.eligible_leaders
         )
         self.followers: dict[int, FollowerProgress] = {}
+        # How many certainly are in sync, this one included. Asked with every append.
+        self.insync_count = 0
         self._follow(now_ms)
+        self._count()
 
     def update(self, leadership: Leadership, now_ms: float) -> bool:
         """Merge what the controller says later within the same leader epoch; True if it is news."""
@@ -74,6 +85,7 @@ class Leading:
         if news:
             self.leadership = leadership
             self._follow(now_ms)
+            self._count()
         return news
 
     def _follow(self, now_ms: float) -> None:
@@ -90,11 +102,10 @@ class Leading:
         """Whether no other replica is or may be in sync."""
         return self.in_sync.maximal == (self._node_id,)
 
-    @property
-    def insync_count(self) -> int:
-        """How many certainly are in sync, this one included."""
+    def _count(self) -> None:
         # A reassignment may leave ids in the ISR that have left the replica set (hazard R-30).
-        return sum(node in self.leadership.replicas for node in self.in_sync.certain)
+        replicas = self.leadership.replicas
+        self.insync_count = sum(node in replicas for node in self.in_sync.certain)
 
     @property
     def may_commit(self) -> bool:
@@ -162,7 +173,22 @@ class Leading:
         target = staying + tuple(node for node, _broker_epoch in joining)
         if target == self.in_sync.committed:
             return None
-        return self.in_sync.propose(target, joining, self.leadership.leader_epoch, self._min_insync)
+        change = self.in_sync.propose(
+            target, joining, self.leadership.leader_epoch, self._min_insync
+        )
+        self._count()
+        return change
+
+    def on_answer(
+        self, change: IsrChange, outcome: ChangeOutcome, partition_epoch: int | None = None
+    ) -> bool:
+        """Take the store's answer to a proposal; True if the in-sync set has changed.
+
+        The watermark may move then: ask the replica to look."""
+        changed = self.in_sync.on_answer(change, outcome, partition_epoch)
+        if changed:
+            self._count()
+        return changed
 
     def _must_leave(self, node_id: int, log_end_offset: int, now_ms: float) -> bool:
         if node_id == self._node_id:

@@ -210,8 +210,9 @@ class Replica:
         leading = self.leading
         if leading is None or not leading.may_commit:
             return False
-        ends = leading.counted_ends(self.log_end_offset, now_ms)
-        return self._set_watermark(raised_watermark(self.high_watermark, self.log_end_offset, ends))
+        end = self.log_end_offset
+        ends = leading.counted_ends(end, now_ms)
+        return self._set_watermark(raised_watermark(self.high_watermark, end, ends))
 
     def _set_watermark(self, high_watermark: int) -> bool:
         moved = high_watermark != self.high_watermark

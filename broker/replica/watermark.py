@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
 
 class Isolation(IntEnum):
@@ -22,11 +22,12 @@ class Isolation(IntEnum):
     LOG_END = 2
 
 
-def raised_watermark(current: int, leader_end_offset: int, ends: Iterable[int]) -> int:
+def raised_watermark(current: int, leader_end_offset: int, ends: Sequence[int]) -> int:
     """The high watermark after the log ends of all that count: their minimum, never going back.
 
     A replica that has not been heard in this epoch counts as -1 and thereby holds it."""
-    return max(current, min((leader_end_offset, *ends)))
+    reached = min(leader_end_offset, min(ends)) if ends else leader_end_offset
+    return max(current, reached)
 
 
 def effective_min_insync(min_insync_replicas: int, replication_factor: int) -> int:

@@ -87,7 +87,6 @@ def test_a_good_batch_is_kept_as_it_came() -> None:
         (changed(">h", 21, 0x05), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
         (changed(">q", 43, 7), ErrorCode.INVALID_RECORD),
         (changed(">q", 43, -2), ErrorCode.INVALID_RECORD),
-        (changed(">i", 53, 7), ErrorCode.INVALID_RECORD),
     ],
 )
 def test_a_batch_that_no_producer_may_send_is_refused(
@@ -123,6 +122,11 @@ def test_an_idempotent_batch_names_epoch_and_sequence() -> None:
     options = BatchOptions(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
 
     assert judge(produced(options)).error is ErrorCode.NONE
+
+
+def test_a_sequence_without_a_producer_means_nothing() -> None:
+    """Plain producers of some libraries leave 0 in the field and not -1."""
+    assert judge(changed(">i", 53, 0)).error is ErrorCode.NONE
 
 
 @pytest.mark.parametrize(

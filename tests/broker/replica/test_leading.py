@@ -64,7 +64,7 @@ def test_follower_beyond_the_lag_time_leaves_the_isr() -> None:
     assert (too_late.isr, too_late.added) == ((1, 2), ())
     assert leader.replica.high_watermark == 100
 
-    leader.leading.in_sync.on_answer(too_late, ChangeOutcome.APPLIED, 1)
+    leader.leading.on_answer(too_late, ChangeOutcome.APPLIED, 1)
     assert leader.replica.maybe_raise_watermark(now_ms=LAG_MS + 2)
     assert leader.replica.high_watermark == 150
 

@@ -181,7 +181,7 @@ class Cluster(RuleBasedStateMachine):
                 outcome, version = ChangeOutcome.APPLIED, self.stored.partition_epoch
             elif self.stored.partition_epoch > change.partition_epoch:
                 outcome = ChangeOutcome.REFUSED
-        leading.in_sync.on_answer(change, outcome, version)
+        leading.on_answer(change, outcome, version)
         replica.maybe_raise_watermark(self.now_ms)
 
     # ---- followers ----
