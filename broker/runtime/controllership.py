@@ -18,6 +18,7 @@ from ottla.coordinator.controller.events import (
     DeleteTopics,
     Event,
     ReplicasFailed,
+    RolesRefused,
     StatesRead,
 )
 from ottla.coordinator.controller.machine import Controller
@@ -55,6 +56,7 @@ logger = logging.getLogger("ottla.controller")
 
 # How often a decision is made anew because somebody else had changed the same znodes.
 REFUSALS_MAX = 20
+REFUSED_ROLE_RETRY_MS = 10_000
 _TOPIC_CONFIGS = f"{paths.CONFIG}/topics/"
 
 Results = tuple["TopicResult", ...]
@@ -273,9 +275,13 @@ class Controllership:
         if error_code(response.error_code) is ErrorCode.STALE_CONTROLLER_EPOCH:
             self._mark(paths.CONTROLLER)
         if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
-            failed = _failed_replicas(node_id, request, response)
+            failed, refused = _failures(node_id, request, response)
             if failed:
                 self._queue.put_nowait(ReplicasFailed(node_id, failed))
+            if refused:
+                again_ms = self._parts.clock.now_ms() + REFUSED_ROLE_RETRY_MS
+                event = RolesRefused(refused)
+                self._parts.clock.call_at(again_ms, lambda: self._queue.put_nowait(event))
 
     def _resign(self) -> None:
         self._is_over = True
@@ -298,23 +304,19 @@ def _fail(reply: asyncio.Future[Results], error: KafkaError) -> None:
         reply.exception()
 
 
-def _failed_replicas(
+def _failures(
     node_id: int, request: LeaderAndIsrRequest, response: LeaderAndIsrResponse
-) -> tuple[TopicPartition, ...]:
+) -> tuple[tuple[TopicPartition, ...], tuple[TopicPartition, ...]]:
+    """Replicas whose disk failed, and those that could not take on their role."""
     names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
-    failed = []
+    failed: list[TopicPartition] = []
+    refused: list[TopicPartition] = []
     for topic in response.topics:
         for partition in topic.partition_errors:
-            error = error_code(partition.error_code)
-            name = names.get(topic.topic_id)
-            if error is ErrorCode.KAFKA_STORAGE_ERROR and name is not None:
-                failed.append(TopicPartition(name, partition.partition_index))
-            elif error is not ErrorCode.NONE:
-                logger.warning(
-                    "broker %d refused its role in %s-%d: %s",
-                    node_id,
-                    name,
-                    partition.partition_index,
-                    error.name,
-                )
-    return tuple(failed)
+            error, name = error_code(partition.error_code), names.get(topic.topic_id)
+            if error is ErrorCode.NONE or name is None:
+                continue
+            item = TopicPartition(name, partition.partition_index)
+            (failed if error is ErrorCode.KAFKA_STORAGE_ERROR else refused).append(item)
+            logger.warning("broker %d has not taken on its role in %s: %s", node_id, item, error)
+    return tuple(failed), tuple(refused)

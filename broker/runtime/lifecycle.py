@@ -133,6 +133,9 @@ class Lifecycle:
             await asyncio.gather(self._keeper, return_exceptions=True)
             self._keeper = None
         await self._end_followers()
+        await self._give_up_session()
+
+    async def _give_up_session(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             try:
@@ -186,6 +189,7 @@ class Lifecycle:
             except (StoreError, KafkaError) as error:
                 logger.warning("no registration yet: %s", error)
                 await self._end_followers()
+                await self._give_up_session()
                 await self._clock.sleep(_RETRY_MS)
             else:
                 return

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.coordinator.metadata.changes import Change, ConfigGone, changes_of_update
-from ottla.coordinator.metadata.delta import Delta, apply_changes
+from ottla.coordinator.metadata.changes import FULL_UPDATE, Change, ConfigGone, changes_of_update
+from ottla.coordinator.metadata.delta import Delta, apply_changes, next_image
 from ottla.coordinator.metadata.image import NO_LEADER, Entity, MetadataImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.update_metadata import UpdateMetadataResponse
@@ -49,6 +49,7 @@ class MetadataCache:
         # Listener -> its nodes; asked for by every client request about topics.
         self._nodes: dict[str, tuple[Node, ...]] = {}
         self.image = MetadataImage("")
+        self.is_complete = False
 
     # ---- changing ----
 
@@ -64,13 +65,13 @@ class MetadataCache:
         if request.controller_epoch < self.image.controller_epoch:
             return UpdateMetadataResponse(ErrorCode.STALE_CONTROLLER_EPOCH)
         changes = changes_of_update(self.image, request)
-        names = {topic.name for topic in apply_changes(self.image, changes).gone_topics}
-        after = apply_changes(self.image, changes).after
+        after = next_image(self.image, changes)
         # The settings of a topic go with it; one that was made again has its own by now.
-        changes += [
-            ConfigGone(Entity("topics", name)) for name in sorted(names - after.topics.keys())
-        ]
-        self.take(changes)
+        gone = sorted(self.image.topics.keys() - after.topics.keys())
+        self.take([*changes, *(ConfigGone(Entity("topics", name)) for name in gone)])
+        if request.type == FULL_UPDATE:
+            self.is_complete = True
+            self._wake_waiters()
         return UpdateMetadataResponse()
 
     def take(self, changes: Iterable[Change]) -> None:
@@ -83,6 +84,9 @@ class MetadataCache:
             self._nodes.clear()
         for listener in list(self._listeners):
             listener(delta)
+        self._wake_waiters()
+
+    def _wake_waiters(self) -> None:
         for waiter in list(self._waiters):
             if not waiter.future.done() and waiter.holds(self.image):
                 waiter.future.set_result(True)
@@ -92,6 +96,13 @@ class MetadataCache:
     def subscribe(self, listener: Callable[[Delta], object]) -> None:
         """Call with every later difference. A listener must not change the metadata itself."""
         self._listeners.append(listener)
+
+    async def wait_until_complete(self, timeout_ms: float) -> bool:
+        """Whether a controller has told this broker everything before the time is up.
+
+        By then it has also given this broker's partitions their roles: it says where everything
+        is only after that."""
+        return await self.wait_for(lambda _image: self.is_complete, timeout_ms)
 
     async def wait_for(self, holds: Callable[[MetadataImage], bool], timeout_ms: float) -> bool:
         """Whether the condition holds now or at some change before the time is up."""

@@ -108,6 +108,12 @@ class ReplicasFailed(NamedTuple):
     partitions: tuple[TopicPartition, ...]
 
 
+class RolesRefused(NamedTuple):
+    """A broker answered that it could not take on these roles; it is to be told again (C-12)."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
 class CreateTopics(NamedTuple):
     """Reply: one TopicResult per spec."""
 
@@ -134,6 +140,7 @@ Event = (
     | StatesRead
     | ConfigRead
     | ReplicasFailed
+    | RolesRefused
     | CreateTopics
     | DeleteTopics
     | CreatePartitions

@@ -21,6 +21,7 @@ from ottla.coordinator.controller.events import (
     Event,
     Identity,
     ReplicasFailed,
+    RolesRefused,
     StatesRead,
     TopicsRead,
     World,
@@ -40,7 +41,7 @@ from ottla.coordinator.metadata.changes import (
     TopicChanged,
     TopicGone,
 )
-from ottla.coordinator.metadata.delta import apply_changes
+from ottla.coordinator.metadata.delta import apply_changes, next_image
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Create, Operation, Replace
 from ottla.protocol.ids import TopicPartition
@@ -105,6 +106,10 @@ class Controller:
                 self._offline.setdefault(node_id, set()).update(partitions)
                 known = [item for item in partitions if self._has(item)]
                 return self._settled(known, None, f"broker {node_id} lost replicas")
+            case RolesRefused(partitions):
+                known = [item for item in partitions if self._has(item)]
+                messages = tuple(self._writer(self.image).announce(known)) if known else ()
+                return ControllerDecision(messages=messages, reason="roles were refused")
             case CreateTopics(specs, validate_only):
                 plan = self._plan()
                 for spec in specs:
@@ -157,7 +162,7 @@ class Controller:
         if not changes:
             return ControllerDecision(reason="the same brokers")
         touched = difference.restarted_ids | set(difference.gone)
-        image = apply_changes(self.image, changes).after
+        image = next_image(self.image, changes)
         writes = WriteList()
         writes.add([], changes)
         affected = [
@@ -196,7 +201,7 @@ class Controller:
             if topic.name in event.without_id:
                 writes.add([Replace(paths.topic(topic.name), topic_data(topic))])
         writes.add([], changes)
-        image = apply_changes(self.image, changes).after
+        image = next_image(self.image, changes)
         changed = self._settlement.settle(writes, image, touched, None)
         done = writes.finish()
         new = self._new(changed)
@@ -227,7 +232,7 @@ class Controller:
             change = ConfigChanged(event.entity, event.values)
         writes = WriteList()
         writes.add([], [change])
-        image = apply_changes(self.image, [change]).after
+        image = next_image(self.image, [change])
         topic = image.topics.get(event.entity.name)
         if event.entity.entity_type != "topics" or topic is None:
             return ControllerDecision(writes.finish(), reason="settings changed")
@@ -283,7 +288,7 @@ class Controller:
 
     def _after(self, writes: Iterable[Write]) -> MetadataImage:
         changes = [change for write in writes for change in write.changes]
-        return apply_changes(self.image, changes).after
+        return next_image(self.image, changes)
 
     def _new(self, changed: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         """Those that had no state before this decision."""

@@ -68,12 +68,17 @@ class Delta:
         )
 
 
-def apply_changes(image: MetadataImage, changes: Iterable[Change]) -> Delta:
-    """The changes in their order; a change that changes nothing is not in the result."""
+def next_image(image: MetadataImage, changes: Iterable[Change]) -> MetadataImage:
+    """The image after the changes, made in their order."""
     drawing = _Drawing(image)
     for change in changes:
         drawing.take(change)
     return drawing.finish()
+
+
+def apply_changes(image: MetadataImage, changes: Iterable[Change]) -> Delta:
+    """The next image and what differs; a change that changes nothing is not in the result."""
+    return _compare(image, next_image(image, changes))
 
 
 class _Drawing:
@@ -108,7 +113,7 @@ class _Drawing:
             case ConfigGone(entity):
                 self._own_configs().pop(entity, None)
 
-    def finish(self) -> Delta:
+    def finish(self) -> MetadataImage:
         after = self._after
         if self._brokers != self._before.brokers:
             after = replace(after, brokers=self._brokers)
@@ -118,7 +123,7 @@ class _Drawing:
             after = replace(after, topics=self._topics, names=self._names(self._topics))
         if self._configs is not None:
             after = replace(after, configs=self._configs)
-        return _compare(self._before, after)
+        return after
 
     def _own_topics(self) -> dict[str, TopicImage]:
         if self._topics is None:

@@ -72,6 +72,7 @@ class EmbeddedStore:
         self._failure: Exception | None = None
         self._sessions: dict[int, EmbeddedSession] = {}
         self._lock: FileLock | None = None
+        self._on_failure: list[Callable[[Exception], object]] = []
 
     @classmethod
     async def open(cls, disk: Disk, clock: Clock, spawn: Spawn, directory: str) -> EmbeddedStore:
@@ -119,6 +120,10 @@ class EmbeddedStore:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    def on_failure(self, callback: Callable[[Exception], object]) -> None:
+        """Call back when the store is finished; no session can be opened any more."""
+        self._on_failure.append(callback)
 
     @property
     def failure(self) -> Exception | None:
@@ -222,6 +227,8 @@ class EmbeddedStore:
         # Events go nowhere (their sessions are over); waiters wake up and find the failure.
         for item in due:
             item.deliver()
+        for callback in self._on_failure:
+            callback(error)
 
 
 def _release(waiter: asyncio.Future[None]) -> None:

@@ -219,9 +219,7 @@ class BrokerNode:
     async def ready(self) -> None:
         """Wait for the controller's first words."""
         async with asyncio.timeout(10):
-            assert await self.metadata.wait_for(
-                lambda image: self.node_id in image.brokers, TIMEOUT_MS
-            )
+            assert await self.metadata.wait_until_complete(TIMEOUT_MS)
 
     async def stop(self) -> int:
         """Leave the cluster in good order; the broker epoch for the mark of the clean stop."""

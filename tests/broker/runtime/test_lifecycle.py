@@ -282,6 +282,20 @@ async def test_a_broker_that_does_not_answer_is_told_later() -> None:
     assert cluster.nodes[2].replicas.leaders
 
 
+async def test_a_role_that_was_refused_is_given_again() -> None:
+    """C-12: one partition that could not follow must not stay behind its epoch for ever."""
+    cluster = await open_cluster(1)
+    node = cluster.nodes[1]
+    node.replicas.errors[("t", 0)] = ErrorCode.UNKNOWN_SERVER_ERROR
+    await create(node, TopicSpec("t"))
+    node.replicas.errors.clear()
+    told = len(node.replicas.requests)
+    await cluster.clock.advance(60_000)
+
+    assert len(node.replicas.requests) == told + 1
+    assert node.metadata.leader_of("t", 0) == (1, 0)
+
+
 async def test_requests_for_an_earlier_life_of_the_broker_are_refused() -> None:
     """C-09: they were meant for a process that is no more."""
     cluster = await open_cluster(1)

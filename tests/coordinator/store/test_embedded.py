@@ -227,6 +227,8 @@ async def test_a_failed_flush_ends_the_store() -> None:
     session = await store.connect()
     states: list[SessionState] = []
     session.on_state(states.append)
+    failures: list[Exception] = []
+    store.on_failure(failures.append)
     disk.fsync_error = OSError(errno.EIO, "broken")
 
     with pytest.raises(ConnectionLoss):
@@ -237,7 +239,7 @@ async def test_a_failed_flush_ends_the_store() -> None:
         await session.create("/b")
     with pytest.raises(ConnectionLoss):
         await store.connect()
-    assert store.failure is not None
+    assert failures == [store.failure]
 
 
 async def test_a_full_disk_refuses_the_write_and_nothing_else() -> None:
