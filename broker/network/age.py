@@ -32,7 +32,7 @@ class Age:
             self._idle_ms = 0.0
             return False
         self._idle_ms += elapsed_ms
-        return self._idle_ms >= settings.connections_idle_ms_max
+        return 0 < settings.connections_idle_ms_max <= self._idle_ms
 
     def is_slow(self, elapsed_ms: float, request_count: int, limit_ms: float) -> bool:
         """Whether the request that is arriving takes too long. Only called while one is; the

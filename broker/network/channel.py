@@ -143,6 +143,8 @@ class RequestChannel:
             connection = request.owner
             if connection.closed or self.submit(request, frame):
                 connection.open_lane()
-        room = self.queue_max - len(self._queue)
+        # With a handler free, the requests of those woken may all end at once, and nothing would
+        # call this again for the rest.
+        room = len(self._parked) if self.free else self.queue_max - len(self._queue)
         for _ in range(min(room, len(self._parked))):
             self._parked.popleft().on_channel_room()

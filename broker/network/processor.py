@@ -74,7 +74,9 @@ class Processor:
     def start(self) -> None:
         """Begin to look for idle connections."""
         settings = self._surroundings.settings
-        interval_ms = min(settings.connections_idle_ms_max, settings.request_read_ms_max)
+        interval_ms = settings.request_read_ms_max
+        if settings.connections_idle_ms_max > 0:
+            interval_ms = min(interval_ms, settings.connections_idle_ms_max)
         interval_ms = max(SWEEP_MS_MIN, min(interval_ms / SWEEPS_PER_IDLE_LIMIT, SWEEP_MS_MAX))
         self._arm_sweep(interval_ms)
 

@@ -33,7 +33,7 @@ class NetworkSettings:
     queued_request_bytes_max: int = 512 * 1024 * 1024
     connections_max: int = 2**31 - 1  # max.connections
     connections_per_ip_max: int = 2**31 - 1  # max.connections.per.ip
-    connections_idle_ms_max: float = 600_000  # connections.max.idle.ms
+    connections_idle_ms_max: float = 600_000  # connections.max.idle.ms; 0 or less: no limit
     # How long one request may take to arrive; the shorter limit holds while others wait for the
     # memory that it has taken (N-02).
     request_read_ms_max: float = 120_000

@@ -33,6 +33,7 @@ class Toy:
         self.parked: dict[str, Reply] = {}
         self.gates: dict[str, asyncio.Event] = {}
         self.peers: list[Peer] = []
+        self.faults: list[str] = []
 
     def dispatch(
         self, peer: Peer, frame: memoryview, reply: Reply
@@ -74,7 +75,8 @@ class Toy:
         gate = self.gates.setdefault(argument.decode(), asyncio.Event())
         before = bytes(frame)
         await gate.wait()
-        assert bytes(frame) == before, "the frame must stay while its handler is suspended"
+        if bytes(frame) != before:
+            self.faults.append("the frame has changed while its handler was suspended")
         reply.send([b"suspended " + argument])
 
     def open_gate(self, name: str) -> None:

@@ -29,6 +29,7 @@ class FailingListener:
         self.address = listener.address
         self.errors = errors
         self.accept_count = 0
+        self.event_count = 0
 
     def accept(self) -> RealSocket:
         self.accept_count += 1
@@ -37,7 +38,12 @@ class FailingListener:
         return self.listener.accept()
 
     def on_readable(self, callback: Callable[[], object] | None) -> None:
-        self.listener.on_readable(callback)
+        def count_and_call() -> None:
+            assert callback is not None
+            self.event_count += 1
+            callback()
+
+        self.listener.on_readable(callback and count_and_call)
 
     def close(self) -> None:
         self.listener.close()
@@ -130,7 +136,8 @@ async def test_connections_above_the_limit_of_one_address_are_refused() -> None:
 async def test_connections_above_the_total_wait_until_one_leaves_but_brokers_do_not() -> None:
     """max.connections postpones clients; a storm of them must not keep brokers apart (N-07)."""
     specs = [ListenerSpec("CLIENTS", LOOPBACK), ListenerSpec("BROKERS", LOOPBACK, is_exempt=True)]
-    async with Site(NetworkSettings(connections_max=1), specs) as site:
+    net = FailingNet([])
+    async with Site(NetworkSettings(connections_max=1), specs, net) as site:
         first = await site.connect("CLIENTS")
         await site.until(lambda: site.server.connection_count == 1)
         waiting = await site.connect("CLIENTS")
@@ -139,6 +146,8 @@ async def test_connections_above_the_total_wait_until_one_leaves_but_brokers_do_
         broker.send(b"echo:broker")
         assert await broker.answer() == b"echo broker"
         assert site.server.connection_count == 2
+        await asyncio.sleep(0.02)
+        assert net.listeners[0].event_count < 5, "a full door is shut, or the loop would spin"
         first.close()
 
         assert await waiting.answer() == b"echo waiting"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ottla.broker.network.age import Age
 from ottla.broker.network.settings import NetworkSettings
 
@@ -28,6 +30,15 @@ def test_time_spent_waiting_for_the_broker_is_not_silence() -> None:
         assert not age.is_idle(90, waits_for_us=True, settings=SETTINGS)
 
     assert not age.is_idle(90, waits_for_us=False, settings=SETTINGS)
+
+
+@pytest.mark.parametrize("limit_ms", [0, -1])
+def test_idle_limit_of_zero_or_less_is_none(limit_ms: float) -> None:
+    """connections.max.idle.ms = -1 is how Kafka's operators switch it off."""
+    age = Age()
+    settings = NetworkSettings(connections_idle_ms_max=limit_ms)
+    for _ in range(10):
+        assert not age.is_idle(1e9, waits_for_us=False, settings=settings)
 
 
 def test_each_request_has_its_own_time_to_arrive() -> None:

@@ -56,15 +56,24 @@ async def test_queued_request_of_a_lost_connection_is_never_started() -> None:
     """Work for clients that have gone must not take handlers from those that wait."""
     async with Site(NetworkSettings(handlers=1)) as site:
         busy, lost, waiting = [await site.connect() for _ in range(3)]
+        lost.send(b"park:1", b"park:2")
+        await site.until(lambda: len(site.toy.parked) == 2)
         busy.send(b"suspend:a")
         await site.until(lambda: "a" in site.toy.gates)
-        lost.send(b"park:1")
+        lost.send(b"echo:never")
         waiting.send(b"echo:2")
         await site.until(lambda: site.server.diagnostics().request_queue.queued_count == 2)
+        lost.writer.transport.abort()
+        await asyncio.sleep(0.01)
+        site.toy.parked["1"].send([b"provokes a reset"])
+        await asyncio.sleep(0.01)
+        site.toy.parked["2"].send([b"finds the peer gone"])
+        await site.until(lambda: site.server.connection_count == 2)
         site.toy.open_gate("a")
 
         assert await busy.answer() == b"suspended a"
         assert await waiting.answer() == b"echo 2"
+        assert b"echo:never" not in site.toy.requests
 
 
 @on_both_loops
@@ -181,7 +190,7 @@ async def test_idle_connection_is_closed_and_a_waiting_or_muted_one_is_not() -> 
 @on_both_loops
 async def test_deep_pipeline_of_one_connection_leaves_turns_to_others() -> None:
     """Six hundred requests in one read must not be one turn (fairness)."""
-    async with Site(NetworkSettings(processors=1)) as site:
+    async with Site(NetworkSettings(processors=1, unanswered_requests_max=10_000)) as site:
         greedy, modest = await site.connect(), await site.connect()
         modest.send(b"echo:first")
         await modest.answer()

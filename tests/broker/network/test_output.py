@@ -12,6 +12,7 @@ from ottla.broker.network.output import BYTES_PER_TURN_MAX, JOINED_BYTES_MAX, Ou
 from ottla.broker.network.request import Request
 from ottla.broker.network.transport import BufferedTransport, PlaintextTransport
 from ottla.protocol.ports import Address, FileRegion
+from tests.support.nobody import Nobody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -122,33 +123,6 @@ class MarkFraming:
         return b"<"
 
 
-class Nobody:
-    """The owner of requests that are answered without a connection."""
-
-    def __init__(self) -> None:
-        self.connection_id = self.listener = self.client_host = self.principal = ""
-        self.closed = False
-        self.is_dirty = False
-        self.unsent_bytes = 0
-        self.respond: Callable[[Request], None] = lambda request: None
-
-    def on_close(self, callback: Callable[[], object]) -> None: ...
-
-    def flush_answers(self) -> None: ...
-
-    def close(self, reason: str) -> None: ...
-
-    def mute(self, mute_ms: float) -> None: ...
-
-    def end(self, reason: str) -> None: ...
-
-    def stop_serving(self, reason: str) -> None: ...
-
-    def open_lane(self) -> None: ...
-
-    def on_channel_room(self) -> None: ...
-
-
 def add(output: Output, parts: Sequence[ReplyPart]) -> None:
     """One request, answered at once with these parts."""
     request = Request(Nobody())
@@ -250,12 +224,26 @@ def test_small_answers_leave_in_one_call() -> None:
 
 def test_turn_of_one_reader_ends_though_it_takes_everything() -> None:
     """A fast reader of a 50 MB fetch must not stop the broker for everybody else."""
+    file = MemoryFile(bytes(BYTES_PER_TURN_MAX // 4))
     output = Output(MarkFraming())
-    add(output, [bytes(MEBIBYTE) for _ in range(100)])
-    sent = output.flush(PlaintextTransport(ChokingSocket([MEBIBYTE] * 3 + [2**31] * 97)))
+    add(output, [FileRegion(file, 0, file.size_bytes)] * 20)
+    sent = output.flush(PlaintextTransport(ChokingSocket([])))
 
-    assert sent < 100 * MEBIBYTE
-    assert sent >= MEBIBYTE
+    assert BYTES_PER_TURN_MAX <= sent < 2 * BYTES_PER_TURN_MAX
 
 
-MEBIBYTE = BYTES_PER_TURN_MAX // 4
+def test_what_was_asked_after_the_end_gets_no_answer_even_if_it_is_there() -> None:
+    """A peer that is slow to take the last answer must not be sent more than that."""
+    output = Output(MarkFraming())
+    first, last, later = (Request(Nobody()) for _ in range(3))
+    output.pipeline.extend((first, last, later))
+    last.close("because")
+    later.send([b"later"])
+    first.send([b"first"])
+    counts = [output.collect(), output.collect()]
+    socket = ChokingSocket([])
+    output.flush(PlaintextTransport(socket))
+
+    assert counts == [1, 0]
+    assert output.has_ended
+    assert bytes(socket.sent) == b"<first"
