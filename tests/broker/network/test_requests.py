@@ -147,7 +147,7 @@ async def test_close_lets_earlier_answers_leave_first() -> None:
         site.toy.parked["1"].send([bytes(300_000)])
 
         assert await client.answer() == bytes(300_000)
-        assert await client.is_closed()
+        assert await client.reader.read() == b"", "an orderly end, not a reset"
         assert site.toy.requests == [b"park:1", b"close:because"]
 
 
