@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.log.health import storage_error
 from ottla.broker.log.home import OPEN_SEGMENTS_MAX
-from ottla.protocol.errors import KafkaError
+from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -114,12 +114,21 @@ class LogDirectories:
 
         ``is_new``: the partition never existed on this broker. Raises
         KafkaError(KAFKA_STORAGE_ERROR) if it may live on a directory that is offline or missing,
-        if its log is damaged, or if the disk fails."""
+        if its log is damaged, or if the disk fails; KafkaError(INCONSISTENT_TOPIC_ID) if there
+        is a log of an earlier topic of that name."""
         found = self.directory_of(partition)
         if found is not None:
             if partition in found.damaged:
                 raise storage_error(found.damaged[partition])
-            return found.logs[partition]
+            log = found.logs[partition]
+            if topic_id is not None and log.topic_id is None:
+                await found.set_topic_id(log, topic_id)
+            elif topic_id is not None and log.topic_id != topic_id:
+                raise KafkaError(
+                    ErrorCode.INCONSISTENT_TOPIC_ID,
+                    f"{log.directory} belongs to an earlier topic of the same name",
+                )
+            return log
         if not is_new and (self.missing_ids or self.offline_paths):
             raise storage_error(
                 f"{partition} may live on a data directory that is not available: "
@@ -162,11 +171,11 @@ class LogDirectories:
     async def tidy(self, now_ms: float) -> None:
         """Remove files whose delay is over, look at the free space, close unused files."""
         for each in self.online:
-            each.home.health.check_space()
             try:
                 await each.home.graveyard.dig(now_ms)
             except KafkaError as error:
                 logger.error("%s", error.message)
+            each.home.health.check_space()
         if self.directories:
             self.directories[0].home.open_segments.release_idle()
 

@@ -181,6 +181,15 @@ class LogDirectory:
         self.logs[partition] = log
         return log
 
+    async def set_topic_id(self, log: PartitionLog, topic_id: Uuid) -> None:
+        """Give an id to a log that was made without one. Raises KafkaError."""
+        path = join(log.directory, PARTITION_METADATA)
+        try:
+            await replace_file(self.home.disk, path, encode_partition_metadata(topic_id))
+        except OSError as error:
+            raise self.home.health.judge(f"cannot write {path}", error) from error
+        log.topic_id = topic_id
+
     async def delete(self, partition: TopicPartition) -> None:
         """Take a log out of service at once and remove it after ``file.delete.delay.ms``."""
         log = self.logs[partition]

@@ -18,7 +18,7 @@ from ottla.broker.log.identity import (
     read_identity,
     write_identity,
 )
-from ottla.broker.log.names import LOCK, join
+from ottla.broker.log.names import LOCK, join, parent_of
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ async def open_directories(
         for path in config.paths:
             health = DirectoryHealth(seams.disk, path, config.free_bytes_floor)
             try:
+                await _make_directory(seams, path)
                 locks.append(_lock(seams, path))
                 identities[path] = _identify(seams, path, config)
             except OSError as error:
@@ -67,8 +68,19 @@ async def open_directories(
     return opened
 
 
-def _lock(seams: LogSeams, path: str) -> FileLock:
+async def _make_directory(seams: LogSeams, path: str) -> None:
+    """Make a data directory whose own name, and those above it, survive a power cut."""
+    made: list[str] = []
+    above = path
+    while not seams.disk.is_directory(above):
+        made.append(above)
+        above = parent_of(above)
     seams.disk.make_directory(path)
+    for each in reversed(made):
+        await seams.disk.fsync_directory(parent_of(each))
+
+
+def _lock(seams: LogSeams, path: str) -> FileLock:
     try:
         return seams.disk.lock(join(path, LOCK))
     except BlockingIOError as error:

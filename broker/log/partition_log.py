@@ -99,10 +99,13 @@ class PartitionLog(OpenLog):
         return offsets is not None and len(offsets.positions) >= settings.index_entries_max
 
     def _roll_for(self, batches: Sequence[RecordBatch], size_bytes: int, now_ms: float) -> Segment:
-        base_offset = batches[0].base_offset
-        last = batches[-1]
-        if size_bytes > INT32_MAX or last.last_offset - base_offset > INT32_MAX:
+        first_offset, last_offset = batches[0].base_offset, batches[-1].last_offset
+        if size_bytes > INT32_MAX or last_offset - first_offset > INT32_MAX:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{size_bytes} bytes fit no segment")
+        # Without a gap to the segment before, so that recovery notices a lost end of that one.
+        base_offset = self.log_end_offset
+        if last_offset - base_offset > INT32_MAX:
+            base_offset = first_offset
         try:
             return self.roll(base_offset, now_ms)
         except OSError as error:

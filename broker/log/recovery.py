@@ -38,6 +38,8 @@ class Finding(NamedTuple):
     position: int
     next_offset: int
     problem: str
+    # A valid batch from this offset on cannot be a leftover from before.
+    later_from: int
 
 
 class Scanner:
@@ -47,6 +49,9 @@ class Scanner:
         self.log = log
         self.next_offset = 0
         self.scanned_bytes = 0
+        # The first offset that was missing. Compaction leaves gaps, but so does a flipped bit in
+        # a base offset, which no checksum covers: what follows then seems to come too late.
+        self._gap_offset: int | None = None
         self._leader_epoch = -1
         # The observer knows everything before this from its snapshot.
         self._observe_from = snapshot_offset
@@ -62,6 +67,10 @@ class Scanner:
             if number == first:
                 start = start_of_scan(segment, log.recovery_point)
             else:
+                if 0 < segment.base_offset - self.next_offset <= INT32_MAX:
+                    # Segments are rolled without a gap: the end of the one before is lost.
+                    problem = f"there is nothing up to offset {segment.base_offset}"
+                    return self._finding(number - 1, log.segments[number - 1].size_bytes, problem)
                 start = 0
                 segment.start_scan()
             finding = self._scan(number, start)
@@ -92,12 +101,16 @@ class Scanner:
         for position, batch in scan:
             problem = self._problem(segment, batch, limit_offset)
             if problem is not None:
-                return Finding(number, position, self.next_offset, problem)
+                return self._finding(number, position, problem)
             self._accept(segment, batch, position)
         self.scanned_bytes += scan.position - start
         if scan.problem is not None:
-            return Finding(number, scan.position, self.next_offset, scan.problem)
+            return self._finding(number, scan.position, scan.problem)
         return None
+
+    def _finding(self, number: int, position: int, problem: str) -> Finding:
+        later_from = self.next_offset if self._gap_offset is None else self._gap_offset
+        return Finding(number, position, self.next_offset, problem, later_from)
 
     def _problem(
         self, segment: Segment, batch: RecordBatch, limit_offset: int | None
@@ -117,9 +130,11 @@ class Scanner:
 
     def _accept(self, segment: Segment, batch: RecordBatch, position: int) -> None:
         segment.account(batch, position)
+        if batch.base_offset > self.next_offset and self._gap_offset is None:
+            self._gap_offset = self.next_offset
         self.next_offset = batch.last_offset + 1
         self._leader_epoch = max(self._leader_epoch, batch.leader_epoch)
-        if batch.base_offset >= self._observe_from:
+        if batch.last_offset >= self._observe_from:
             aborted = self.log.observer.observe(batch)
             if aborted is not None:
                 segment.transactions.append(AbortedTransaction(*aborted))
@@ -130,10 +145,10 @@ def is_torn(log: OpenLog, finding: Finding) -> bool:
     if finding.next_offset < log.recovery_point:
         return False
     segment = log.segments[finding.number]
-    if holds_batch(segment.file, finding.position, segment.size_bytes, finding.next_offset):
+    if holds_batch(segment.file, finding.position, segment.size_bytes, finding.later_from):
         return False
     return not any(
-        holds_batch(later.file, 0, later.size_bytes, finding.next_offset)
+        holds_batch(later.file, 0, later.size_bytes, finding.later_from)
         for later in log.segments[finding.number + 1 :]
     )
 

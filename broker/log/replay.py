@@ -62,7 +62,7 @@ def replay_segment(
     Abort markers are not noted a second time. Raises OSError, CorruptLogError."""
     scan = BatchScan(segment.file, start, segment.size_bytes if end is None else end)
     for _, batch in scan:
-        if batch.base_offset >= from_offset:
+        if batch.last_offset >= from_offset:
             log.observer.observe(batch)
     if scan.problem is not None:
         raise CorruptLogError(f"{segment.path} at position {scan.position}: {scan.problem}")

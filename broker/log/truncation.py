@@ -80,7 +80,8 @@ async def _truncate(log: OpenLog, offset: int) -> None:
     log.has_unsynced_names = True
     await bury_segments(log, reversed(dropped))
     await _cut_files(log, last, end_offset)
-    resume_segment(last)
+    # Right behind the last batch, even if the offset lies in a gap that compaction left.
+    log.log_end_offset = last.next_offset = end_offset = resume_segment(last)
     log.start_clock(last, log.home.clock.now_ms())
     await _finish(log, end_offset)
 

@@ -1,0 +1,201 @@
+"""Durability: what an fsync promises, in which order, and that a failed one is final."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from ottla.broker.log.loading import Known
+from ottla.broker.log.settings import LogSettings
+from ottla.broker.testing.faulty_disk import DiskFault
+from ottla.protocol.errors import KafkaError
+from tests.broker.log.bench import DIRECTORY, Bench, read_all
+from tests.broker.log.crash_disk import PowerCut
+
+SMALL = LogSettings(segment_bytes=600, index_interval_bytes=100)
+LOG_PATH = f"{DIRECTORY}/00000000000000000000.log"
+
+
+@pytest.mark.requirement("LOG-06")
+async def test_a_flush_is_due_after_that_many_messages() -> None:
+    """flush.messages=100: the hundredth unflushed message asks for an fsync, not a later one."""
+    bench = Bench(settings=LogSettings(flush_messages=100))
+    log = await bench.open()
+    for _ in range(33):
+        bench.append(log, 3)
+        assert not log.flush_is_due(bench.clock.now_ms())
+    bench.append(log, 1)
+    assert log.flush_is_due(bench.clock.now_ms())
+    await log.flush()
+    assert not log.flush_is_due(bench.clock.now_ms())
+    assert LOG_PATH in bench.disk.fsyncs
+
+
+@pytest.mark.requirement("LOG-07")
+async def test_a_flush_is_due_that_long_after_the_first_unflushed_append() -> None:
+    """flush.ms=1000: later appends do not put it off."""
+    bench = Bench(settings=LogSettings(flush_ms=1000))
+    log = await bench.open()
+    assert [log.flush_deadline_ms] == [None]
+    bench.append(log)
+    assert log.flush_deadline_ms == bench.clock.now_ms() + 1000
+    bench.clock.time_ms += 999
+    bench.append(log)
+    assert not log.flush_is_due(bench.clock.now_ms())
+    bench.clock.time_ms += 1
+    assert log.flush_is_due(bench.clock.now_ms())
+    await log.flush()
+    assert log.flush_deadline_ms is None
+
+
+@pytest.mark.requirement("LOG-09")
+async def test_by_default_nothing_is_ever_forced_to_the_disk() -> None:
+    """Durability comes from replication; the page cache writes when it likes."""
+    bench = Bench()
+    log = await bench.open()
+    for _ in range(50):
+        bench.append(log, 100)
+    bench.clock.time_ms += 10**9
+    assert not log.flush_is_due(bench.clock.now_ms())
+    assert log.flush_deadline_ms is None
+    assert LOG_PATH not in bench.disk.fsyncs
+
+
+@pytest.mark.requirement("LOG-08")
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_a_power_cut_loses_nothing_that_was_flushed(ordered: bool) -> None:
+    """At most the messages since the last flush go, and never one before them."""
+    lost: set[int] = set()
+    for seed in range(60):
+        bench = Bench(settings=LogSettings(segment_bytes=600, flush_messages=10))
+        log = await bench.open()
+        for directory in ("/", "/data", DIRECTORY):
+            await bench.disk.fsync_directory(directory)
+        for _ in range(seed % 25):
+            bench.append(log, 1)
+            if log.flush_is_due(bench.clock.now_ms()):
+                await log.flush()
+        flushed, end, expected = log.recovery_point, log.log_end_offset, read_all(log)
+        bench.cut_power(seed, ordered=ordered)
+        again = await bench.open(Known(flushed, cut_damage=True))
+
+        assert flushed <= again.log_end_offset <= end
+        assert end - again.log_end_offset < 10
+        assert read_all(again) == expected[: again.log_end_offset]
+        lost.add(end - again.log_end_offset)
+    assert len(lost) > 3
+
+
+async def test_the_recovery_point_moves_only_when_data_and_names_are_safe() -> None:
+    """S-06, S-07: data, then indexes, then the directory; a power cut in between moves nothing."""
+    bench = Bench(settings=SMALL)
+    log = await bench.open()
+    for _ in range(10):
+        bench.append(log, 3)
+    bench.disk.fsyncs.clear()
+    await log.flush()
+    fsyncs = bench.disk.fsyncs
+    data = [fsyncs.index(segment.path) for segment in log.segments]
+    assert data == sorted(data)
+    assert all(fsyncs.index(s.path) < fsyncs.index(s.path_of(".index")) for s in log.segments)
+    assert fsyncs.index(DIRECTORY) > max(data)
+    assert log.recovery_point == 30
+
+    for crash_at in range(1, 30):
+        bench.append(log, 3)
+        before = log.recovery_point
+        bench.disk.crash_at = bench.disk.changes + crash_at
+        try:
+            await log.flush()
+        except PowerCut:
+            assert log.recovery_point == before
+        bench.disk.crash_at = None
+
+
+async def test_sealed_segments_can_be_flushed_without_the_active_one() -> None:
+    """After a roll: the recovery point reaches the active segment at least."""
+    bench = Bench(settings=SMALL)
+    log = await bench.open()
+    for _ in range(6):
+        bench.append(log, 3)
+    assert log.has_unflushed_segments
+    await log.flush_sealed()
+    assert log.recovery_point == log.active.base_offset
+    assert log.active.path not in bench.disk.fsyncs
+
+
+async def test_appends_go_on_while_a_flush_waits() -> None:
+    """S-10: the recovery point covers what was there when the flush began."""
+    bench = Bench()
+    log = await bench.open()
+    bench.append(log, 3)
+    changing = bench.disk.changing
+
+    def append_meanwhile(operation: str, path: str) -> None:
+        if (operation, path) == ("fsync", LOG_PATH):
+            bench.disk.changing = changing  # type: ignore[method-assign]
+            bench.append(log, 2)
+        changing(operation, path)
+
+    bench.disk.changing = append_meanwhile  # type: ignore[method-assign]
+    await log.flush()
+    assert (log.recovery_point, log.log_end_offset) == (3, 5)
+    await log.flush()
+    assert log.recovery_point == 5
+
+
+@pytest.mark.parametrize("operation", ["fsync", "fsync_directory"])
+async def test_a_failed_fsync_is_final(operation: str) -> None:
+    """S-09: the kernel tells once and marks the pages clean; a retry proves nothing."""
+    bench = Bench()
+    log = await bench.open()
+    bench.append(log, 3)
+    failures: list[str] = []
+    bench.home.health.on_failure(lambda: failures.append("offline"))
+    bench.disk.faults.add(DiskFault(frozenset({operation}), errno.EIO, times=1))
+    with pytest.raises(KafkaError):
+        await log.flush()
+    fsyncs = list(bench.disk.fsyncs)
+    with pytest.raises(KafkaError):
+        await log.flush()
+
+    assert bench.disk.fsyncs == fsyncs
+    assert failures == ["offline"]
+    assert log.recovery_point == 0
+    with pytest.raises(KafkaError):
+        bench.append(log)
+
+
+async def test_an_index_without_space_does_not_stop_a_flush() -> None:
+    """S-11: the index is a cache; the data is what was promised."""
+    bench = Bench(settings=SMALL)
+    log = await bench.open()
+    for _ in range(10):
+        bench.append(log, 3)
+    bench.disk.faults.add(DiskFault(frozenset({"append"}), errno.ENOSPC, "index"))
+    await log.flush()
+    assert log.recovery_point == 30
+    bench.disk.faults.clear()
+    bench.kill()
+    again = await bench.open(Known(30))
+    assert len(read_all(again)) == 10
+
+
+async def test_an_idle_segment_holds_no_file() -> None:
+    """S-30: a thousand partitions of many segments each must fit into the descriptor limit."""
+    bench = Bench(settings=SMALL)
+    log = await bench.open()
+    for _ in range(20):
+        bench.append(log, 3)
+    pool = bench.home.open_segments
+    assert len(pool) == 5
+    pool.release_idle()
+    pool.release_idle()
+    assert len(pool) == 5, "unsynced data keeps the descriptor that wrote it"
+    await log.flush()
+    pool.release_idle()
+    pool.release_idle()
+    assert len(pool) == 0
+    assert len(read_all(log)) == 20
+    assert len(pool) == 5
