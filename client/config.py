@@ -13,6 +13,7 @@ from typing import Literal
 from ottla.client.state.accumulator import Limits
 from ottla.client.state.backoff import Backoff
 from ottla.protocol.ports import Address, SocketOptions
+from ottla.protocol.records.compression import Codec
 
 DEFAULT_PORT = 9092
 # A broker remembers the last five batches of a producer per partition; a sixth in flight could be
@@ -91,6 +92,11 @@ class ProducerConfig(ClientConfig):
     def required_acks(self) -> int:
         """As it stands in the request: all is -1."""
         return -1 if self.acks == "all" else self.acks
+
+    @property
+    def codec(self) -> Codec:
+        """The compression as it stands in a batch."""
+        return Codec[self.compression.upper()]
 
     @property
     def is_idempotent(self) -> bool:

@@ -8,6 +8,7 @@ record. Idempotent by default: no retry stores a record twice or out of order.
 from __future__ import annotations
 
 import asyncio
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from ottla.client.cluster import Cluster
@@ -15,16 +16,16 @@ from ottla.client.config import ProducerConfig, parse_addresses
 from ottla.client.environment import Environment, real_environment
 from ottla.client.errors import ClientClosed, RequestRefused
 from ottla.client.sender import BatchDelivered, Sender
-from ottla.client.state.batch import Headers, Item, item_size_bytes
+from ottla.client.state.batch import Batch, Headers, Item, Phase, item_size_bytes
 from ottla.client.state.partitioner import StickyPartitioner, partition_for_key
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
+from ottla.protocol.records.compression import compress
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from types import TracebackType
 
-    from ottla.client.state.accumulator import Placed
     from ottla.client.state.metadata import TopicView
     from ottla.protocol.ports import Buffer
 
@@ -48,13 +49,18 @@ class Delivery:
     __slots__ = ("_future", "_index", "_timestamp", "partition", "record_count")
 
     def __init__(
-        self, future: asyncio.Future[BatchDelivered], placed: Placed, timestamp: int
+        self,
+        future: asyncio.Future[BatchDelivered],
+        partition: TopicPartition,
+        index: int,
+        timestamp: int,
+        record_count: int = 1,
     ) -> None:
         self._future = future
-        self._index = placed.first_index
+        self._index = index
         self._timestamp = timestamp
-        self.partition = placed.batch.partition
-        self.record_count = placed.record_count
+        self.partition = partition
+        self.record_count = record_count
 
     @property
     def done(self) -> bool:
@@ -85,12 +91,15 @@ class Producer:
         environment: Environment | None = None,
     ) -> None:
         self.config = config or ProducerConfig()
+        # A codec whose library is missing is found here and not with the first batch.
+        compress(self.config.codec, b"")
         self._environment = environment or real_environment()
         self._bootstrap = parse_addresses(bootstrap)
         self._cluster: Cluster | None = None
         self._sender: Sender | None = None
         self._partitioner = StickyPartitioner(self._environment.random.child("producer").below)
         self._partitions: dict[str, list[TopicPartition]] = {}
+        self._topics: dict[str, TopicView] = {}
         self._closed = False
 
     async def start(self) -> None:
@@ -103,6 +112,7 @@ class Producer:
             cluster.close()
             raise
         self._cluster = cluster
+        self._topics = cluster.metadata.topics
         self._sender = Sender(cluster, self.config)
         self._sender.start()
 
@@ -166,21 +176,47 @@ class Producer:
         A null value is a tombstone in compacted topics. ``timestamp`` is in milliseconds since
         1970 and defaults to now. Raises RequestRefused for an unknown topic or partition and for
         a record that is larger than ``request_bytes_max``."""
-        sender = self._running()
-        clock = self._environment.clock
+        sender = self._sender
+        if sender is None or self._closed or sender.failure is not None:
+            sender = self._running()
         if timestamp is None:
-            timestamp = clock.wall_ms()
-        item = Item(timestamp, as_bytes(key), as_bytes(value), headers)
+            timestamp = self._environment.clock.wall_ms()
+        item = (
+            timestamp,
+            key if type(key) is bytes else as_bytes(key),
+            value if type(value) is bytes else as_bytes(value),
+            checked_headers(headers) if headers else (),
+        )
         size_bytes = item_size_bytes(item)
         if size_bytes > self.config.request_bytes_max:
             raise too_large(topic, size_bytes, self.config.request_bytes_max)
-        view = await self._topic(topic)
-        while True:
-            target = self._choose(view, partition, item.key)
-            placed = sender.accumulator.append(target, item, size_bytes, clock.now_ms())
-            if placed is not None:
-                return self._placed(sender, view, placed, timestamp)
+        view = self._topics.get(topic)
+        if view is None or not view.partitions:
+            view = await self._topic(topic)
+        target = self._choose(view, partition, item[1])
+        batch = sender.accumulator.append_open(target, item, size_bytes)
+        if batch is None:
+            is_free = partition is None and key is None
+            batch = await self._begin_batch(view, target, item, is_free)
+        return Delivery(sender.future_of(batch), batch.partition, len(batch.items) - 1, timestamp)
+
+    async def _begin_batch(
+        self, view: TopicView, target: TopicPartition, item: Item, is_free: bool
+    ) -> Batch:
+        """Take a record that does not fit into an open batch. One that may go anywhere goes to
+        another partition, so that all partitions get their share, a batch at a time."""
+        sender = self._running()
+        size_bytes = item_size_bytes(item)
+        while not sender.accumulator.has_room(size_bytes):
             await self._wait_for_room(sender)
+        if is_free:
+            target = self._move_on(view, target)
+        batch = sender.accumulator.append(
+            target, item, size_bytes, self._environment.clock.now_ms()
+        )
+        assert batch is not None
+        sender.wake()
+        return batch
 
     async def send_values(
         self,
@@ -198,7 +234,10 @@ class Producer:
         clock = self._environment.clock
         if timestamp is None:
             timestamp = clock.wall_ms()
-        items = [Item(timestamp, None, value) for value in values]
+        if not all(type(value) is bytes or value is None for value in values):
+            values = [as_bytes(value) for value in values]
+        # Plain tuples out of C: a named one would cost more than all the rest.
+        items: list[Item] = list(zip(repeat(timestamp), repeat(None), values, repeat(())))
         view = await self._topic(topic)
         deliveries = []
         start = 0
@@ -212,7 +251,14 @@ class Producer:
                 await self._wait_for_room(sender)
                 continue
             start += placed.record_count
-            deliveries.append(self._placed(sender, view, placed, timestamp))
+            batch = placed.batch
+            future = sender.future_of(batch)
+            deliveries.append(
+                Delivery(future, target, placed.first_index, timestamp, placed.record_count)
+            )
+            if batch.phase is Phase.CLOSED and partition is None:
+                self._move_on(view, target)
+            sender.wake()
         return deliveries
 
     def _running(self) -> Sender:
@@ -225,7 +271,7 @@ class Producer:
 
     async def _topic(self, name: str) -> TopicView:
         assert self._cluster is not None
-        view = self._cluster.metadata.topics.get(name)
+        view = self._topics.get(name)
         if view is None or not view.partitions:
             view = await self._cluster.topic(name)
         return view
@@ -250,18 +296,11 @@ class Producer:
             self._partitions[view.name] = known
         return known[partition]
 
-    def _placed(self, sender: Sender, view: TopicView, placed: Placed, timestamp: int) -> Delivery:
-        future = sender.future_of(placed.batch)
-        if placed.has_news:
-            sender.wake()
-            if placed.is_closed:
-                self._partitioner.move_on(
-                    view.name,
-                    placed.batch.partition.partition,
-                    view.partition_count,
-                    view.available,
-                )
-        return Delivery(future, placed, timestamp)
+    def _move_on(self, view: TopicView, left: TopicPartition) -> TopicPartition:
+        """Choose another partition for records without a key."""
+        count = view.partition_count
+        self._partitioner.move_on(view.name, left.partition, count, view.available)
+        return self._choose(view, None, None)
 
     async def _wait_for_room(self, sender: Sender) -> None:
         sender.room.clear()
@@ -277,6 +316,24 @@ def as_bytes(value: Buffer | None) -> bytes | None:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     raise TypeError(f"keys and values are bytes, not {type(value).__name__}: encode it first")
+
+
+def checked_headers(headers: Headers) -> Headers:
+    """The headers, if that is what they are. Raises TypeError.
+
+    A mistake has to come out here: later it would end the producer."""
+    for header in headers:
+        if not is_header(header):
+            raise TypeError(f"headers are pairs of str and bytes, not {header!r}")
+    return tuple(headers)
+
+
+def is_header(header: object) -> bool:
+    """Whether it is a name and a value or None."""
+    match header:
+        case (str(), bytes() | None):
+            return True
+    return False
 
 
 def too_large(topic: str, size_bytes: int, limit_bytes: int) -> RequestRefused:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 # Answers after which the client's picture of the cluster is wrong, beside those that say so.
 LOOK_AGAIN = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_LEADER_EPOCH})
+# Retriable by the table, for clients that wait for a topic to appear. Whoever asks about one by
+# name has more likely mistyped it.
+FINAL = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 
 class Router:
@@ -188,7 +191,7 @@ class Router:
                 else:
                     if error.code.refresh_metadata or error.code in LOOK_AGAIN:
                         cluster.mark_stale()
-                    may_repeat = error.retriable
+                    may_repeat = error.retriable and error.code not in FINAL
                 unreached = cluster.metadata.updated_ms is None
                 if not may_repeat or unreached or clock.now_ms() >= deadline_ms:
                     raise

@@ -32,7 +32,6 @@ from ottla.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from ottla.protocol.records.compression import Codec
 
 if TYPE_CHECKING:
     from ottla.client.cluster import Cluster
@@ -72,7 +71,7 @@ class Sender:
         self._deliveries = Deliveries(
             self.accumulator,
             config.retry_backoff,
-            Codec[config.compression.upper()],
+            config.codec,
             idempotent=config.is_idempotent,
             in_flight_max=config.in_flight_max,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.client.config import Acks
     from ottla.client.state.batch import Headers
 
+STANDARD_INPUT = 0
 ACKS: dict[str, Acks] = {"0": 0, "1": 1, "all": "all", "-1": "all"}
 # What cannot be typed as it is; everything else is taken literally.
 ESCAPES = {"\\t": "\t", "\\0": "\0"}
@@ -88,7 +88,7 @@ async def perform(arguments: argparse.Namespace) -> int:
     async with Producer(arguments.bootstrap, config) as producer:
         await producer.partitions_of(arguments.topic)
         feed = Feed(producer, arguments)
-        async for lines in read_lines(sys.stdin.fileno()):
+        async for lines in read_lines(STANDARD_INPUT):
             await feed.send(lines)
         await feed.finish()
     if arguments.format == "json":

@@ -34,16 +34,11 @@ class Limits:
 
 
 class Placed(NamedTuple):
-    """Where records went: ``record_count`` of them from ``first_index`` on.
-
-    ``has_news`` says that a batch was opened or closed, so there may be something to send or a
-    time to wait for; ``is_closed`` that this one takes no more."""
+    """Where records went: ``record_count`` of them from ``first_index`` on."""
 
     batch: Batch
     first_index: int
     record_count: int
-    has_news: bool
-    is_closed: bool
 
 
 @dataclass(slots=True)
@@ -75,72 +70,92 @@ class Accumulator:
         """How many batches are not resolved."""
         return sum(len(line.sent) + len(line.unsent) for line in self._lines.values())
 
-    def append(
-        self, partition: TopicPartition, item: Item, size_bytes: int, now_ms: float
-    ) -> Placed | None:
-        """Take one record of that ``item_size_bytes``; None when the memory is full, and then
-        nothing was taken."""
-        if not self._has_room(size_bytes):
+    def append_open(self, partition: TopicPartition, item: Item, size_bytes: int) -> Batch | None:
+        """Take one record of that ``item_size_bytes`` into the partition's open batch.
+
+        None, and nothing is taken, if there is no open batch, or no room in it or in the memory.
+        HOT: once per record; everything else happens once per batch."""
+        line = self._lines.get(partition)
+        if line is None or not line.unsent:
             return None
-        batch, opened = self._open_batch(partition, size_bytes, now_ms)
-        index = len(batch.items)
+        batch = line.unsent[-1]
+        if (
+            batch.phase is not Phase.OPEN
+            or batch.size_bytes + size_bytes > self._limits.batch_bytes
+            or self.held_bytes + size_bytes > self._limits.memory_bytes_max
+        ):
+            return None
         batch.items.append(item)
         batch.size_bytes += size_bytes
         self.held_bytes += size_bytes
-        if batch.size_bytes >= self._limits.batch_bytes:
-            batch.phase = Phase.CLOSED
-            return Placed(batch, index, 1, True, True)
-        return Placed(batch, index, 1, opened, False)
+        return batch
+
+    def append(
+        self, partition: TopicPartition, item: Item, size_bytes: int, now_ms: float
+    ) -> Batch | None:
+        """Take one record into a batch of its partition, a new one if need be.
+
+        None, and nothing is taken, when the memory is full."""
+        batch = self.append_open(partition, item, size_bytes)
+        if batch is None and self.has_room(size_bytes):
+            batch = self._new_batch(partition, now_ms)
+            batch.items.append(item)
+            batch.size_bytes += size_bytes
+            self.held_bytes += size_bytes
+            if batch.size_bytes >= self._limits.batch_bytes:
+                batch.phase = Phase.CLOSED
+        return batch
 
     def append_all(
         self, partition: TopicPartition, items: Sequence[Item], start: int, now_ms: float
     ) -> Placed | None:
-        """Take records from ``start`` on until one batch is full; None when the memory is."""
-        size_bytes = item_size_bytes(items[start])
-        if not self._has_room(size_bytes):
-            return None
-        room_bytes = self._limits.memory_bytes_max - self.held_bytes
-        batch, opened = self._open_batch(partition, size_bytes, now_ms)
-        free_bytes = min(self._limits.batch_bytes - batch.size_bytes, room_bytes)
-        stop = start + 1
-        while stop < len(items):
-            next_bytes = item_size_bytes(items[stop])
-            if size_bytes + next_bytes > free_bytes:
-                break
-            size_bytes += next_bytes
-            stop += 1
-        index = len(batch.items)
-        batch.items.extend(items[start:stop])
-        batch.size_bytes += size_bytes
-        self.held_bytes += size_bytes
-        if stop < len(items) or batch.size_bytes >= self._limits.batch_bytes:
-            batch.phase = Phase.CLOSED
-            return Placed(batch, index, stop - start, True, True)
-        return Placed(batch, index, stop - start, opened, False)
+        """Take records from ``start`` on until one batch is full, which closes it.
 
-    def _has_room(self, size_bytes: int) -> bool:
+        None, and nothing is taken, when the memory is full."""
+        size_bytes = item_size_bytes(items[start])
+        batch = self.append_open(partition, items[start], size_bytes)
+        if batch is None:
+            if not self.has_room(size_bytes):
+                return None
+            batch = self._new_batch(partition, now_ms)
+            batch.items.append(items[start])
+            batch.size_bytes += size_bytes
+            self.held_bytes += size_bytes
+        room_bytes = self._limits.memory_bytes_max - self.held_bytes
+        free_bytes = min(self._limits.batch_bytes - batch.size_bytes, room_bytes)
+        first_index = len(batch.items) - 1
+        stop = start + 1
+        taken_bytes = 0
+        while stop < len(items):
+            size_bytes = item_size_bytes(items[stop])
+            if taken_bytes + size_bytes > free_bytes:
+                batch.phase = Phase.CLOSED
+                break
+            taken_bytes += size_bytes
+            stop += 1
+        batch.items.extend(items[start + 1 : stop])
+        batch.size_bytes += taken_bytes
+        self.held_bytes += taken_bytes
+        return Placed(batch, first_index, stop - start)
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether a record of that size can be taken now."""
         # A lone record may exceed the memory: it would wait for ever otherwise.
         needed_bytes = self.held_bytes + BATCH_OVERHEAD_BYTES + size_bytes
         return self.held_bytes == 0 or needed_bytes <= self._limits.memory_bytes_max
 
-    def _open_batch(
-        self, partition: TopicPartition, size_bytes: int, now_ms: float
-    ) -> tuple[Batch, bool]:
-        """The batch that takes the next record, and whether it or its forerunner just changed."""
+    def _new_batch(self, partition: TopicPartition, now_ms: float) -> Batch:
         line = self._lines.get(partition)
         if line is None:
             line = self._idle.pop(partition, None) or Line(partition, self._limits.first_window)
             self._lines[partition] = line
         if line.unsent:
-            last = line.unsent[-1]
-            if last.phase is Phase.OPEN:
-                if last.size_bytes + size_bytes <= self._limits.batch_bytes:
-                    return last, False
-                last.phase = Phase.CLOSED
+            # The new record did not fit into it.
+            line.unsent[-1].phase = Phase.CLOSED
         batch = Batch(partition, now_ms)
         self.held_bytes += batch.size_bytes
         line.unsent.append(batch)
-        return batch, True
+        return batch
 
     def collect(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.state.sequences import NO_STAMP, Stamp
 
@@ -20,24 +20,20 @@ HEADER_OVERHEAD_BYTES = 4
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
-class Item(NamedTuple):
-    """One record as the application gave it; the timestamp is in milliseconds since 1970."""
-
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = ()
+Item = tuple[int, bytes | None, bytes | None, Headers]
+"""One record as the application gave it: timestamp in ms since 1970, key, value, headers."""
 
 
 def item_size_bytes(item: Item) -> int:
     """About the bytes that the record takes in an uncompressed batch."""
+    _, key, value, headers = item
     size_bytes = RECORD_OVERHEAD_BYTES
-    if item.key is not None:
-        size_bytes += len(item.key)
-    if item.value is not None:
-        size_bytes += len(item.value)
-    for name, value in item.headers:
-        size_bytes += HEADER_OVERHEAD_BYTES + len(name) + len(value or b"")
+    if key is not None:
+        size_bytes += len(key)
+    if value is not None:
+        size_bytes += len(value)
+    for name, content in headers:
+        size_bytes += HEADER_OVERHEAD_BYTES + len(name) + len(content or b"")
     return size_bytes
 
 

@@ -1,7 +1,9 @@
-"""Toy clusters for client tests."""
+"""Toy clusters for client tests, and one real broker for what the toy does not serve."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +12,7 @@ from ottla.client.real import RealNet
 from tests.client.toy_broker import ToyCluster
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 
 @pytest.fixture
@@ -20,3 +22,17 @@ async def toy() -> AsyncIterator[ToyCluster]:
     cluster.start()
     yield cluster
     cluster.close()
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[str]:
+    """The address of a broker that keeps everything in memory."""
+    command = [sys.executable, "-m", "ottla", "start", "--memory", "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    with process, process.stdout as output:
+        ready = output.readline().decode()
+        assert ready.startswith("ottla: ready at "), ready
+        yield ready.removeprefix("ottla: ready at ").strip()
+        process.terminate()
+        assert process.wait(15) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ottla.client.state.accumulator import Accumulator, Limits, Placed, within_one_request
+from ottla.client.state.accumulator import Accumulator, Limits, within_one_request
 from ottla.client.state.batch import Batch, Item, Phase, item_size_bytes
 from ottla.protocol.ids import TopicPartition
 
@@ -24,9 +24,9 @@ VALUE = b"x" * 50
 
 def put(
     accumulator: Accumulator, partition: TopicPartition = FIRST, value: bytes = VALUE, at: float = 0
-) -> Placed | None:
+) -> Batch | None:
     """Append one record."""
-    item = Item(0, None, value)
+    item = (0, None, value, ())
     return accumulator.append(partition, item, item_size_bytes(item), at)
 
 
@@ -49,12 +49,23 @@ def test_records_share_a_batch_until_it_is_full() -> None:
     """The next record opens another batch, so a batch never exceeds its size."""
     accumulator = Accumulator(LIMITS)
 
-    places = [put(accumulator) for _ in range(4)]
+    batches = [put(accumulator) for _ in range(4)]
 
-    assert all(places)
-    assert [place.first_index for place in places if place] == [0, 1, 2, 0]
-    assert [place.has_news for place in places if place] == [True, False, False, True]
-    assert len({place.batch for place in places if place}) == 2
+    assert batches[0] is batches[1] is batches[2] is not batches[3]
+    assert [len(batch.items) for batch in batches if batch] == [3, 3, 3, 1]
+
+
+def test_an_open_batch_takes_only_what_fits() -> None:
+    """Whoever may choose another partition wants to know before the batch is closed."""
+    accumulator = Accumulator(LIMITS)
+    item = (0, None, VALUE, ())
+    assert accumulator.append_open(FIRST, item, 62) is None
+    batch = put(accumulator)
+
+    assert accumulator.append_open(FIRST, item, 62) is batch
+    assert accumulator.append_open(FIRST, item, 300) is None
+    assert batch is not None
+    assert (len(batch.items), batch.phase) == (2, Phase.OPEN)
 
 
 def test_a_batch_waits_for_the_linger_time_unless_it_is_full() -> None:
@@ -140,7 +151,7 @@ def test_a_record_larger_than_the_memory_is_taken_when_it_is_alone() -> None:
 def test_many_records_are_cut_into_batches_in_order() -> None:
     """The cheap way in must give the same batches as the dear one."""
     accumulator = Accumulator(LIMITS)
-    items = [Item(number, None, VALUE) for number in range(7)]
+    items: list[Item] = [(number, None, VALUE, ()) for number in range(7)]
     places = []
     start = 0
     while start < len(items):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ottla.client.state.accumulator import Accumulator, Limits
 from ottla.client.state.backoff import Backoff
-from ottla.client.state.batch import Batch, Item, Phase, item_size_bytes
+from ottla.client.state.batch import Batch, Phase, item_size_bytes
 from ottla.client.state.deliveries import Answer, Deliveries
 from ottla.client.state.sequences import Identity
 from ottla.client.state.verdict import Verdict
@@ -42,7 +42,7 @@ class Workbench:
 
     def put(self, count: int = 1) -> None:
         for _ in range(count):
-            item = Item(0, None, b"%d" % self.count)
+            item = (0, None, b"%d" % self.count, ())
             placed = self.accumulator.append(FIRST, item, item_size_bytes(item), self.now_ms)
             assert placed is not None
             self.count += 1
@@ -212,14 +212,14 @@ class Wire(Workbench):
         """The delivery time of the oldest batch that is off the wire is over."""
         line = self.accumulator.line(FIRST)
         if line.sent and line.sent[0].phase is Phase.CLOSED:
-            self.failed.add(line.sent[0].items[0].value or b"")
+            self.failed.add(line.sent[0].items[0][2] or b"")
             self.deliveries.give_up(line.sent[0])
 
     def _settle(self, batch: Batch, code: ErrorCode) -> None:
         verdict = self.answer(batch, code)
         assert verdict is not Verdict.FAILED_AND_RENUMBER, "a loss where nothing was lost"
         if verdict is Verdict.FAILED:
-            self.failed.add(batch.items[0].value or b"")
+            self.failed.add(batch.items[0][2] or b"")
 
 
 STEPS = st.lists(
