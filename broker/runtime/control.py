@@ -15,8 +15,12 @@ from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplica
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ottla.broker.runtime.config_watch import ConfigWatch
     from ottla.broker.runtime.metadata import MetadataCache
+    from ottla.protocol.messages.leader_and_isr import LeaderAndIsrTopicState
+    from ottla.protocol.messages.update_metadata import UpdateMetadataTopicState
 
 ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
@@ -51,7 +55,7 @@ class ControlReceiver:
         self.broker_epoch = -1
 
     async def apply(self, request: ControlRequest) -> ControlResponse:
-        """Carry out one request of the controller."""
+        """Carry out one request of the controller. Raises KafkaError: it must be sent again."""
         async with self._lock:
             match request:
                 case LeaderAndIsrRequest():
@@ -63,6 +67,7 @@ class ControlReceiver:
                 case UpdateMetadataRequest():
                     if self._is_stale(request.broker_epoch):
                         return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+                    await self._learn_settings(request.topic_states)
                     return self._metadata.apply(request)
 
     async def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
@@ -70,15 +75,18 @@ class ControlReceiver:
             return LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
         if request.controller_epoch < self._metadata.image.controller_epoch:
             return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
-        # A log is opened with its topic's settings, and nothing else announces those of a topic
-        # that is new to this broker.
-        unknown = [
-            topic.topic_name
-            for topic in request.topic_states
-            if self._metadata.topic_name(topic.topic_id) is None
-        ]
-        await self._configs.refresh_topics(unknown)
+        await self._learn_settings(request.topic_states)
         return await self._partitions.apply_leader_and_isr(request)
+
+    async def _learn_settings(
+        self, topics: Sequence[LeaderAndIsrTopicState | UpdateMetadataTopicState]
+    ) -> None:
+        """Read the settings of topics that are new here: nothing else announces those, and a log
+        must not be opened without them."""
+        names = self._metadata.image.names
+        await self._configs.refresh_topics(
+            topic.topic_name for topic in topics if topic.topic_id not in names
+        )
 
     def _is_stale(self, broker_epoch: int) -> bool:
         """Meant for an earlier life of this broker. A later epoch than its own is one it has not

@@ -1,0 +1,68 @@
+"""Several brokers in one process over one embedded store, with connections that can fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.tasks import Tasks
+from ottla.coordinator.store.embedded import EmbeddedStore
+from tests.broker.runtime.node import DIRECTORY, BrokerNode, HandClock, quiet
+from tests.coordinator.store.disk import TestDisk
+from tests.coordinator.store.flaky import FlakySession, FlakyStore
+
+if TYPE_CHECKING:
+    from ottla.broker.runtime.control import ControlRequest, ControlResponse
+
+
+class Cluster:
+    """Several brokers over one store; the controller reaches them directly."""
+
+    def __init__(self, store: EmbeddedStore, clock: HandClock) -> None:
+        self.store = store
+        self.clock = clock
+        self.nodes: dict[int, BrokerNode] = {}
+        self.flaky: dict[int, FlakyStore] = {}
+        self.dead: set[int] = set()
+
+    async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
+        if node_id in self.dead or node_id not in self.nodes:
+            raise ConnectionRefusedError(node_id)
+        return await self.nodes[node_id].receiver.apply(request)
+
+    async def start(self, node_id: int, clean_stop_epoch: int = -1) -> BrokerNode:
+        flaky = self.flaky[node_id] = FlakyStore(self.store)
+        life = self.store.read_tree().last_zxid
+        node = BrokerNode(flaky, node_id, clock=self.clock, random_start=life * 1000, channel=self)
+        self.nodes[node_id] = node
+        self.dead.discard(node_id)
+        await node.start(clean_stop_epoch)
+        await quiet()
+        return node
+
+    async def kill(self, node_id: int) -> None:
+        """The process is gone; the store notices when the session runs out."""
+        self.dead.add(node_id)
+        await self.nodes[node_id].kill()
+
+    async def expire(self, node_id: int) -> None:
+        await self.store.expire(self.session(node_id).session_id)
+        await quiet()
+
+    def session(self, node_id: int) -> FlakySession:
+        return self.flaky[node_id].sessions[-1]
+
+    def controllers(self) -> list[int]:
+        return [
+            node_id
+            for node_id, node in self.nodes.items()
+            if node_id not in self.dead and node.candidate.controllership is not None
+        ]
+
+
+async def open_cluster(*node_ids: int) -> Cluster:
+    clock = HandClock()
+    store = await EmbeddedStore.open(TestDisk(), clock, Tasks().spawn, DIRECTORY)
+    cluster = Cluster(store, clock)
+    for node_id in node_ids:
+        await cluster.start(node_id)
+    return cluster
