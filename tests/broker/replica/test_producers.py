@@ -42,6 +42,7 @@ def repeated(base_offset: int, last_offset: int, timestamp: int = WALL_MS) -> Ve
         (0, 10, 0, OLD),
         # The same first sequence with another length is another batch.
         (60, 9, 0, GAP),
+        (61, 9, 0, GAP),
         (65, 10, 0, GAP),
         (0, 10, 1, APPEND),
         (0, 10, 5, APPEND),
@@ -119,9 +120,9 @@ def test_a_batch_that_ends_with_the_last_sequence_is_followed_by_zero() -> None:
 
 def test_old_sequences_stay_old_after_half_a_turn() -> None:
     """Two thousand million records later the beginning of the epoch is no longer comparable."""
-    table = table_of(*[(start << 27, 1 << 27) for start in range(12)])
+    table = table_of(*[(start << 27, 1 << 27) for start in range(15)])
 
-    assert table.judge(data_batch((6 << 27) % 2**31, count=1 << 27)) == OLD
+    assert table.judge(data_batch(9 << 27, count=1 << 27)) == OLD
 
 
 @pytest.mark.requirement("IDM-10")
@@ -149,6 +150,7 @@ def test_judging_changes_nothing() -> None:
 def test_batches_of_one_request_are_judged_in_a_row() -> None:
     """The second must see the first as written, though it is not (T-04)."""
     table = table_of((0, 10))
+    before = table.snapshot()
     verdicts = table.judge_all(
         [
             data_batch(10, count=5, at=110),
@@ -162,6 +164,7 @@ def test_batches_of_one_request_are_judged_in_a_row() -> None:
     )
 
     assert verdicts == [APPEND, APPEND, APPEND, repeated(116, 120), GAP, APPEND, APPEND]
+    assert table.snapshot() == before
 
 
 def test_a_later_epoch_forgets_the_sequences_of_the_one_before() -> None:
@@ -232,6 +235,15 @@ def test_markers_of_zombies_are_refused(
     assert table.judge_marker(4000, epoch, coordinator_epoch) == Verdict(action, error)
 
 
+def test_the_highest_coordinator_epoch_is_remembered() -> None:
+    """A follower takes markers as they come; once it leads, the older coordinator is fenced."""
+    table = ProducerTable()
+    table.observe(marker_batch(0, coordinator_epoch=7))
+    table.observe(marker_batch(1, coordinator_epoch=5))
+
+    assert table.judge_marker(4000, 0, 6).error is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
 def test_a_repeated_marker_is_answered_and_not_written() -> None:
     """After a failover a coordinator sends its markers again (T-16)."""
     table = ProducerTable()
@@ -279,11 +291,13 @@ def test_any_write_begins_the_expiry_anew() -> None:
     """Also a marker: forgotten, an old coordinator epoch would be accepted again (T-06)."""
     table = table_of((0, 1))
     table.expire(0, 1_000)
-    table.observe(data_batch(1, at=101, transactional=True))
-    table.observe(marker_batch(102))
-    expired = [table.expire(now_ms, 1_000) for now_ms in (1_500, 2_499, 2_500)]
+    expired = []
+    for at, write in ((101, data_batch(1, at=101)), (102, marker_batch(102))):
+        table.observe(write)
+        expired.append(table.expire(at * 10_000, 1_000))
+    expired += [table.expire(1_020_000 + later, 1_000) for later in (999, 1_000)]
 
-    assert expired == [0, 0, 1]
+    assert expired == [0, 0, 0, 1]
 
 
 def test_wrong_record_times_do_not_expire_a_producer() -> None:

@@ -10,7 +10,7 @@ from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.producer import Action
 from ottla.broker.replica.producers import ProducerTable
 from ottla.broker.replica.snapshots import SnapshotEntry, decode_snapshot, encode_snapshot
-from ottla.protocol.errors import CorruptLogError
+from ottla.protocol.errors import CorruptLogError, ErrorCode
 from tests.broker.replica.batches import data_batch, marker_batch
 
 VECTOR = bytes.fromhex(
@@ -88,6 +88,15 @@ def test_kafka_reads_the_newest_batch_of_each_producer_last() -> None:
     as_kafka_reads = {entry.producer_id: entry for entry in decode_snapshot(table.snapshot())}
 
     assert [as_kafka_reads[4000].last_sequence, as_kafka_reads[5000].last_sequence] == [2, 2]
+
+
+def test_before_a_single_loaded_batch_nothing_is_known() -> None:
+    """Kafka saves one batch; whether an older sequence was ever written, nobody can say."""
+    table = ProducerTable()
+    table.load(encode_snapshot([SnapshotEntry(4000, 0, 59, 159, 9, 1, -1, -1)]))
+
+    assert table.judge(data_batch(50, count=10)).action is Action.DUPLICATE
+    assert table.judge(data_batch(40, count=10)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_the_open_transaction_survives() -> None:

@@ -144,6 +144,43 @@ def test_a_waiter_on_many_keys_is_answered_once_and_leaves_all_of_them() -> None
     room.assert_at_rest()
 
 
+def test_many_releases_are_one_question() -> None:
+    """A fetch over a hundred partitions must not be read a hundred times for one turn."""
+    room = Room()
+    asked: list[int] = []
+
+    def try_complete() -> bool:
+        asked.append(1)
+        return False
+
+    room.waiting.park(["a", "b", "c"], 500, try_complete, lambda: None)
+    for key in ("a", "b", "c", "a"):
+        room.waiting.release(key)
+    room.deferred.run_all()
+
+    assert len(asked) == 2
+
+
+def test_a_completion_may_end_another_of_its_turn() -> None:
+    """Its answer fails and closes the connection, to which the next waiter belongs as well."""
+    room = Room()
+    connection = Connection()
+
+    def close() -> bool:
+        if room.ready:
+            connection.close()
+        return bool(room.ready)
+
+    room.waiting.park(["key"], 500, close, lambda: None, connection)
+    room.park("second", owner=connection)
+    room.ready.add("key")
+    room.waiting.release("key")
+    room.deferred.run_all()
+
+    assert room.answers == []
+    room.assert_at_rest()
+
+
 def test_a_disconnect_takes_all_waiters_of_the_connection_away() -> None:
     """Waiters of the dead are the leak that grows until the restart (N-09)."""
     room = Room()
