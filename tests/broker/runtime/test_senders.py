@@ -1,0 +1,118 @@
+"""The controller's outgoing requests: order, repetition, and silence after the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.runtime.senders import Senders
+from ottla.broker.tasks import Tasks
+from ottla.coordinator.controller.events import AnyControlRequest, ControlRequest
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from tests.broker.runtime.node import HandClock, quiet
+
+if TYPE_CHECKING:
+    from ottla.broker.runtime.control import ControlResponse
+
+
+class Wire:
+    """A control channel that fails when told to."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, int, int]] = []
+        self.is_down = False
+        self.error_code = ErrorCode.NONE
+
+    async def send(self, node_id: int, request: AnyControlRequest) -> ControlResponse:
+        self.sent.append((node_id, request.broker_epoch, request.controller_id))
+        if self.is_down:
+            raise ConnectionResetError
+        return UpdateMetadataResponse(self.error_code)
+
+
+class Site:
+    """Senders with everything that they need."""
+
+    def __init__(self) -> None:
+        self.wire, self.clock = Wire(), HandClock()
+        self.answers: list[int] = []
+        self.senders = Senders(self.wire, self.clock, Tasks(), self.on_answer)
+
+    def on_answer(
+        self, node_id: int, request: AnyControlRequest, response: ControlResponse
+    ) -> None:
+        self.answers.append(node_id)
+
+    async def send(self, node_id: int, number: int, generation: int = 1) -> None:
+        request = UpdateMetadataRequest(controller_id=number, broker_epoch=generation)
+        self.senders.send([ControlRequest(node_id, request)])
+        await quiet()
+
+
+async def test_requests_arrive_in_order_and_a_dead_broker_holds_up_nobody_else() -> None:
+    """C-11: a role of epoch 6 before that of epoch 5 would be undone by it."""
+    site = Site()
+    site.wire.is_down = True
+    for number in range(3):
+        await site.send(1, number)
+    site.wire.is_down = False
+    await site.send(2, 9)
+    assert site.wire.sent == [(1, 1, 0), (2, 1, 9)]
+    await site.clock.advance(1000)
+
+    assert site.wire.sent[2:] == [(1, 1, 0), (1, 1, 1), (1, 1, 2)]
+    assert site.answers == [2, 1, 1, 1]
+    site.senders.stop()
+
+
+async def test_nothing_leaves_after_the_end() -> None:
+    """C-04: half-sent batches of a resigned controller would contradict its successor's."""
+    site = Site()
+    site.wire.is_down = True
+    await site.send(1, 0)
+    site.senders.stop()
+    site.wire.is_down = False
+    await site.clock.advance(60_000)
+
+    assert site.wire.sent == [(1, 1, 0)]
+
+
+async def test_a_broker_that_is_gone_is_not_tried_for_ever() -> None:
+    """Its session is over; when it returns, it is told everything anew."""
+    site = Site()
+    site.wire.is_down = True
+    await site.send(1, 0)
+    await site.send(2, 0)
+    site.senders.keep_only({2})
+    await quiet()
+    del site.wire.sent[:]
+    await site.clock.advance(1000)
+
+    assert site.wire.sent == [(2, 1, 0)]
+    site.senders.stop()
+
+
+async def test_what_was_meant_for_an_earlier_life_is_dropped() -> None:
+    """C-15: a new generation gets a new channel; the old one's queue goes with it."""
+    site = Site()
+    site.wire.is_down = True
+    await site.send(1, 0)
+    await site.send(1, 1)
+    site.wire.is_down = False
+    await site.send(1, 2, generation=2)
+    await site.clock.advance(1000)
+
+    assert site.wire.sent == [(1, 1, 0), (1, 2, 2)]
+    site.senders.stop()
+
+
+async def test_a_broker_that_has_restarted_ends_its_senders_work() -> None:
+    """C-09: its next registration begins another one."""
+    site = Site()
+    site.wire.error_code = ErrorCode.STALE_BROKER_EPOCH
+    await site.send(1, 0)
+    await site.send(1, 1)
+
+    assert site.wire.sent == [(1, 1, 0)]
+    assert site.answers == []
+    site.senders.stop()
