@@ -176,7 +176,6 @@ def test_the_stable_offset_is_never_before_the_log_start() -> None:
     assert replica.last_stable_offset == 2
 
 
-@pytest.mark.requirement("LOG-16")
 @pytest.mark.parametrize(
     ("offset", "verdict"),
     [

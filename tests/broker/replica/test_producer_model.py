@@ -150,5 +150,5 @@ class Leader(RuleBasedStateMachine):
         assert ours.transactions.open_transactions == theirs.transactions.open_transactions
 
 
-TestLeader = pytest.mark.requirement("IDM-07", "IDM-09", "IDM-14", "FMT-35")(Leader.TestCase)
+TestLeader = pytest.mark.requirement("IDM-07", "IDM-09", "FMT-35")(Leader.TestCase)
 Leader.TestCase.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
