@@ -189,6 +189,37 @@ class Cluster(RuleBasedStateMachine):
         self.said[which] = []
         self._store(Leadership(leader, self.stored.leader_epoch + 1, 0, isr, NODES, eligible))
 
+    def teardown(self) -> None:
+        """The faults stop: everybody hears everything, and all that is in a log is committed."""
+        self._announce()
+        for _ in range(30):
+            self.now_ms += 1
+            for which in NODES:
+                while self.said[which]:
+                    self.hear_the_controller(which, skip=False)
+            leader = self.nodes[self.stored.leader].replica
+            assert leader.leading is not None
+            pending = leader.leading.in_sync.pending
+            if pending is None:
+                self.propose(leader.node_id)
+            elif (leader, pending) not in self.proposals:
+                # Nobody knows what became of it: it is sent again (R-13).
+                self.proposals.append((leader, pending))
+            while self.proposals:
+                self.store_a_proposal(0, answer_is_lost=False)
+            while self.answers:
+                self.hear_the_store(0)
+            for which in NODES:
+                self.fetch(which, 100)
+            while self.fetched:
+                self.receive(0)
+            self.what_was_committed_stays()
+        longest = self.nodes[self.stored.leader].log
+        assert sorted(self.stored.isr) == list(NODES)
+        for node in self.nodes:
+            assert node.log == longest
+            assert node.visible == longest
+
     # ---- what must hold ----
 
     @invariant()
@@ -200,7 +231,8 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def what_was_committed_stays(self) -> None:
-        for node in self.nodes:
+        # Leaders first: only they decide what is committed.
+        for node in sorted(self.nodes, key=lambda one: one.replica.role is not Role.LEADER):
             visible = node.visible
             shared = min(len(visible), len(self.committed))
             assert visible[:shared] == self.committed[:shared]
