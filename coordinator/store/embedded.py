@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
-from ottla.coordinator.store.journal import Journal
+from ottla.coordinator.store.journal import Journal, make_directory
 from ottla.coordinator.store.store import (
     ANY_VERSION,
     SESSION_TIMEOUT_MS,
@@ -79,7 +79,7 @@ class EmbeddedStore:
         """Replay the journal in the directory, or begin one there.
 
         Raises CorruptLogError; BlockingIOError if another process has the directory; OSError."""
-        disk.make_directory(directory)
+        await make_directory(disk, directory)
         lock = disk.lock(f"{directory}/{_LOCK_NAME}")
         try:
             journal, tree = await Journal.open(disk, directory)

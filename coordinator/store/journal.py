@@ -30,6 +30,22 @@ _NEXT_NAME = "store.journal.next"
 COMPACTION_BYTES_MIN = 1024 * 1024
 
 
+async def make_directory(disk: Disk, directory: str) -> None:
+    """Make the directory, and every name on the way to it durable (S-07).
+
+    Otherwise a power cut takes the directory and all that was ever acknowledged in it."""
+    holders = [_parent(directory)]
+    while not disk.is_directory(holders[-1]) and _parent(holders[-1]) != holders[-1]:
+        holders.append(_parent(holders[-1]))
+    disk.make_directory(directory)
+    for holder in holders:
+        try:
+            await disk.fsync_directory(holder)
+        except PermissionError:
+            # Somebody else's directory that was there before: its names are not ours to keep.
+            continue
+
+
 class Journal:
     """Owned by one store, which is the only one to touch the directory's two files.
 
@@ -47,7 +63,6 @@ class Journal:
     @classmethod
     async def open(cls, disk: Disk, directory: str) -> tuple[Journal, Tree]:
         """Replay what is there, or begin. Raises CorruptLogError, OSError."""
-        disk.make_directory(directory)
         # A rewriting that did not get its name was never needed.
         await disk.unlink(f"{directory}/{_NEXT_NAME}")
         if not disk.exists(f"{directory}/{_NAME}"):
@@ -122,6 +137,10 @@ class Journal:
         # Nothing of this file is promised yet.
         self._synced_bytes = 0
         self._is_replacing = True
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
 
 
 def _replay(tree: Tree, data: bytes, position: int) -> int:
