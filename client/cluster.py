@@ -117,7 +117,7 @@ class Cluster:
 
         Raises RequestRefused, for instance with UNKNOWN_TOPIC_OR_PARTITION."""
         known = self.metadata.topics.get(name)
-        if known is not None and known.error is ErrorCode.NONE and known.available:
+        if known is not None and known.available:
             return known
         self.follow([name])
         clock = self.environment.clock

@@ -108,12 +108,23 @@ class DeliveryTimedOut(ClientError):
 
     retriable = True
 
-    def __init__(self, where: TopicPartition, timeout_ms: float, *, was_sent: bool) -> None:
-        doubt = "it may be stored all the same" if was_sent else "it was never sent"
+    def __init__(
+        self,
+        where: TopicPartition,
+        timeout_ms: float,
+        *,
+        was_sent: bool,
+        last_answer: ErrorCode = ErrorCode.NONE,
+    ) -> None:
+        doubt = "it may be stored all the same" if was_sent else "it is not stored"
+        reason = ""
+        if last_answer is not ErrorCode.NONE:
+            reason = f"; the last answer was: {last_answer.text} [{last_answer.name}]"
         super().__init__(
             f"topic {where.topic!r} partition {where.partition}: no acknowledgement within "
-            f"{timeout_ms:.0f} ms; {doubt}"
+            f"{timeout_ms:.0f} ms; {doubt}{reason}"
         )
+        self.last_answer = last_answer
         self.topic = where.topic
         self.partition = where.partition
         self.was_sent = was_sent

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.api import declare
+from ottla.client.delivery import BatchDelivered
 from ottla.client.errors import (
     ClientClosed,
     ClientError,
@@ -46,13 +47,6 @@ INIT_PRODUCER_ID = declare(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest, InitP
 # The broker gives up waiting for replicas a little before we give up waiting for the broker;
 # otherwise a slow follower costs the connection.
 BROKER_TIMEOUT_SHARE = 0.9
-
-
-class BatchDelivered(NamedTuple):
-    """What became of a batch: -1 for an offset that nobody told, and for times not set there."""
-
-    base_offset: int
-    append_time_ms: int
 
 
 class Sender:
@@ -120,6 +114,7 @@ class Sender:
                     batch.partition,
                     self._config.delivery_timeout_ms,
                     was_sent=batch.outcome_unknown,
+                    last_answer=batch.last_answer,
                 ),
             )
         if self._deliveries.needs_identity and len(self.accumulator):

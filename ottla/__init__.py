@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.client.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
     from ottla.client.config_requests import ConfigChange, ConfigOperation, ResourceType
     from ottla.client.consumer import Consumer
+    from ottla.client.delivery import Delivered, Delivery
     from ottla.client.errors import (
         BrokerUnreachable,
         ClientClosed,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
         NoOffset,
         RequestRefused,
     )
-    from ottla.client.producer import Delivered, Delivery, Producer
+    from ottla.client.producer import Producer
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.ids import TopicPartition
 
@@ -69,8 +70,8 @@ _PLACES = {
     "Consumer": "client.consumer",
     "ConsumerConfig": "client.config",
     "ConsumerRecord": "client.chunk",
-    "Delivered": "client.producer",
-    "Delivery": "client.producer",
+    "Delivered": "client.delivery",
+    "Delivery": "client.delivery",
     "DeliveryTimedOut": "client.errors",
     "ErrorCode": "protocol.errors",
     "Isolation": "client.config",

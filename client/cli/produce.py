@@ -12,13 +12,14 @@ from ottla.client.cli.lines import read_lines
 from ottla.client.cli.output import json_document, write
 from ottla.client.cli.run import run
 from ottla.client.cli.settings import producer_config
-from ottla.client.producer import Delivery, Producer
+from ottla.client.producer import Producer
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from ottla.client.config import Acks
+    from ottla.client.delivery import Delivery
     from ottla.client.state.batch import Headers
 
 STANDARD_INPUT = 0

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ottla.client.state.sequences import NO_STAMP, Stamp
+from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
@@ -53,7 +54,9 @@ class Batch:
         "attempts",
         "created_ms",
         "encoded",
+        "follows_gap",
         "items",
+        "last_answer",
         "not_before_ms",
         "outcome_unknown",
         "partition",
@@ -74,6 +77,9 @@ class Batch:
         self.not_before_ms = 0.0
         # True once a try may have been appended without our knowing.
         self.outcome_unknown = False
+        # The batch numbered before it was given up: a gap in the sequence is our own doing.
+        self.follows_gap = False
+        self.last_answer = ErrorCode.NONE
 
     def __repr__(self) -> str:
         topic, partition = self.partition

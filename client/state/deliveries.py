@@ -69,6 +69,8 @@ class Deliveries:
             if not self.sequences.has_identity(batch.partition):
                 return None
             batch.stamp = self.sequences.assign(batch.partition, batch.record_count)
+            line = self._accumulator.line(batch.partition)
+            batch.follows_gap, line.ends_in_gap = line.ends_in_gap, False
         if batch.encoded is None:
             producer_id, producer_epoch, base_sequence = batch.stamp
             options = BatchOptions(
@@ -85,16 +87,16 @@ class Deliveries:
         """A broker has answered for the batch, which is resolved unless the verdict is another
         try. ``chance`` is uniform in [0, 1)."""
         line = self._accumulator.line(batch.partition)
+        batch.last_answer = answer.code
         verdict = judge(
             answer.code,
             is_numbered=batch.is_numbered,
             is_oldest=line.is_oldest(batch),
-            after_gap=line.suspect,
+            follows_gap=batch.follows_gap,
         )
         match verdict:
             case Verdict.DELIVERED:
                 line.window = self._in_flight_max
-                line.suspect = line.suspect and not line.is_oldest(batch)
                 self._accumulator.resolve(batch)
             case Verdict.AGAIN | Verdict.AGAIN_ELSEWHERE:
                 delay_ms = self._backoff.delay_ms(batch.attempts, chance)
@@ -138,7 +140,8 @@ class Deliveries:
         self._restart_if_quiet(line)
 
     def _give_up(self, line: Line, batch: Batch) -> None:
-        line.suspect = line.suspect or batch.is_numbered
+        if batch.is_numbered:
+            line.leave_gap(batch)
         self._accumulator.resolve(batch)
 
     def _restart_if_quiet(self, line: Line) -> None:
@@ -150,5 +153,4 @@ class Deliveries:
         3. The answer to the first 6 is on its way and says that it was appended."""
         if line.restarting and line.in_flight_count == 0:
             line.take_numbers_back()
-            line.suspect = False
             self.sequences.restart(line.partition)

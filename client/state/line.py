@@ -23,12 +23,12 @@ class Line:
     """Owned by the accumulator. ``window`` is how many unresolved batches may be out."""
 
     __slots__ = (
+        "ends_in_gap",
         "in_flight_count",
         "node_id",
         "partition",
         "restarting",
         "sent",
-        "suspect",
         "unsent",
         "window",
     )
@@ -42,8 +42,8 @@ class Line:
         self.in_flight_count = 0
         # The broker that has the batches in flight.
         self.node_id = -1
-        # A numbered batch was given up, so a gap in the sequence is our own doing, not data loss.
-        self.suspect = False
+        # The last numbered batch was given up, so the next one to be numbered follows a gap.
+        self.ends_in_gap = False
         # Nothing goes out until all in flight have come back and the line is renumbered.
         self.restarting = False
 
@@ -91,6 +91,17 @@ class Line:
         batch.not_before_ms = not_before_ms
         self.in_flight_count -= 1
 
+    def leave_gap(self, batch: Batch) -> None:
+        """The batch is about to be given up: whoever is numbered right behind it follows a gap.
+
+        That one alone, and not whoever happens to be the oldest: batches before the gap are not
+        affected by it, and their sequence errors mean what they say."""
+        place = self.sent.index(batch)
+        if place + 1 < len(self.sent):
+            self.sent[place + 1].follows_gap = True
+        else:
+            self.ends_in_gap = True
+
     def remove(self, batch: Batch) -> None:
         """The batch is delivered or given up."""
         assert batch.phase is not Phase.DONE
@@ -110,5 +121,7 @@ class Line:
             batch.stamp = NO_STAMP
             batch.encoded = None
             batch.outcome_unknown = False
+            batch.follows_gap = False
             self.unsent.appendleft(batch)
+        self.ends_in_gap = False
         self.restarting = False

@@ -7,7 +7,7 @@ otherwise a client that has just learnt the new leader would be sent back to the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode, error_code
@@ -50,7 +50,7 @@ class PartitionView:
 
 @dataclass(slots=True)
 class TopicView:
-    """One topic; ``error`` tells why it has no partitions, if it has none."""
+    """One topic; ``error`` tells why it has no partitions, or that the last answer denied it."""
 
     name: str
     topic_id: Uuid = ZERO_UUID
@@ -95,8 +95,13 @@ class Metadata:
 
     def _merged(self, topic: MetadataResponseTopic, name: str) -> TopicView:
         known = self.topics.get(name)
+        code = error_code(topic.error_code)
+        if code is not ErrorCode.NONE and known is not None and known.partitions:
+            # A broker that has just started may not have heard of the topic yet. Whoever uses a
+            # topic goes on with what was true; if it is gone its leaders will say so.
+            return replace(known, error=code)
         same = known is not None and known.topic_id == topic.topic_id
-        view = TopicView(name, topic.topic_id, error_code(topic.error_code), topic.is_internal)
+        view = TopicView(name, topic.topic_id, code, topic.is_internal)
         for partition in sorted(topic.partitions, key=by_number):
             fresh = partition_view(partition)
             if same:

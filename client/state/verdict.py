@@ -43,12 +43,12 @@ FENCING = frozenset(
 )
 
 
-def judge(code: ErrorCode, *, is_numbered: bool, is_oldest: bool, after_gap: bool) -> Verdict:
-    """The table above. ``after_gap``: an earlier numbered batch of the partition was given up."""
+def judge(code: ErrorCode, *, is_numbered: bool, is_oldest: bool, follows_gap: bool) -> Verdict:
+    """The table above. ``follows_gap``: the batch numbered just before it was given up."""
     if code is ErrorCode.NONE:
         return Verdict.DELIVERED
     if is_numbered:
-        verdict = judge_sequence(code, is_oldest, after_gap)
+        verdict = judge_sequence(code, is_oldest, follows_gap)
         if verdict is not None:
             return verdict
     if code.refresh_metadata:
@@ -56,14 +56,14 @@ def judge(code: ErrorCode, *, is_numbered: bool, is_oldest: bool, after_gap: boo
     return Verdict.AGAIN if code.retriable else Verdict.FAILED
 
 
-def judge_sequence(code: ErrorCode, is_oldest: bool, after_gap: bool) -> Verdict | None:
+def judge_sequence(code: ErrorCode, is_oldest: bool, follows_gap: bool) -> Verdict | None:
     """The rows about sequences and producers; None when the code is about something else."""
     if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
         return Verdict.DELIVERED
     if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
         if not is_oldest:
             return Verdict.AGAIN
-        return Verdict.RENUMBER if after_gap else Verdict.FAILED_AND_RENUMBER
+        return Verdict.RENUMBER if follows_gap else Verdict.FAILED_AND_RENUMBER
     if code is ErrorCode.UNKNOWN_PRODUCER_ID:
         return Verdict.RENUMBER if is_oldest else Verdict.AGAIN
     if code in FENCING:

@@ -133,6 +133,22 @@ def test_after_a_batch_was_given_up_the_next_ones_get_a_new_epoch() -> None:
     assert sequences(again) == [(1, 0), (1, 1)]
 
 
+def test_a_gap_concerns_only_the_batch_behind_it() -> None:
+    """A batch before the gap that is delivered late must not make the gap look like a loss."""
+    bench = Workbench()
+    bench.establish()
+    bench.put(3)
+    before, given_up, behind = bench.send()
+    bench.answer(before, ErrorCode.NOT_ENOUGH_REPLICAS)
+    bench.answer(given_up, ErrorCode.MESSAGE_TOO_LARGE)
+    bench.answer(behind, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert bench.send() == [before, behind]
+    bench.answer(before)
+
+    assert bench.answer(behind, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is Verdict.RENUMBER
+    assert sequences(bench.send()) == [(1, 0)]
+
+
 def test_nothing_is_renumbered_while_a_batch_is_in_flight() -> None:
     """The one in flight could still be appended under its old number."""
     bench = Workbench()
@@ -242,7 +258,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(STEPS)
 def test_whatever_happens_each_record_is_stored_once_and_in_order(steps: list[str]) -> None:
     """The promise of idempotence against every mixture of losses, refusals and time-outs.

@@ -82,12 +82,25 @@ def test_available_partitions_are_those_with_a_leader() -> None:
 
 def test_an_unknown_topic_is_remembered_as_such() -> None:
     """So that whoever waits for it learns why."""
+    topic = learned(denial()).topics["t"]
+
+    assert (topic.error, topic.partition_count) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
+
+
+def denial() -> MetadataResponse:
+    """An answer of a broker that does not know the topic."""
     response = answer(1, 3)
     response.topics = [MetadataResponseTopic(int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), "t")]
+    return response
 
-    assert learned(answer(1, 3), response).topics["t"].error is (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    )
+
+def test_a_topic_in_use_survives_a_broker_that_does_not_know_it_yet() -> None:
+    """One that has just started answers so for a moment; forgetting would fail every record."""
+    metadata = learned(answer(1, 3), denial())
+
+    assert metadata.leader_of(FIRST) == 1
+    assert metadata.topics["t"].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert learned(answer(1, 3), denial(), answer(2, 4)).topics["t"].error is ErrorCode.NONE
 
 
 def test_an_answer_without_brokers_does_not_make_us_forget_them() -> None:

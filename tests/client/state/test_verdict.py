@@ -7,9 +7,9 @@ import pytest
 from ottla.client.state.verdict import Verdict, judge
 from ottla.protocol.errors import ErrorCode
 
-OLDEST = {"is_oldest": True, "after_gap": False}
-AFTER_GAP = {"is_oldest": True, "after_gap": True}
-BEHIND = {"is_oldest": False, "after_gap": False}
+OLDEST = {"is_oldest": True, "follows_gap": False}
+AFTER_GAP = {"is_oldest": True, "follows_gap": True}
+BEHIND = {"is_oldest": False, "follows_gap": False}
 
 
 @pytest.mark.parametrize(
