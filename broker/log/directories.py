@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.log")
 
+# Files that nobody used for that long are closed: long enough for a slow consumer's next fetch.
+IDLE_MS = 60_000.0
+
 
 class DirectoriesConfig(NamedTuple):
     """Whose directories they are and how they are run."""
@@ -52,6 +55,7 @@ class LogDirectories:
         # Directories that others remember and that are not there; see ``forget_missing``.
         self.missing_ids: frozenset[str] = frozenset()
         self._locks = list(locks)
+        self._release_due_ms = 0.0
 
     # -- looking -----------------------------------------------------------------------------
 
@@ -169,14 +173,17 @@ class LogDirectories:
                 logger.error("%s", error.message)
 
     async def tidy(self, now_ms: float) -> None:
-        """Remove files whose delay is over, look at the free space, close unused files."""
+        """Remove files whose delay is over, look at the free space, close unused files.
+
+        Run every second or so."""
         for each in self.online:
             try:
                 await each.home.graveyard.dig(now_ms)
             except KafkaError as error:
                 logger.error("%s", error.message)
             each.home.health.check_space()
-        if self.directories:
+        if self.directories and now_ms >= self._release_due_ms:
+            self._release_due_ms = now_ms + IDLE_MS
             self.directories[0].home.open_segments.release_idle()
 
     async def close(self, broker_epoch: int) -> bool:

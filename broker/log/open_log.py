@@ -61,6 +61,8 @@ class OpenLog:
         self.files_to_sync: list[File] = []
         self.saved_leader_epochs: list[tuple[int, int]] = []
         self.snapshot_offsets: list[int] = []
+        # How large the active segment was when the producers were saved last.
+        self.snapshot_position = 0
 
     def __repr__(self) -> str:
         return (
@@ -117,6 +119,7 @@ class OpenLog:
         self.take_snapshot(base_offset)
         sealed.seal()
         self.set_segments((*self.segments, segment))
+        self.snapshot_position = 0
         return segment
 
     def take_snapshot(self, offset: int) -> None:
@@ -136,6 +139,7 @@ class OpenLog:
                 raise
             return
         self.snapshot_offsets.append(offset)
+        self.snapshot_position = self.active.size_bytes
         self.files_to_sync.append(file)
         self.has_unsynced_names = True
 

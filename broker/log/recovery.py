@@ -94,50 +94,50 @@ class Scanner:
         start_offset = segment.base_offset
         if start:
             start_offset = place_at(segment.file, start, segment.size_bytes).base_offset
+            self.next_offset = start_offset
         if self._observe_from < start_offset and start:
             replay_segment(self.log, segment, 0, start, from_offset=self._observe_from)
         segment.transactions.truncate(max(start_offset, self._observe_from))
+        reach = segment.base_offset + INT32_MAX
+        limit_offset = reach + 1 if limit_offset is None else min(limit_offset, reach + 1)
         scan = BatchScan(segment.file, start, segment.size_bytes)
         for position, batch in scan:
-            problem = self._problem(segment, batch, limit_offset)
-            if problem is not None:
-                return self._finding(number, position, problem)
-            self._accept(segment, batch, position)
+            last_offset = batch.base_offset + batch.last_offset_delta
+            if (
+                batch.base_offset < self.next_offset
+                or last_offset >= limit_offset
+                or 0 <= batch.leader_epoch < self._leader_epoch
+                or not check_crc(batch)
+            ):
+                return self._finding(number, position, self._problem(batch, limit_offset))
+            segment.account(batch, position)
+            if batch.base_offset > self.next_offset and self._gap_offset is None:
+                self._gap_offset = self.next_offset
+            self.next_offset = last_offset + 1
+            if batch.leader_epoch > self._leader_epoch:
+                self._leader_epoch = batch.leader_epoch
+            if last_offset >= self._observe_from:
+                aborted = self.log.observer.observe(batch)
+                if aborted is not None:
+                    segment.transactions.append(AbortedTransaction(*aborted))
         self.scanned_bytes += scan.position - start
         if scan.problem is not None:
             return self._finding(number, scan.position, scan.problem)
         return None
 
+    def _problem(self, batch: RecordBatch, limit_offset: int) -> str:
+        """What is wrong with a batch that cannot stand where it stands."""
+        if not check_crc(batch):
+            return "the checksum does not match"
+        if batch.base_offset < self.next_offset:
+            return f"offset {batch.base_offset} comes after {self.next_offset - 1}"
+        if batch.last_offset >= limit_offset:
+            return f"offset {batch.last_offset} is beyond the segment's last, {limit_offset - 1}"
+        return f"leader epoch {batch.leader_epoch} comes after {self._leader_epoch}"
+
     def _finding(self, number: int, position: int, problem: str) -> Finding:
         later_from = self.next_offset if self._gap_offset is None else self._gap_offset
         return Finding(number, position, self.next_offset, problem, later_from)
-
-    def _problem(
-        self, segment: Segment, batch: RecordBatch, limit_offset: int | None
-    ) -> str | None:
-        if not check_crc(batch):
-            return "the checksum does not match"
-        if batch.base_offset < max(self.next_offset, segment.base_offset):
-            return f"offset {batch.base_offset} comes after {self.next_offset - 1}"
-        last_offset = batch.last_offset
-        if last_offset - segment.base_offset > INT32_MAX:
-            return f"offset {last_offset} is out of the segment's reach"
-        if limit_offset is not None and last_offset >= limit_offset:
-            return f"offset {last_offset} belongs to the segment after"
-        if 0 <= batch.leader_epoch < self._leader_epoch:
-            return f"leader epoch {batch.leader_epoch} comes after {self._leader_epoch}"
-        return None
-
-    def _accept(self, segment: Segment, batch: RecordBatch, position: int) -> None:
-        segment.account(batch, position)
-        if batch.base_offset > self.next_offset and self._gap_offset is None:
-            self._gap_offset = self.next_offset
-        self.next_offset = batch.last_offset + 1
-        self._leader_epoch = max(self._leader_epoch, batch.leader_epoch)
-        if batch.last_offset >= self._observe_from:
-            aborted = self.log.observer.observe(batch)
-            if aborted is not None:
-                segment.transactions.append(AbortedTransaction(*aborted))
 
 
 def is_torn(log: OpenLog, finding: Finding) -> bool:

@@ -112,42 +112,45 @@ class BatchScan:
 
     def __iter__(self) -> Iterator[tuple[int, RecordBatch]]:
         wanted = CHUNK_BYTES
-        while self.position < self.end and not self._failed:
+        while self.position < self.end and self.problem is None:
             start = self.position
             chunk = memoryview(self._file.pread(min(wanted, self.end - start), start))
-            at = 0
-            while (size_bytes := self._size_at(chunk, at, start)) and at + size_bytes <= len(chunk):
-                try:
-                    batch = parse_batch(chunk, at)
-                except KafkaError as error:
-                    self.problem = error.message
-                    return
-                yield start + at, batch
-                at += size_bytes
-                self.position = start + at
-            if len(chunk) < min(wanted, self.end - start) and not self._failed:
+            if len(chunk) < min(wanted, self.end - start):
                 self.problem = "the file is shorter than it was"
-            # A batch larger than a chunk is read in one piece by the next round.
-            wanted = max(CHUNK_BYTES, size_bytes)
+                return
+            at = 0
+            try:
+                while True:
+                    batch = parse_batch(chunk, at)
+                    yield start + at, batch
+                    at += batch.size_bytes
+                    self.position = start + at
+            except KafkaError as error:
+                # The end of the chunk, of the file, or of what makes sense.
+                if self.position == self.end:
+                    return
+                size_bytes = self._size_at(chunk, at)
+                if size_bytes and at + size_bytes <= len(chunk):
+                    # Its header is sound in size but not in what it says.
+                    self.problem = error.message
+                # A batch larger than a chunk is read in one piece by the next round.
+                wanted = max(CHUNK_BYTES, size_bytes)
 
-    @property
-    def _failed(self) -> bool:
-        return self.problem is not None
-
-    def _size_at(self, chunk: memoryview, at: int, start: int) -> int:
-        """The size of the batch there; 0 if its header is not in the chunk or is nonsense."""
-        position = start + at
-        if len(chunk) - at < HEADER_BYTES:
-            if position < self.end < position + HEADER_BYTES:
-                self.problem = "the rest is shorter than a batch header"
+    def _size_at(self, chunk: memoryview, at: int) -> int:
+        """How many bytes the thing there needs to be a batch; 0 and a problem if it is none."""
+        room_bytes = self.end - self.position
+        if room_bytes < HEADER_BYTES:
+            self.problem = "the rest is shorter than a batch header"
             return 0
+        if len(chunk) - at < HEADER_BYTES:
+            return HEADER_BYTES
         _, length, magic, _ = _STEP.unpack_from(chunk, at)
         if magic != MAGIC:
             self.problem = f"unknown magic {magic}"
         elif length < LENGTH_MIN:
             self.problem = f"impossible batch length {length}"
-        elif position + LENGTH_END + length > self.end:
+        elif LENGTH_END + length > room_bytes:
             self.problem = f"a batch of {length} bytes reaches beyond the end"
         else:
-            return int(LENGTH_END + length)
+            return LENGTH_END + length  # type: ignore[no-any-return]
         return 0
