@@ -7,6 +7,7 @@ recognise from its log alone.
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOPIC = "killed"
+QUIET = logging.getLogger("quiet")
+QUIET.addHandler(logging.NullHandler())
+QUIET.propagate = False
 PARTITIONS = 3
 
 
@@ -41,9 +45,10 @@ class Load:
                 "message.timeout.ms": 60_000,
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 100,
-                "log_level": 0,
                 "error_cb": lambda _error: None,
-            }
+            },
+            # It reports every refused connection, and there are many here.
+            logger=QUIET,
         )
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
