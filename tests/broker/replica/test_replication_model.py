@@ -255,4 +255,4 @@ class Cluster(RuleBasedStateMachine):
 
 
 TestCluster = pytest.mark.requirement("REP-06", "REP-14")(Cluster.TestCase)
-Cluster.TestCase.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+Cluster.TestCase.settings = settings(max_examples=120, stateful_step_count=60, deadline=None)
