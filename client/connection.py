@@ -155,7 +155,7 @@ class Connection:
     def _submit(self, api_key: int, version: int, request: object, waiter: Waiter) -> None:
         if self._closed_because is not None:
             error = ConnectionLost(self.address, self._closed_because, was_sent=False)
-            waiter.future.set_exception(error)
+            fail(waiter.future, error)
             return
         header = self._header(api_key, version)
         frame = encode_request(header, request)
@@ -245,8 +245,7 @@ class Connection:
         except RemoteProtocolError as error:
             if not waiter.future.done():
                 reason = f"its answer to {waiter.name} is malformed: {error}"
-                lost = ConnectionLost(self.address, reason, was_sent=True)
-                waiter.future.set_exception(lost)
+                fail(waiter.future, ConnectionLost(self.address, reason, was_sent=True))
             raise
         if not waiter.future.done():
             waiter.future.set_result(answer)
@@ -289,7 +288,7 @@ class Connection:
                 )
             else:
                 error = ConnectionLost(self.address, reason, was_sent=was_sent)
-            waiter.future.set_exception(error)
+            fail(waiter.future, error)
         callbacks, self._on_close = self._on_close, []
         for callback in callbacks:
             callback()
@@ -316,6 +315,13 @@ async def connect(net: Net, clock: Clock, address: Address, config: ConnectionCo
         connection.close()
         raise
     return connection
+
+
+def fail(future: asyncio.Future[Any], error: TransportError) -> None:
+    """End the future. One that nobody awaits any more, say of a fetch under way when its consumer
+    was closed, must not be reported as forgotten."""
+    future.set_exception(error)
+    future.exception()
 
 
 def reason_of(error: OSError) -> str:
