@@ -109,12 +109,16 @@ class Waiting:
         try_complete: Callable[[], bool],
         on_expire: Callable[[], object],
         owner: Owner | None = None,
+        *,
+        just_asked: bool = False,
     ) -> Waiter:
         """Wait until ``try_complete`` has answered (it returns True then) or the deadline.
 
         It is asked at once, since things may have moved between the caller's look and now, then
-        after each release of one of the keys. ``deadline_ms`` is on the monotonic clock; at it
-        ``on_expire`` must answer. When the owner disconnects neither is called again."""
+        after each release of one of the keys. A caller that has looked in this very step of the
+        event loop says ``just_asked`` and saves the first question. ``deadline_ms`` is on the
+        monotonic clock; at it ``on_expire`` must answer. When the owner disconnects neither is
+        called again."""
         waiter = Waiter(self, tuple(dict.fromkeys(keys)), try_complete, on_expire, owner)
         self._parked[waiter] = None
         if owner is not None and not self._belongs(waiter, owner):
@@ -123,7 +127,7 @@ class Waiting:
         for key in waiter.keys:
             self._watchers.setdefault(key, {})[waiter] = None
         # Watched first and asked second: a release in between is then not lost.
-        if try_complete():
+        if not just_asked and try_complete():
             waiter.cancel()
         elif not waiter.done:
             waiter._timer = self._wheel.call_at(deadline_ms, partial(self._expire, waiter))

@@ -1,8 +1,11 @@
-"""A clock that is turned by hand, a queue of deferred calls and a connection."""
+"""A clock that is turned by hand, deferred calls, connections, and a room to wait in."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from ottla.broker.runtime.waiting import Waiter, Waiting
+from ottla.broker.runtime.wheel import TimingWheel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,3 +97,36 @@ class Connection:
         self.closed = True
         for callback in self.callbacks:
             callback()
+
+
+class Room:
+    """A waiting room with its world."""
+
+    def __init__(self, drain_max: int = 256) -> None:
+        self.clock = HandClock()
+        self.deferred = Deferred()
+        self.wheel = TimingWheel(self.clock, tick_ms=10)
+        self.waiting = Waiting(self.wheel, self.deferred, drain_max)
+        self.ready: set[object] = set()
+        self.answers: list[str] = []
+
+    def park(
+        self,
+        name: str,
+        keys: tuple[object, ...] = ("key",),
+        deadline_ms: float = 500,
+        owner: Connection | None = None,
+    ) -> Waiter:
+        def try_complete() -> bool:
+            if not self.ready.intersection(keys):
+                return False
+            self.answers.append(name)
+            return True
+
+        def on_expire() -> None:
+            self.answers.append(name + " expired")
+
+        return self.waiting.park(keys, deadline_ms, try_complete, on_expire, owner)
+
+    def assert_at_rest(self) -> None:
+        assert (self.waiting.count, self.waiting.key_count, self.wheel.count) == (0, 0, 0)
