@@ -56,7 +56,6 @@ logger = logging.getLogger("ottla.broker")
 FIRST_BROKER_ID = 1
 DRAIN_MS = 5_000
 READY_TIMEOUT_MS = 60_000
-READY_CHECK_MS = 2
 SESSION_TIMEOUT_MS = 18_000
 
 
@@ -157,6 +156,7 @@ class Broker:
                 f"cannot use {self.config.log_dirs[0]}: {error.strerror or error}"
             ) from error
         self._store = store
+        store.on_failure(lambda error: self._fail(f"the metadata store has failed: {error}"))
         self._lifecycle = lifecycle = Lifecycle(
             store, self.ports.clock, self.ports.random, self.tasks, SESSION_TIMEOUT_MS
         )
@@ -240,24 +240,9 @@ class Broker:
         self._receiver.broker_epoch = broker_epoch
 
     async def _wait_until_ready(self) -> None:
-        """Until the controller has told this broker of itself and of its partitions."""
-        deadline_ms = self.ports.clock.now_ms() + READY_TIMEOUT_MS
-        while not self._is_ready():
-            if self.ports.clock.now_ms() >= deadline_ms:
-                raise CannotStart("no controller has been elected within a minute")
-            await self.ports.clock.sleep(READY_CHECK_MS)
-
-    def _is_ready(self) -> bool:
-        image = self.metadata.image
-        if self.node_id not in image.brokers or image.controller_id < 0:
-            return False
-        # The first LeaderAndIsr of a controller speaks of all partitions of this broker.
-        has_replicas = any(
-            self.node_id in state.replicas
-            for topic in image.topics.values()
-            for state in topic.partitions.values()
-        )
-        return self.partitions.has_been_told or not has_replicas
+        """Until the controller has told this broker of everything, its own partitions first."""
+        if not await self.metadata.wait_until_complete(READY_TIMEOUT_MS):
+            raise CannotStart("no controller has been elected within a minute")
 
     def _start_chores(self) -> None:
         config = self.config

@@ -134,22 +134,22 @@ class PartitionRuntime:
         """Append what has been judged. Never raises for what a client or a disk did."""
         batch = plan.batch
         if plan.error != ErrorCode.NONE or batch is None:
-            return self._refused(plan.error, plan.message)
+            return _refused(self.log, plan.error, plan.message)
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self._is_open:
             error = self.replica.can_append(acks)
         if error == ErrorCode.NONE and self.log.home.health.is_low_on_space:
             # Reads, deletes and replication go on; clients repeat (hazard S-11).
-            return self._refused(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is almost full")
+            return _refused(self.log, ErrorCode.KAFKA_STORAGE_ERROR, "the disk is almost full")
         if error != ErrorCode.NONE:
-            return self._refused(error, None)
+            return _refused(self.log, error, None)
         producers = self.replica.history.producers
         if batch.has_producer_id:
             verdict = producers.judge(batch)
             if verdict.action is Action.DUPLICATE:
                 return self._duplicate(verdict)
             if verdict.action is Action.REFUSE:
-                return self._refused(verdict.error, verdict.error.text)
+                return _refused(self.log, verdict.error, verdict.error.text)
         return self._append(batch, stamps_time=plan.stamps_time)
 
     def _append(self, batch: RecordBatch, *, stamps_time: bool) -> Appended:
@@ -168,7 +168,7 @@ class PartitionRuntime:
             if aborted is not None:
                 log.append_aborted(AbortedTransaction(*aborted))
         except KafkaError as error:
-            return self._refused(error.code, error.message)
+            return _refused(self.log, error.code, error.message)
         moved = replica.on_appended(log.log_end_offset, now_ms)
         self._waiting.release(self.append_key)
         if moved:
@@ -190,13 +190,6 @@ class PartitionRuntime:
             log_append_time_ms=verdict.timestamp if stamped else NOTHING,
             log_start_offset=self.log.log_start_offset,
             leader_epoch=self.replica.leader_epoch,
-        )
-
-    def _refused(self, error: ErrorCode, message: str | None) -> Appended:
-        return Appended(
-            error,
-            log_start_offset=self.log.log_start_offset,
-            error_message=error.text if message is None else message,
         )
 
     def replication_state(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
@@ -309,3 +302,11 @@ class PartitionRuntime:
         """The log has lost records at its start."""
         if self.replica.on_cut(self.log.log_start_offset, self.log.log_end_offset):
             self.wake_waiters()
+
+
+def _refused(log: PartitionLog, error: ErrorCode, message: str | None) -> Appended:
+    return Appended(
+        error,
+        log_start_offset=log.log_start_offset,
+        error_message=error.text if message is None else message,
+    )

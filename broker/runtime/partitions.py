@@ -72,8 +72,6 @@ class Partitions:
         self._partitions: dict[tuple[str, int], PartitionRuntime] = {}
         self._histories: dict[TopicPartition, ReplicaHistory] = {}
         self._controller_epoch = -1
-        # A controller has said what this broker has to lead and to follow.
-        self.has_been_told = False
         # Requests of the controller are carried out one after the other, as they were sent.
         self._lock = asyncio.Lock()
         self.error_for_missing: Callable[[str, int], ErrorCode] = _unknown
@@ -135,7 +133,6 @@ class Partitions:
                 response.topics.append(
                     LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors)
                 )
-            self.has_been_told = True
             return response
 
     async def _apply(

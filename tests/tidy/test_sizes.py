@@ -77,16 +77,24 @@ def test_functions_take_few_things() -> None:
     assert greedy == []
 
 
+def _method_count(node: ast.ClassDef) -> int:
+    """Functions of a class; properties are what it knows, not what it does."""
+    return sum(
+        isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not any(ast.unparse(mark) == "property" for mark in item.decorator_list)
+        for item in node.body
+    )
+
+
 def test_classes_have_few_methods() -> None:
     """Past twenty methods a class has two jobs."""
     crowded = [
-        f"{module.where(node)} {node.name}"
+        f"{module.where(node)} {node.name}: {_method_count(node)}"
         for module in product_modules()
         for node in ast.walk(module.tree)
         if isinstance(node, ast.ClassDef)
         and not any("Protocol" in ast.unparse(base) for base in node.bases)
-        and sum(isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) for item in node.body)
-        > METHODS_MAX
+        and _method_count(node) > METHODS_MAX
     ]
 
     assert crowded == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,7 @@ def _load(path: Path, prefix: str) -> Module:
     return Module(name, path, text, ast.parse(text))
 
 
+@cache
 def product_modules() -> list[Module]:
     """Every file that is installed."""
     paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
@@ -54,6 +56,7 @@ def product_modules() -> list[Module]:
     return own + [_load(path, "ottla") for path in paths]
 
 
+@cache
 def modules_of_tests() -> list[Module]:
     """Every file under tests/."""
     return [_load(path, "") for path in sorted((ROOT / "tests").rglob("*.py"))]

@@ -123,7 +123,7 @@ async def test_unknown_topics_and_partitions_are_said(client: RawClient) -> None
     await create(client)
 
     for more in ({"topic": "other"}, {"partition": 7}):
-        answer = await produced(client, batch(b"x"), **more)  # type: ignore[arg-type]
+        answer = await produced(client, batch(b"x"), **more)
         assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
