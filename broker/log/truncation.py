@@ -37,8 +37,7 @@ async def truncate_log(log: OpenLog, offset: int) -> int:
     async with log.lock:
         log.ensure_usable()
         if offset >= log.log_end_offset:
-            # Even so the observer may hold a leader epoch that starts at the end (S-28).
-            await _change(log, _finish, log.log_end_offset)
+            await _change(log, _forget_epochs, log.log_end_offset)
         elif offset <= log.segments[0].base_offset:
             await _change(log, _restart, offset)
         else:
@@ -119,9 +118,14 @@ async def _finish(log: OpenLog, end_offset: int) -> None:
     await remove_snapshots_after(log, end_offset)
     await log.home.disk.fsync_directory(log.directory)
     log.has_unsynced_names = False
+    await _forget_epochs(log, end_offset)
+    await rebuild_observer(log)
+
+
+async def _forget_epochs(log: OpenLog, end_offset: int) -> None:
+    """Even if no record goes, a leader epoch may start at the end (hazard S-28)."""
     log.observer.truncated(end_offset)
     await save_leader_epochs_locked(log)
-    await rebuild_observer(log)
 
 
 async def _cut_files(log: OpenLog, segment: Segment, end_offset: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 from ottla.protocol.ids import TopicPartition
 from tests.broker.log.bench import read_all
 from tests.broker.log.crash_disk import CrashDisk, PowerCut
-from tests.broker.log.test_directories import TOPIC_ID, House
+from tests.broker.log.house import TOPIC_ID, House
 from tests.simulation.random import SimRandom
 
 if TYPE_CHECKING:
