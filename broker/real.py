@@ -177,6 +177,9 @@ class RealDisk:
     def free_bytes(self, path: str) -> int:
         return shutil.disk_usage(path).free
 
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
     def make_directory(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
 

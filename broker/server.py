@@ -93,6 +93,7 @@ class Broker:
         self._lifecycle: Lifecycle | None = None
         self._logs: LogDirectories | None = None
         self.network: NetworkServer | None = None
+        self.housekeeping: Housekeeping | None = None
         self.addresses: dict[str, Address] = {}
 
     @property
@@ -251,7 +252,8 @@ class Broker:
             checkpoint_ms=config.replica_high_watermark_checkpoint_interval_ms,
             producer_expiration_ms=config.producer_id_expiration_ms,
         )
-        Housekeeping(self.partitions, self.ports.clock, self._chores, intervals).start()
+        self.housekeeping = Housekeeping(self.partitions, self.ports.clock, self._chores, intervals)
+        self.housekeeping.start()
 
     # ---- while it runs ----
 

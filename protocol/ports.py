@@ -119,6 +119,9 @@ class Disk(Protocol):
     def free_bytes(self, path: str) -> int:
         """Bytes still free on the file system that holds the path."""
 
+    def modified_ms(self, path: str) -> int:
+        """Wall time of a file's last change, -1 where the disk does not keep it."""
+
     def make_directory(self, path: str) -> None:
         """Make the directory and its parents; one that exists already is fine."""
 

@@ -16,6 +16,7 @@ class SegmentView(NamedTuple):
     size_bytes: int
     max_timestamp: int
     is_active: bool
+    path: str
 
 
 def view_segments(log: OpenLog) -> list[SegmentView]:
@@ -27,6 +28,7 @@ def view_segments(log: OpenLog) -> list[SegmentView]:
             segment.size_bytes,
             segment.largest_timestamp(),
             segment.is_active,
+            segment.path,
         )
         for segment in log.segments
     ]

@@ -9,13 +9,20 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.replica.retention import ClockWatch, SegmentFacts, TimeRetention, deletable_count
+from ottla.broker.replica.retention import (
+    ClockWatch,
+    ModifiedTimeRetention,
+    SegmentFacts,
+    TimeRetention,
+    deletable_count,
+)
 from ottla.protocol.errors import CorruptLogError, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from ottla.broker.log.segment_view import SegmentView
+    from ottla.broker.replica.retention import Policy
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.partitions import Partitions
     from ottla.broker.tasks import Tasks
@@ -48,6 +55,8 @@ class Housekeeping:
         self._tasks = tasks
         self._intervals = intervals
         self._clock_watch = ClockWatch()
+        # Rules of the operator's own, beside those of the topics: any one is enough (LOG-23).
+        self.policies: list[Policy] = []
 
     def start(self) -> None:
         """Start every chore."""
@@ -96,8 +105,8 @@ class Housekeeping:
     async def _delete_old_segments(self, one: PartitionRuntime, *, by_time: bool) -> None:
         policies = [
             policy
-            for policy in one.settings.policies
-            if by_time or not isinstance(policy, TimeRetention)
+            for policy in (*one.settings.policies, *self.policies)
+            if by_time or not isinstance(policy, TimeRetention | ModifiedTimeRetention)
         ]
         if not policies:
             return
@@ -105,7 +114,7 @@ class Housekeeping:
         high_watermark = one.replica.high_watermark
 
         def choose(segments: Sequence[SegmentView]) -> int:
-            facts = [_facts(segment, wall_ms) for segment in segments]
+            facts = [self._facts(one, segment, wall_ms) for segment in segments]
             return deletable_count(
                 facts,
                 policies,
@@ -118,6 +127,17 @@ class Housekeeping:
         if count:
             one.log_was_cut()
             logger.info("deleted %d segments of %s-%d", count, *one.partition)
+
+    def _facts(self, one: PartitionRuntime, segment: SegmentView, wall_ms: int) -> SegmentFacts:
+        modified_ms = one.log.home.disk.modified_ms(segment.path)
+        return SegmentFacts(
+            segment.base_offset,
+            segment.next_offset,
+            segment.size_bytes,
+            segment.max_timestamp,
+            wall_ms if modified_ms < 0 else modified_ms,
+            segment.is_active,
+        )
 
     async def checkpoint(self) -> None:
         """Save recovery points, log starts and high watermarks."""
@@ -132,14 +152,3 @@ class Housekeeping:
     async def tidy(self) -> None:
         """Remove what was deleted long enough ago, look at free space, close unused files."""
         await self._partitions.logs.tidy(self._clock.now_ms())
-
-
-def _facts(segment: SegmentView, wall_ms: int) -> SegmentFacts:
-    return SegmentFacts(
-        segment.base_offset,
-        segment.next_offset,
-        segment.size_bytes,
-        segment.max_timestamp,
-        wall_ms,
-        segment.is_active,
-    )

@@ -71,6 +71,7 @@ class PartitionRuntime:
         self._append_time = AppendTime()
         # Closed while a new leader epoch is being made durable (hazard R-04) and after the end.
         self._is_open = False
+        self._has_unsaved_epoch = False
         self.append_key: Hashable = ("log end", partition)
         self.watermark_key: Hashable = ("high watermark", partition)
         self.flush_key: Hashable = ("flushed", partition)
@@ -85,11 +86,14 @@ class PartitionRuntime:
             change = self.replica.become_follower(leadership)
         if change.error != ErrorCode.NONE:
             return change
-        if change.is_new_epoch:
+        self._has_unsaved_epoch = self._has_unsaved_epoch or change.is_new_epoch
+        if self._has_unsaved_epoch:
             self._is_open = False
             # Whoever waited here waited for another leadership.
             self.wake_waiters()
+            # When this fails, the same epoch must not be served at the controller's next try.
             await self.log.save_leader_epochs()
+            self._has_unsaved_epoch = False
         self._is_open = True
         if change.is_new_epoch or change.watermark_moved:
             self.wake_waiters()
@@ -165,11 +169,11 @@ class PartitionRuntime:
             # Told only now: what a failed write left in memory would make its retry a duplicate
             # (hazard T-04).
             aborted = replica.history.observe(batch)
+            moved = replica.on_appended(log.log_end_offset, now_ms)
             if aborted is not None:
                 log.append_aborted(AbortedTransaction(*aborted))
         except KafkaError as error:
             return _refused(self.log, error.code, error.message)
-        moved = replica.on_appended(log.log_end_offset, now_ms)
         self._waiting.release(self.append_key)
         if moved:
             self._waiting.release(self.watermark_key)

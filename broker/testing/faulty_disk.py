@@ -158,6 +158,10 @@ class FaultyDisk:
         self._plan.check("free_bytes", path)
         return self._disk.free_bytes(path)
 
+    def modified_ms(self, path: str) -> int:
+        self._plan.check("modified_ms", path)
+        return self._disk.modified_ms(path)
+
     def make_directory(self, path: str) -> None:
         self._plan.check("make_directory", path)
         self._disk.make_directory(path)

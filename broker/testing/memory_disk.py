@@ -174,6 +174,9 @@ class MemoryDisk:
     def free_bytes(self, path: str) -> int:
         return self._capacity_bytes - self._used_bytes
 
+    def modified_ms(self, path: str) -> int:
+        return -1
+
     def make_directory(self, path: str) -> None:
         path = _normal(path)
         if path in self._directories:

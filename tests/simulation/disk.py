@@ -75,6 +75,9 @@ class SimDisk:
         self.enter("free_bytes", path)
         return max(0, self.files.capacity_bytes - self.files.used_bytes())
 
+    def modified_ms(self, path: str) -> int:
+        return -1
+
     def make_directory(self, path: str) -> None:
         self.enter("make_directory", path)
         self.files.make_directory(path)

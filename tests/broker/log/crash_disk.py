@@ -69,6 +69,9 @@ class CrashDisk:
         self.faults.check("free_bytes", path)
         return max(0, self.files.capacity_bytes - self.files.used_bytes())
 
+    def modified_ms(self, path: str) -> int:
+        return -1
+
     def make_directory(self, path: str) -> None:
         if not self.is_directory(path):
             self.changing("make_directory", path)

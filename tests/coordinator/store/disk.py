@@ -124,6 +124,9 @@ class TestDisk:
     def free_bytes(self, path: str) -> int:
         return self.free
 
+    def modified_ms(self, path: str) -> int:
+        return -1
+
     def make_directory(self, path: str) -> None:
         pass
 
