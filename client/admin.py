@@ -63,7 +63,7 @@ class Admin:
         self._router = Router(self._cluster)
 
     async def start(self) -> None:
-        """Reach the cluster. Raises BrokerUnreachable."""
+        """Reach the cluster. Raises TransportError; a wrong address is BrokerUnreachable."""
         try:
             await self._cluster.refresh()
         except BaseException:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.api import declare
 from ottla.client.connection import Connection, connect
-from ottla.client.errors import BrokerUnreachable, RequestRefused
+from ottla.client.errors import BrokerUnreachable, RequestRefused, TransportError
 from ottla.client.pool import Pool
 from ottla.client.state.metadata import Metadata, TopicView
 from ottla.protocol.apis import ApiKey
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 # From here on a request can forbid that asking for a topic creates it.
 AUTO_CREATE_VERSION = 4
+BROKERS_ASKED_MAX = 3
 METADATA = declare(ApiKey.METADATA, MetadataRequest, MetadataResponse, 1)
 TOPIC_ERRORS_THAT_PASS = frozenset(
     {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND, ErrorCode.REPLICA_NOT_AVAILABLE}
@@ -199,22 +200,33 @@ class Cluster:
         # Cleared first: an error that somebody meets while this is under way counts again.
         self._is_stale = False
         try:
-            connection = await self._connection_to_ask()
-            try:
-                if connection.version_of(METADATA) < AUTO_CREATE_VERSION:
-                    # Older versions cannot say that a topic must not be created.
-                    request.allow_auto_topic_creation = True
-                response = await connection.send(METADATA, request)
-                if response.error_code != ErrorCode.NONE:
-                    code = error_code(response.error_code)
-                    raise RequestRefused(code, broker=str(connection.address))
-                self._learn(response, connection)
-            finally:
-                if not self.pool.holds(connection):
-                    connection.close("only needed to find the brokers")
+            for _ in range(BROKERS_ASKED_MAX - 1):
+                try:
+                    return await self._ask_one(request)
+                except BrokerUnreachable:
+                    raise
+                except TransportError:
+                    # This one went while it was asked; another may do.
+                    continue
+            return await self._ask_one(request)
         except BaseException:
             self._is_stale = True
             raise
+
+    async def _ask_one(self, request: MetadataRequest) -> MetadataResponse:
+        connection = await self._connection_to_ask()
+        try:
+            if connection.version_of(METADATA) < AUTO_CREATE_VERSION:
+                # Older versions cannot say that a topic must not be created.
+                request.allow_auto_topic_creation = True
+            response = await connection.send(METADATA, request)
+            if response.error_code != ErrorCode.NONE:
+                code = error_code(response.error_code)
+                raise RequestRefused(code, broker=str(connection.address))
+            self._learn(response, connection)
+        finally:
+            if not self.pool.holds(connection):
+                connection.close("only needed to find the brokers")
         return response
 
     def _learn(self, response: MetadataResponse, connection: Connection) -> None:

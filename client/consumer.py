@@ -56,7 +56,7 @@ class Consumer(Assignment):
         self._closed = False
 
     async def start(self) -> None:
-        """Reach the cluster. Raises BrokerUnreachable."""
+        """Reach the cluster. Raises TransportError; a wrong address is BrokerUnreachable."""
         assert not self._started, "started twice"
         try:
             await self._cluster.refresh()

@@ -55,7 +55,7 @@ class Producer:
         self._closed = False
 
     async def start(self) -> None:
-        """Reach the cluster. Raises BrokerUnreachable."""
+        """Reach the cluster. Raises TransportError; a wrong address is BrokerUnreachable."""
         assert self._cluster is None, "started twice"
         cluster = Cluster(self._environment, self._bootstrap, self.config)
         try:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         DeliveryTimedOut,
         NoOffset,
         RequestRefused,
+        TransportError,
     )
     from ottla.client.producer import Producer
     from ottla.protocol.errors import ErrorCode
@@ -56,6 +57,7 @@ __all__ = [
     "RequestRefused",
     "ResourceType",
     "TopicPartition",
+    "TransportError",
     "__version__",
 ]
 
@@ -82,6 +84,7 @@ _PLACES = {
     "RequestRefused": "client.errors",
     "ResourceType": "client.config_requests",
     "TopicPartition": "protocol.ids",
+    "TransportError": "client.errors",
 }
 
 _here = _os.path.dirname(__file__)

@@ -96,6 +96,19 @@ async def test_the_client_comes_back_after_all_brokers_have_moved(toy: ToyCluste
     cluster.close()
 
 
+async def test_a_broker_that_goes_while_it_is_asked_costs_one_more_question(
+    toy: ToyCluster,
+) -> None:
+    """The first contact of a client must not depend on one moment of one broker."""
+    cluster = cluster_of(toy)
+    toy.judge = once(Fate.DROP_BEFORE, ApiKey.METADATA)
+
+    await cluster.refresh()
+
+    assert set(cluster.metadata.brokers) == {1}
+    cluster.close()
+
+
 async def test_an_unknown_topic_is_refused_and_not_asked_for_again(toy: ToyCluster) -> None:
     """A mistyped name must not stay in every later request."""
     cluster = cluster_of(toy)

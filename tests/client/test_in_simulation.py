@@ -13,7 +13,6 @@ import pytest
 
 from ottla import (
     Admin,
-    BrokerUnreachable,
     ClientConfig,
     ClientError,
     Consumer,
@@ -24,6 +23,7 @@ from ottla import (
     TopicPartition,
 )
 from ottla.client.environment import Environment
+from ottla.client.errors import TransportError
 from tests.simulation.chaos import Chaos
 from tests.simulation.node import serve
 from tests.simulation.subject import build_broker
@@ -148,7 +148,7 @@ async def started(ports: Ports, make: Callable[[], Client]) -> Client:
         client = make()
         try:
             await client.start()
-        except BrokerUnreachable:
+        except TransportError:
             await ports.clock.sleep(50)
         else:
             return client

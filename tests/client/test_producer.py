@@ -86,7 +86,7 @@ async def test_two_producers_have_two_ids(toy: ToyCluster) -> None:
     assert len(ids) == 2
 
 
-@pytest.mark.requirement("ARC-17", "IDM-09", "IDM-10")
+@pytest.mark.requirement("IDM-10")
 @pytest.mark.parametrize("fate", [Fate.DROP_BEFORE, Fate.DROP_AFTER, Fate.SILENCE])
 async def test_lost_connections_leave_each_record_once_and_in_order(
     toy: ToyCluster, fate: Fate

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ottla.client.state.visibility import Aborted, visible_batches
 from ottla.protocol.records.batch import RecordBatch, parse_batch
 from ottla.protocol.records.builder import BatchOptions, encode_batch
@@ -38,7 +36,6 @@ def test_control_batches_are_never_shown() -> None:
     assert shown(batches, []) == [0, 1, 3]
 
 
-@pytest.mark.requirement("CON-20")
 def test_an_aborted_transaction_is_hidden_from_its_first_offset_to_its_marker() -> None:
     """Before and after, the same producer's records count."""
     batches = [
