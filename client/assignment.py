@@ -93,7 +93,7 @@ class Assignment:
 
     def _check_assigned(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
-            if partition not in self._positions:
+            if self._positions.get(partition) is None:
                 raise ValueError(f"{partition} is not assigned")
 
     def _has_moved(self) -> None:

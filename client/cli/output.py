@@ -63,5 +63,8 @@ def write(text: str) -> None:
 
 def write_bytes(data: bytes) -> None:
     """To standard output, at once. Raises BrokenPipeError when nobody reads any more."""
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    # There is no such stream when the caller has closed it; then nobody wants to know.
+    stream = getattr(sys.stdout, "buffer", None)
+    if stream is not None:
+        stream.write(data)
+        stream.flush()

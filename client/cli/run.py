@@ -32,6 +32,7 @@ def run(command: Callable[[], Coroutine[Any, Any, int]]) -> int:
     """Run the command on a loop of its own and return the exit status."""
     # What the library logs about a failure would say again what is said below.
     logging.getLogger("ottla").addHandler(logging.NullHandler())
+    occupy_standard_descriptors()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(command())
@@ -44,6 +45,16 @@ def run(command: Callable[[], Coroutine[Any, Any, int]]) -> int:
     except (ClientError, CommandError, OSError) as error:
         sys.stderr.write(f"ottla: {sentence(error)}\n")
         return FAILED
+
+
+def occupy_standard_descriptors() -> None:
+    """Open what the caller has closed of input, output and errors: the event loop's own files
+    would get these numbers otherwise, and it ends the process when it finds them there."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -53,9 +53,6 @@ class Positions:
         self._places: dict[TopicPartition, Place] = {}
         self._turn = 0
 
-    def __contains__(self, partition: TopicPartition) -> bool:
-        return partition in self._places
-
     def __getitem__(self, partition: TopicPartition) -> Place:
         return self._places[partition]
 
