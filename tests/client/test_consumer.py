@@ -145,7 +145,6 @@ async def test_an_offset_out_of_range_is_an_error_without_reset(
         assert (await read(consumer, 1))[0].value == b"5"
 
 
-@pytest.mark.requirement("CON-21")
 async def test_seek_drops_what_was_fetched_before_it(toy: ToyCluster) -> None:
     """Records of the place that was left must not appear after the jump."""
     topic = toy.add_topic("t")

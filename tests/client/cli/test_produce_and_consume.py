@@ -121,7 +121,6 @@ async def test_the_broker_may_be_named_before_the_verb(toy: ToyCluster) -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-@pytest.mark.requirement("PRD-30")
 async def test_every_codec_can_be_chosen(toy: ToyCluster, codec: str) -> None:
     """What went in compressed comes out as it was."""
     toy.add_topic("t")
