@@ -69,17 +69,19 @@ async def delete_log_before(log: OpenLog, offset: int) -> int:
     async with log.lock:
         log.ensure_usable()
         offset = min(offset, log.log_end_offset)
-        if offset <= log.log_start_offset:
-            return log.log_start_offset
-        _raise_start(log, offset)
-        await log.home.save_log_starts()
-        await _drop_first(log, log.segment_number(offset))
+        if offset > log.log_start_offset:
+            _raise_start(log, offset)
+        if log.has_unsaved_start:
+            await log.home.save_log_starts()
+            log.has_unsaved_start = False
+        await _drop_first(log, log.segment_number(log.log_start_offset))
         return log.log_start_offset
 
 
 def _raise_start(log: OpenLog, offset: int) -> None:
     assert log.log_start_offset < offset <= log.log_end_offset
     log.log_start_offset = offset
+    log.has_unsaved_start = True
     log.observer.log_start_moved(offset)
 
 
@@ -105,6 +107,7 @@ async def bury_segments(log: OpenLog, segments: Iterable[Segment]) -> None:
             try:
                 if disk.exists(path):
                     await disk.rename(path, path + DELETED)
+                    log.names_changed += 1
                     log.home.graveyard.bury(path + DELETED, due_ms)
             except OSError as error:
                 raise log.home.health.latch(f"cannot delete {path}", error) from error

@@ -56,6 +56,7 @@ class LogDirectories:
         self.missing_ids: frozenset[str] = frozenset()
         self._locks = list(locks)
         self._release_due_ms = 0.0
+        self._creating: set[TopicPartition] = set()
 
     # -- looking -----------------------------------------------------------------------------
 
@@ -141,7 +142,13 @@ class LogDirectories:
         online = self.online
         if not online:
             raise storage_error("no data directory is online")
-        return await min(online, key=lambda each: each.partition_count).create(partition, topic_id)
+        assert partition not in self._creating
+        self._creating.add(partition)
+        try:
+            emptiest = min(online, key=lambda each: each.partition_count)
+            return await emptiest.create(partition, topic_id)
+        finally:
+            self._creating.discard(partition)
 
     async def delete(self, partition: TopicPartition) -> None:
         """Remove a partition's log; one that does not exist is fine."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.log.checkpoints import encode_partition_metadata, read_file, replace_file
 from ottla.broker.log.clean_mark import CleanLog, CleanMark, decode_mark, encode_mark
@@ -36,7 +36,7 @@ from ottla.protocol.errors import CorruptLogError, KafkaError
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Coroutine, Iterable, Iterator
 
     from ottla.broker.log.home import LogHome
     from ottla.protocol.ids import Uuid
@@ -81,7 +81,7 @@ class LogDirectory:
             mark = await self._take_mark(broker_id)
             self.checkpoints.read()
             waiting = iter(await self._find_partitions())
-            await asyncio.gather(*(self._load_each(waiting, mark) for _ in range(workers)))
+            await _all_of(self._load_each(waiting, mark) for _ in range(workers))
         except OSError as error:
             self.home.health.latch(f"cannot load {self.path}", error)
             return
@@ -166,13 +166,15 @@ class LogDirectory:
         try:
             # A predecessor's offsets must not be taken for this one's after a crash.
             await self.checkpoints.forget(partition)
+            if disk.exists(log.directory):
+                # Left by a deletion that did not come through: its records are not the new one's.
+                await self._rename(log.directory, partition, STRAY_MARK)
             disk.make_directory(log.directory)
             if topic_id is not None:
                 content = encode_partition_metadata(topic_id)
                 await replace_file(disk, join(log.directory, PARTITION_METADATA), content)
             await load_log(log, Known())
-            await disk.fsync_directory(log.directory)
-            log.has_unsynced_names = False
+            await log.sync_names()
             await self._sync_names()
         except OSError as error:
             raise self.home.health.judge(f"cannot create {log.directory}", error) from error
@@ -246,12 +248,13 @@ class LogDirectory:
             return False
         try:
             waiting = iter(list(self.logs.values()))
-            await asyncio.gather(*(_close_each(waiting) for _ in range(workers)))
+            states: dict[TopicPartition, CleanLog] = {}
+            await _all_of(_close_each(waiting, states) for _ in range(workers))
             await self.checkpoints.save_recovery_points()
             await self.checkpoints.save_log_starts()
         except KafkaError:
             return False
-        mark = CleanMark(broker_id, broker_epoch, {log.partition: _state(log) for log in self})
+        mark = CleanMark(broker_id, broker_epoch, states)
         path = join(self.path, CLEAN_SHUTDOWN)
         try:
             await replace_file(self.home.disk, path, encode_mark(mark))
@@ -264,10 +267,20 @@ class LogDirectory:
         return iter(self.logs.values())
 
 
-async def _close_each(waiting: Iterator[PartitionLog]) -> None:
+async def _close_each(
+    waiting: Iterator[PartitionLog], states: dict[TopicPartition, CleanLog]
+) -> None:
     for log in waiting:
-        await log.close()
+        if await log.close():
+            active = log.active
+            states[log.partition] = CleanLog(
+                log.log_end_offset, active.base_offset, active.size_bytes
+            )
 
 
-def _state(log: PartitionLog) -> CleanLog:
-    return CleanLog(log.log_end_offset, log.active.base_offset, log.active.size_bytes)
+async def _all_of(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run them side by side to the end of each, then raise the first error there was."""
+    results = await asyncio.gather(*coroutines, return_exceptions=True)
+    for result in results:
+        if result is not None:
+            raise result

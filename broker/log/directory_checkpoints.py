@@ -32,6 +32,7 @@ class DirectoryCheckpoints:
         self.log_starts: dict[TopicPartition, int] = {}
         # As last saved or found; absent means: from the log start (hazard R-26).
         self.high_watermarks: dict[TopicPartition, int] = {}
+        self._written: dict[str, bytes] = {}
         self._home = home
         self._logs = logs
         self.save_recovery_points = CoalescedSave(self._save_recovery_points)
@@ -72,7 +73,13 @@ class DirectoryCheckpoints:
     async def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         self._home.health.ensure_online()
         path = join(self._home.health.path, name)
+        content = encode_offsets(offsets)
+        if self._written.get(name) == content:
+            return
+        # Until it is done nobody knows which of the two is there.
+        self._written.pop(name, None)
         try:
-            await replace_file(self._home.disk, path, encode_offsets(offsets))
+            await replace_file(self._home.disk, path, content)
         except OSError as error:
             raise self._home.health.judge(f"cannot write {path}", error) from error
+        self._written[name] = content

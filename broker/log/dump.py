@@ -118,7 +118,7 @@ def _dump_offsets(content: bytes, base_offset: int) -> Iterator[str]:
 
 
 def _dump_times(content: bytes, base_offset: int) -> Iterator[str]:
-    index = TimeIndex.decode(content, INT32_MAX)
+    index = TimeIndex.decode(content)
     if index is None:
         yield f"{len(content)} bytes that are no time index"
         return

@@ -34,23 +34,26 @@ async def flush_log(log: OpenLog, end_offset: int | None = None) -> None:
 async def flush_locked(log: OpenLog, target: int) -> None:
     """As ``flush_log``, for whoever holds the log's lock."""
     log.home.health.ensure_online()
+    # Appends from here on count for the next flush; if this one fails, so does what it covers.
     since_ms, log.unflushed_since_ms = log.unflushed_since_ms, None
+    is_done = False
     try:
         if target == log.log_end_offset:
             await _save_producers(log)
         for segment in log.segments:
             if segment.base_offset < target:
                 await _flush_segment(segment)
-        files, log.files_to_sync = log.files_to_sync, []
-        for file in files:
-            await file.fsync()
-        if log.has_unsynced_names:
-            log.has_unsynced_names = False
-            await log.home.disk.fsync_directory(log.directory)
+        while log.files_to_sync:
+            await log.files_to_sync[0].fsync()
+            del log.files_to_sync[0]
+        await log.sync_names()
         await save_leader_epochs_locked(log)
+        is_done = True
     except OSError as error:
-        log.unflushed_since_ms = since_ms
         raise log.home.health.latch(f"cannot flush the log of {log.partition}", error) from error
+    finally:
+        if not is_done:
+            log.unflushed_since_ms = since_ms
     log.recovery_point = max(log.recovery_point, target)
 
 
@@ -100,12 +103,18 @@ async def save_leader_epochs_locked(log: OpenLog) -> None:
         log.saved_leader_epochs = entries
 
 
-async def close_log(log: OpenLog) -> None:
-    """Refuse appends, save the producers as of the end, and make all durable."""
+CLOSED = "it is closed"
+
+
+async def close_log(log: OpenLog) -> bool:
+    """Refuse appends, save the producers as of the end, and make all durable.
+
+    False if the log was unusable before, so that nobody can vouch for its files."""
     async with log.lock:
         if log.refusal is not None:
-            return
-        log.refusal = "it is closed"
+            # Cut short by a cancellation, the first call may have left something behind.
+            return log.refusal == CLOSED and log.recovery_point == log.log_end_offset
+        log.refusal = CLOSED
         log.home.health.ensure_online()
         try:
             log.take_snapshot(log.log_end_offset)
@@ -115,3 +124,4 @@ async def close_log(log: OpenLog) -> None:
         await flush_locked(log, log.log_end_offset)
         for segment in log.segments:
             segment.release()
+        return True

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Clock, Disk, Offload, Random
 
 OPEN_SEGMENTS_MAX = 2048
+LOOKS_MAX = 16
 
 
 class Releasable(Protocol):
@@ -37,8 +38,8 @@ class OpenSegments:
     def opened(self, segment: Releasable) -> None:
         """A segment has opened its file; another one may have to close its own."""
         self._queue.append(segment)
-        # Each segment is looked at twice at most: once to lose its used bit, once to go.
-        for _ in range(2 * len(self._queue)):
+        # Bounded, since with many unsynced files nothing can be closed; the next one goes on.
+        for _ in range(LOOKS_MAX):
             if len(self._queue) <= self._limit:
                 return
             candidate = self._queue.popleft()

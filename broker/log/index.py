@@ -140,8 +140,8 @@ class TimeIndex:
         return bytes(content)
 
     @classmethod
-    def decode(cls, content: bytes, relative_offset_limit: int) -> TimeIndex | None:
-        """The index in a file's content, None if it names offsets at or beyond the limit."""
+    def decode(cls, content: bytes) -> TimeIndex | None:
+        """The index in a file's content, None if it cannot be one."""
         if len(content) % TIME_ENTRY_BYTES:
             return None
         index = cls()
@@ -151,7 +151,7 @@ class TimeIndex:
         index.written_count = len(index.timestamps)
         if not index.timestamps:
             return index
-        if index.offsets[0] < 0 or index.offsets[-1] >= relative_offset_limit:
+        if index.offsets[0] < 0:
             return None
         if any(map(gt, index.offsets, index.offsets[1:])):
             return None

@@ -19,10 +19,14 @@ from ottla.broker.log.leftovers import tidy_directory
 from ottla.broker.log.names import (
     LEADER_EPOCHS,
     LOG,
+    OFFSET_INDEX,
     PARTITION_METADATA,
     SNAPSHOT,
+    TIME_INDEX,
+    TXN_INDEX,
     join,
     parse_segment_name,
+    segment_name,
 )
 from ottla.broker.log.recovery import Scanner, cut_torn_end, damage, is_torn
 from ottla.broker.log.replay import load_newest_snapshot, replay_segment
@@ -63,6 +67,7 @@ async def load_log(log: OpenLog, known: Known) -> int:
     log.observer.truncated(log.log_end_offset)
     log.observer.log_start_moved(log.log_start_offset)
     await _prune_snapshots(log)
+    await _replace_indexes(log, names)
     log.start_clock(log.active, log.home.clock.now_ms())
     return scanned_bytes
 
@@ -82,6 +87,7 @@ def _open_files(log: OpenLog, names: list[str], known: Known) -> None:
         log.set_segments(segments)
     else:
         log.set_segments([log.new_segment(log.log_start_offset, 0)])
+    log.has_aborted = any(suffix == TXN_INDEX for _, suffix in parsed)
     topic_id = decode_partition_metadata(read_file(disk, join(log.directory, PARTITION_METADATA)))
     log.topic_id = topic_id or log.topic_id
     epochs = decode_leader_epochs(read_file(disk, join(log.directory, LEADER_EPOCHS)))
@@ -154,6 +160,7 @@ async def _recover(log: OpenLog, known: Known) -> int:
         for file in log.active.indexes.cut_files():
             await file.fsync()
         await disk.fsync_directory(log.directory)
+    log.has_aborted = any(segment.transactions.load() for segment in log.segments)
     log.log_end_offset = max(scanner.next_offset, log.active.base_offset)
     log.active.next_offset = log.log_end_offset
     for segment in log.segments:
@@ -171,6 +178,15 @@ async def _start_at_log_start(log: OpenLog) -> None:
     log.observer.reset()
     log.set_segments([log.new_segment(log.log_start_offset, 0)])
     log.log_end_offset = log.recovery_point = log.log_start_offset
+
+
+async def _replace_indexes(log: OpenLog, names: list[str]) -> None:
+    """Build indexes that are gone now, in a worker, rather than at somebody's first read."""
+    there = set(names)
+    for segment in log.segments[:-1]:
+        for suffix in (OFFSET_INDEX, TIME_INDEX):
+            if segment_name(segment.base_offset, suffix) not in there:
+                await log.home.offload.run(segment.load_indexes)
 
 
 async def _prune_snapshots(log: OpenLog) -> None:

@@ -56,9 +56,15 @@ class OpenLog:
         # Why appends are refused: a truncation under way, a failed one, a closed log.
         self.refusal: str | None = None
         self.unflushed_since_ms: float | None = None
-        # Names were created or removed since the directory's last fsync (hazard S-07).
-        self.has_unsynced_names = False
+        # Counts names made, renamed and removed; the recovery point may only move once an fsync
+        # of the directory has caught up (hazard S-07).
+        self.names_changed = 0
+        self.names_synced = 0
         self.files_to_sync: list[File] = []
+        # The log start has moved since it was saved last (hazard S-19).
+        self.has_unsaved_start = False
+        # Some segment may know of aborted transactions.
+        self.has_aborted = False
         self.saved_leader_epochs: list[tuple[int, int]] = []
         self.snapshot_offsets: list[int] = []
         # How large the active segment was when the producers were saved last.
@@ -99,7 +105,7 @@ class OpenLog:
             self.home, self.directory, base_offset, self.settings.index_interval_bytes
         )
         segment.create()
-        self.has_unsynced_names = True
+        self.names_changed += 1
         self.start_clock(segment, now_ms)
         return segment
 
@@ -141,7 +147,14 @@ class OpenLog:
         self.snapshot_offsets.append(offset)
         self.snapshot_position = self.active.size_bytes
         self.files_to_sync.append(file)
-        self.has_unsynced_names = True
+        self.names_changed += 1
+
+    async def sync_names(self) -> None:
+        """Make the names in the directory durable, unless they are. Raises OSError."""
+        changed = self.names_changed
+        if self.names_synced < changed:
+            await self.home.disk.fsync_directory(self.directory)
+            self.names_synced = changed
 
     def snapshot_path(self, offset: int) -> str:
         return join(self.directory, segment_name(offset, SNAPSHOT))

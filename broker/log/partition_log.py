@@ -175,6 +175,8 @@ class PartitionLog(OpenLog):
     ) -> list[AbortedTransaction]:
         """Aborted transactions with records in [offset, upper bound), for read_committed."""
         found: list[AbortedTransaction] = []
+        if not self.has_aborted:
+            return found
         for segment in self.segments[self.segment_number(offset) :]:
             entries, is_complete = touching(
                 segment.transactions.entries, offset, upper_bound_offset
@@ -187,6 +189,7 @@ class PartitionLog(OpenLog):
     def append_aborted(self, entry: AbortedTransaction) -> None:
         """Note an abort right after its marker was appended. Raises KafkaError."""
         try:
+            self.has_aborted = True
             self.active.transactions.append(entry)
         except OSError as error:
             what = f"cannot append to the transaction index of {self.partition}"
@@ -205,7 +208,9 @@ class PartitionLog(OpenLog):
     # -- background --------------------------------------------------------------------------
 
     def flush_is_due(self, now_ms: float) -> bool:
-        """Whether ``flush.messages`` or ``flush.ms`` asks for a flush by now."""
+        """Whether ``flush.messages`` or ``flush.ms`` asks for a flush by now (and one may help)."""
+        if self.home.health.failure is not None:
+            return False
         if self.log_end_offset - self.recovery_point >= self.settings.flush_messages:
             return True
         deadline_ms = self.flush_deadline_ms
@@ -224,7 +229,8 @@ class PartitionLog(OpenLog):
         """Whether a segment that is not appended to any more waits to be flushed.
 
         Kafka flushes a segment when it is rolled; so should whoever runs the housekeeping."""
-        return self.recovery_point < self.active.base_offset
+        is_behind = self.recovery_point < self.segments[-1].base_offset
+        return is_behind and self.home.health.failure is None
 
     async def flush(self) -> None:
         """Make everything appended before the call durable and advance the recovery point.
@@ -275,6 +281,8 @@ class PartitionLog(OpenLog):
         """Bytes of all data files."""
         return sum(segment.size_bytes for segment in self.segments)
 
-    async def close(self) -> None:
-        """Flush all, save the producers, and refuse appends from now on."""
-        await close_log(self)
+    async def close(self) -> bool:
+        """Flush all, save the producers, and refuse appends from now on.
+
+        False if a failed truncation left files that nobody can vouch for."""
+        return await close_log(self)

@@ -206,6 +206,11 @@ class Segment:
 
     def largest_timestamp(self) -> int:
         """The largest timestamp of the segment's batches, -1 if none has any."""
+        if self.max_timestamp is None and self.indexes.offsets is None:
+            last = self.indexes.peek_last(self.size_bytes)
+            if last is not None and self._has_maximum(*last):
+                self.max_timestamp = last[0]
+                self.max_timestamp_offset = self.base_offset + last[1]
         if self.max_timestamp is None:
             self.load_indexes()
         if self.max_timestamp is None:
@@ -230,16 +235,20 @@ class Segment:
         if not times or self.indexes.is_trusted:
             return True
         relative_offset = times.offsets[-1]
-        start = self.indexes.offsets_or_raise.floor(relative_offset)
+        position = self.indexes.offsets_or_raise.floor(relative_offset)
+        return self._has_maximum(times.timestamps[-1], relative_offset, position)
+
+    def _has_maximum(self, timestamp: int, relative_offset: int, position: int) -> bool:
+        """Whether the batch that ends with the offset, from the position on, has that time."""
         offset = self.base_offset + relative_offset
         try:
-            place = find_offset(self.file, start, self.size_bytes, offset)
+            place = find_offset(self.file, position, self.size_bytes, offset)
         except CorruptLogError:
             return False
         if place is None or place.last_offset != offset:
             return False
         content = self.file.pread(8, place.position + MAX_TIMESTAMP_POSITION)
-        return int.from_bytes(content, signed=True) == times.timestamps[-1]
+        return int.from_bytes(content, signed=True) == timestamp
 
     def _close_time_index(self) -> None:
         times = self.load_indexes().times

@@ -17,7 +17,6 @@ from ottla.broker.log.index import (
     TimeIndex,
 )
 from ottla.broker.log.names import OFFSET_INDEX, TIME_INDEX, join, segment_name
-from ottla.broker.log.settings import INT32_MAX
 
 if TYPE_CHECKING:
     from ottla.protocol.ports import Disk, File
@@ -64,7 +63,7 @@ class SegmentIndexes:
         if offsets_content is None or times_content is None:
             return False
         offsets = OffsetIndex.decode(offsets_content, log_bytes)
-        times = TimeIndex.decode(times_content, INT32_MAX + 1)
+        times = TimeIndex.decode(times_content)
         if offsets is None or times is None:
             return False
         if not offsets and log_bytes > UNINDEXED_LOG_BYTES_MAX:
@@ -116,6 +115,34 @@ class SegmentIndexes:
             index.written_count = len(index)
             written.append(file)
         return written
+
+    def peek_last(self, log_bytes: int) -> tuple[int, int, int] | None:
+        """The last time entry and where to look for its batch, without loading the indexes.
+
+        (timestamp, relative offset, position of a batch at or before it); None when in doubt.
+        Retention asks this of every segment there is. Raises OSError."""
+        try:
+            times = self._disk.open(self.path_of(TIME_INDEX))
+            offsets = self._disk.open(self.path_of(OFFSET_INDEX))
+        except FileNotFoundError:
+            return None
+        last_position = times.size_bytes - TIME_ENTRY_BYTES
+        if last_position < 0 or last_position % TIME_ENTRY_BYTES:
+            return None
+        last = TimeIndex.decode(times.pread(TIME_ENTRY_BYTES, last_position))
+        if not last:
+            return None
+        timestamp, relative_offset = last.timestamps[0], last.offsets[0]
+        # Bisection over the entries in the file.
+        position, low, high = 0, 0, offsets.size_bytes // OFFSET_ENTRY_BYTES
+        while low < high:
+            middle = (low + high) // 2
+            entry = offsets.pread(OFFSET_ENTRY_BYTES, middle * OFFSET_ENTRY_BYTES)
+            if int.from_bytes(entry[:4], signed=True) <= relative_offset:
+                position, low = int.from_bytes(entry[4:], signed=True), middle + 1
+            else:
+                high = middle
+        return (timestamp, relative_offset, position) if 0 <= position < log_bytes else None
 
     def cut(self, log_bytes: int, relative_offset: int) -> None:
         """Forget batches at or after a position and offset; the files are cut when written."""

@@ -76,7 +76,6 @@ async def _truncate(log: OpenLog, offset: int) -> None:
     log.set_segments(kept)
     log.log_end_offset = end_offset
     last.cut(position, end_offset)
-    log.has_unsynced_names = True
     await bury_segments(log, reversed(dropped))
     await _cut_files(log, last, end_offset)
     # Right behind the last batch, even if the offset lies in a gap that compaction left.
@@ -89,7 +88,6 @@ async def _restart(log: OpenLog, offset: int) -> None:
     await _lower_offsets(log, offset)
     # From here on there is nothing to read, so nobody opens a file that is being renamed.
     log.log_start_offset = log.log_end_offset = log.recovery_point = offset
-    log.has_unsynced_names = True
     await bury_segments(log, reversed(log.segments))
     await remove_snapshots_after(log, -1)
     log.set_segments([log.new_segment(offset, log.home.clock.now_ms())])
@@ -116,8 +114,7 @@ async def _lower_offsets(log: OpenLog, end_offset: int) -> None:
 async def _finish(log: OpenLog, end_offset: int) -> None:
     """Bring everything that follows from the batches to the end that the log has now."""
     await remove_snapshots_after(log, end_offset)
-    await log.home.disk.fsync_directory(log.directory)
-    log.has_unsynced_names = False
+    await log.sync_names()
     await _forget_epochs(log, end_offset)
     await rebuild_observer(log)
 
@@ -160,3 +157,4 @@ async def _replace_by_copy(log: OpenLog, segment: Segment) -> None:
         target.append([await log.home.offload.run(source.pread, count, position)])
     await target.fsync()
     await disk.rename(segment.path + CLEANED, segment.path)
+    log.names_changed += 1

@@ -213,3 +213,39 @@ async def test_a_log_that_lost_its_end_goes_on_at_its_start() -> None:
     bench.append(log, 1)
     bench.kill()
     assert (await bench.open(Known(0, 50))).log_end_offset == 51
+
+
+async def test_a_log_start_that_could_not_be_saved_is_saved_by_the_next_call() -> None:
+    """S-19: the second DeleteRecords must not answer for the first one's failure."""
+    bench = Bench(settings=SMALL)
+    log = await filled(bench)
+    attempts: list[int] = []
+
+    async def save() -> None:
+        attempts.append(log.log_start_offset)
+        if len(attempts) == 1:
+            raise bench.home.health.judge("cannot write", OSError(errno.ENOSPC, "full"))
+
+    bench.home.save_log_starts = save
+    with pytest.raises(KafkaError):
+        await log.delete_records_before(40)
+    assert await log.delete_records_before(40) == 40
+    assert attempts == [40, 40]
+    await log.delete_records_before(40)
+    assert attempts == [40, 40]
+    await log.delete_old_segments(lambda segments: 1, 60)
+    await log.delete_records_before(41)
+    assert attempts == [40, 40, 48]
+
+
+async def test_retention_looks_at_the_ends_of_index_files_only() -> None:
+    """P-06: a thousand segments are asked for their age every few minutes."""
+    bench = Bench(settings=LogSettings(segment_bytes=5000, index_interval_bytes=1))
+    log = await filled(bench, 200)
+    await log.flush()
+    expected = [view.max_timestamp for view in log.segment_views()]
+    bench.kill()
+    log = await bench.open(Known(log.recovery_point))
+
+    assert [view.max_timestamp for view in log.segment_views()] == expected
+    assert all(segment.indexes.offsets is None for segment in log.segments[:-1])

@@ -162,3 +162,28 @@ async def test_a_full_disk_heals_without_a_restart() -> None:
     found = logs.get(partition(0))
     assert found is not None
     assert (found.log_start_offset, found.log_end_offset) == (start, end)
+
+
+async def test_checkpoints_that_did_not_change_are_not_written_again() -> None:
+    """Three files and six fsyncs every five seconds, for nothing."""
+    house = House()
+    logs = await house.start()
+    house.append(await logs.create(partition(0), TOPIC_ID, is_new=True))
+    await logs.checkpoint({partition(0): 1})
+    changes = house.disk.changes
+    await logs.checkpoint({partition(0): 1})
+    assert house.disk.changes == changes
+    await logs.checkpoint({partition(0): 2})
+    assert house.disk.changes > changes
+
+
+async def test_a_directory_left_in_the_way_is_set_aside() -> None:
+    """Its records are those of a deleted topic and must not become the new one's."""
+    house = House()
+    logs = await house.start()
+    log = await logs.create(partition(0), TOPIC_ID, is_new=True)
+    house.append(log, 5)
+    del logs.directories[0].logs[partition(0)]
+    log = await logs.create(partition(0), bytes(16), is_new=True)
+    assert log.log_end_offset == 0
+    assert [name for name in house.entries("/d1") if name.endswith("-stray")]

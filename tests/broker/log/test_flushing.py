@@ -167,6 +167,43 @@ async def test_a_failed_fsync_is_final(operation: str) -> None:
         bench.append(log)
 
 
+@pytest.mark.parametrize("stage", range(1, 9))
+async def test_a_flush_that_was_cancelled_promises_nothing_and_forgets_nothing(stage: int) -> None:
+    """P-04, S-07: the next one must sync the names that the first one had not come to."""
+    bench = Bench(settings=LogSettings(segment_bytes=600, flush_ms=1000))
+    log = await bench.open()
+    for _ in range(6):
+        bench.append(log, 3)
+    deadline_ms = log.flush_deadline_ms
+    bench.disk.crash_at = bench.disk.changes + stage
+    with pytest.raises(PowerCut):
+        await log.flush()
+    bench.disk.crash_at = None
+    assert log.recovery_point == 0
+    assert log.flush_deadline_ms == deadline_ms
+
+    bench.disk.fsyncs.clear()
+    await log.flush()
+    assert log.recovery_point == 18
+    assert bench.disk.fsyncs.count(DIRECTORY) >= 1
+    snapshots = bench.names(".snapshot")
+    assert snapshots
+    for name in snapshots:
+        assert bench.disk.files.file(f"{DIRECTORY}/{name}").is_durable
+
+
+async def test_a_close_that_was_cancelled_does_not_count_as_clean() -> None:
+    """S-05: the mark must not speak of what was not flushed."""
+    bench = Bench()
+    log = await bench.open()
+    bench.append(log, 3)
+    bench.disk.crash_at = bench.disk.changes + 2
+    with pytest.raises(PowerCut):
+        await log.close()
+    bench.disk.crash_at = None
+    assert not await log.close()
+
+
 async def test_an_index_without_space_does_not_stop_a_flush() -> None:
     """S-11: the index is a cache; the data is what was promised."""
     bench = Bench(settings=SMALL)
@@ -180,6 +217,27 @@ async def test_an_index_without_space_does_not_stop_a_flush() -> None:
     bench.kill()
     again = await bench.open(Known(30))
     assert len(read_all(again)) == 10
+
+
+async def test_producers_are_saved_at_a_flush_when_much_was_written() -> None:
+    """S-29: otherwise a restart would read a whole segment to know them."""
+    bench = Bench()
+    log = await bench.open()
+    big = b"x" * (1 << 20)
+    for _ in range(6):
+        for _ in range(9):
+            bench.append(log, value=big)
+        await log.flush()
+    saved = [int(name[:20]) for name in bench.names(".snapshot")]
+    assert saved == [18, 36, 54]
+    for _ in range(4):
+        for _ in range(17):
+            bench.append(log, value=big)
+        await log.flush()
+    assert len(bench.names(".snapshot")) == 3, "old ones go"
+    bench.kill()
+    await bench.open(Known(log.recovery_point))
+    assert len(bench.observer.observed) <= 2
 
 
 async def test_an_idle_segment_holds_no_file() -> None:
