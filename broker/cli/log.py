@@ -6,7 +6,6 @@ Exit status 1 if the file ends in something that is no whole batch, or a checksu
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.log.scan import BatchScan
 from ottla.broker.real import RealDisk, RealOffload
+from ottla.client.cli.arguments import Parser
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.records.batch import RecordBatch, check_crc
 from ottla.protocol.records.record import Record, read_records
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 Row = dict[str, object]
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The command line, as ``ottla log --help`` shows it."""
-    made = argparse.ArgumentParser(prog="ottla log", description="Look into log files.")
+    made = Parser(prog="ottla log", description="Look into log files.")
     verbs = made.add_subparsers(dest="verb", required=True, metavar="VERB")
     dump = verbs.add_parser("dump", help="print the batches of a segment file")
     dump.add_argument("file", help="a .log file of a data directory")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.real import RealDisk, RealOffload, RealProcess
 from ottla.broker.server import Broker, CannotStart
 from ottla.broker.testing.memory_disk import MemoryDisk
+from ottla.client.cli.arguments import Parser
 from ottla.client.real import RealClock, RealNet, RealRandom
 from ottla.coordinator.metadata.broker_configs import (
     BrokerConfig,
@@ -41,9 +42,9 @@ DEFAULT_PORT = 9092
 DEFAULT_DATA_DIR = "ottla-data"
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The command line, as ``ottla start --help`` shows it."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="ottla start", description="Run a broker.", allow_abbrev=False
     )
     made.add_argument("--host", help=f"address to listen on (default {DEFAULT_HOST})")
