@@ -7,7 +7,6 @@ could not start or had to give up, 2 for a command line that cannot be understoo
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import logging
@@ -33,6 +32,7 @@ from ottla.coordinator.metadata.broker_configs import (
 from ottla.protocol.ports import Ports
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
 
 logger = logging.getLogger("ottla")
