@@ -15,6 +15,8 @@ from ottla.protocol.errors import RemoteProtocolError
 from ottla.protocol.primitives import SHORT_STRING, read_string, skip_tags
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.protocol.ports import Buffer
 
 _PLAIN = struct.Struct(">hhi")
@@ -89,14 +91,18 @@ def encode_request_header(out: bytearray, header: RequestHeader) -> None:
         out.append(0)
 
 
+def response_header(api_key: int, api_version: int) -> Callable[[int], bytes]:
+    """What makes the header of an answer to such a request from its correlation id."""
+    if _response_has_tags(api_key, api_version):
+        return _CORRELATION_AND_NO_TAGS.pack
+    return _CORRELATION.pack
+
+
 def write_response_header(
     out: bytearray, api_key: int, api_version: int, correlation_id: int
 ) -> None:
     """Append the header of an answer to such a request."""
-    if _response_has_tags(api_key, api_version):
-        out += _CORRELATION_AND_NO_TAGS.pack(correlation_id)
-    else:
-        out += _CORRELATION.pack(correlation_id)
+    out += response_header(api_key, api_version)(correlation_id)
 
 
 def decode_response_header(buffer: Buffer, api_key: int, api_version: int) -> tuple[int, int]:

@@ -8,18 +8,22 @@ Unknown versions and malformed bodies cost the connection; an unknown API key do
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine
 from struct import Struct
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.context import Dispatch, Peer, Reply, ReplyPart, RequestContext
 from ottla.broker.runtime.later import Later
 from ottla.protocol.compile import decoder, encoder
 from ottla.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
-from ottla.protocol.headers import decode_request_header, write_response_header
+from ottla.protocol.headers import (
+    decode_request_header,
+    response_header,
+    write_response_header,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from ottla.broker.api.table import Api
     from ottla.broker.runtime.services import Services
@@ -33,16 +37,20 @@ Outcome = Any
 _PREFIX = Struct(">hhi")
 _API_VERSIONS_KEY = 18
 _UNSUPPORTED_VERSION = Struct(">ih")
+_UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION
 
 
 class _Route:
     """One (API, version), with its codec compiled."""
 
-    __slots__ = ("decode", "encode", "handler", "key", "version")
+    __slots__ = ("count", "decode", "encode", "handler", "header", "key", "response", "version")
 
     def __init__(self, api: Api, version: int) -> None:
         self.key = api.key
         self.version = version
+        self.count = 0
+        self.response = api.response
+        self.header = response_header(api.key, version)
         self.handler: Callable[[Services, RequestContext, Any], Outcome] = api.handler
         self.decode = decoder(api.request, version)
         self.encode = encoder(api.response, version)
@@ -56,39 +64,48 @@ class Dispatcher:
         self._table = table
         self._routes: dict[int, _Route] = {}
         self._now_ms = services.ports.clock.now_ms
-        self.request_counts: dict[int, int] = {}
         self.bug_count = 0
+
+    @property
+    def request_counts(self) -> dict[int, int]:
+        """How many well-formed requests there were, by API key."""
+        counts: dict[int, int] = {}
+        for route in self._routes.values():
+            counts[route.key] = counts.get(route.key, 0) + route.count
+        return counts
 
     def dispatch(self, peer: Peer, frame: memoryview, reply: Reply) -> Any:
         """Handle one frame; the meaning of the result is ``context.Dispatch``'s."""
         try:
-            key, version, correlation_id = _PREFIX.unpack_from(frame, 0)
-        except Exception:
-            reply.close("a request shorter than its header")
+            (key, version, correlation_id, client_id), position = decode_request_header(frame)
+        except RemoteProtocolError as error:
+            self._refuse_header(frame, reply, error)
             return None
         route = self._routes.get(key << 16 | version)
         if route is None:
             route = self._find_route(key, version, correlation_id, reply)
             if route is None:
                 return None
+        context = RequestContext(
+            peer, key, version, correlation_id, client_id or "", self._now_ms()
+        )
         try:
-            header, position = decode_request_header(frame)
-            context = RequestContext(
-                peer, key, version, correlation_id, header.client_id or "", self._now_ms()
-            )
             # Bytes after the request are ignored, as Kafka does: librdkafka 2.x asks for all
             # topics with an array count of the older encoding, which leaves three behind.
             request, _end = route.decode(frame, position)
         except RemoteProtocolError as error:
             reply.close(f"malformed request (api {key} version {version}): {error}")
             return None
-        self.request_counts[key] = self.request_counts.get(key, 0) + 1
+        route.count += 1
         try:
             outcome = route.handler(self._services, context, request)
         except Exception as error:
             self._on_bug(route, error, reply)
             return None
-        if isinstance(outcome, Coroutine):
+        if outcome.__class__ is route.response:
+            self._send(route, correlation_id, outcome, reply)
+            return None
+        if outcome.__class__ is CoroutineType:
             return self._suspended(route, correlation_id, outcome, reply)
         self._settle(route, correlation_id, outcome, reply)
         return None
@@ -112,10 +129,9 @@ class Dispatcher:
             self._send(route, correlation_id, outcome, reply)
 
     def _send(self, route: _Route, correlation_id: int, response: Any, reply: Reply) -> None:
-        out = bytearray()
+        out = bytearray(route.header(correlation_id))
         regions: list[tuple[int, FileRegion]] = []
         try:
-            write_response_header(out, route.key, route.version, correlation_id)
             route.encode(response, out, regions)
         except Exception as error:
             self._on_bug(route, error, reply)
@@ -135,12 +151,21 @@ class Dispatcher:
         logger.error("api %s version %s failed", route.key, route.version, exc_info=error)
         reply.close("internal error")
 
+    def _refuse_header(self, frame: memoryview, reply: Reply, error: RemoteProtocolError) -> None:
+        # Of an API or version that is unknown here, what follows the first eight bytes is too.
+        if len(frame) < _PREFIX.size:
+            reply.close("a request shorter than its header")
+            return
+        key, version, correlation_id = _PREFIX.unpack_from(frame)
+        if self._find_route(key, version, correlation_id, reply) is not None:
+            reply.close(f"malformed request (api {key} version {version}): {error}")
+
     def _find_route(
         self, key: int, version: int, correlation_id: int, reply: Reply
     ) -> _Route | None:
         api = self._table.get(key)
         if api is None:
-            reply.send((_UNSUPPORTED_VERSION.pack(correlation_id, ErrorCode.UNSUPPORTED_VERSION),))
+            reply.send((_UNSUPPORTED_VERSION.pack(correlation_id, _UNSUPPORTED),))
             return None
         if not api.serves(version):
             if key == _API_VERSIONS_KEY:
@@ -148,8 +173,7 @@ class Dispatcher:
             else:
                 reply.close(f"api {key} version {version} is not served")
             return None
-        route = self._routes[key << 16 | version] = _Route(api, version)
-        return route
+        return self._routes.setdefault(key << 16 | version, _Route(api, version))
 
     def _answer_unsupported_api_versions(self, api: Api, correlation_id: int, reply: Reply) -> None:
         # The request's layout is unknown, its body is not looked at; every client can read a
