@@ -187,3 +187,34 @@ async def test_a_directory_left_in_the_way_is_set_aside() -> None:
     log = await logs.create(partition(0), bytes(16), is_new=True)
     assert log.log_end_offset == 0
     assert [name for name in house.entries("/d1") if name.endswith("-stray")]
+
+
+async def test_the_clean_mark_is_gone_for_good_before_anything_is_loaded() -> None:
+    """S-05: a mark that comes back after a crash would vouch for what nobody flushed."""
+    house = House()
+    logs = await house.start()
+    await logs.create(partition(0), TOPIC_ID, is_new=True)
+    await logs.close(1)
+    await house.start()
+    for seed in range(5):
+        house.disk = house.disk.power_cut(seed)
+        assert ".kafka_cleanshutdown" not in house.entries("/d1")
+
+
+async def test_a_new_log_does_not_inherit_from_one_that_was_removed_by_hand() -> None:
+    """The checkpoints still speak of it."""
+    house = House()
+    logs = await house.start()
+    log = await logs.create(partition(0), TOPIC_ID, is_new=True)
+    for _ in range(10):
+        house.append(log)
+    await log.flush()
+    await logs.checkpoint({partition(0): 10})
+    house.kill()
+    await house.disk.remove_tree("/d1/orders-0")
+    logs = await house.start()
+    house.append(await logs.create(partition(0), TOPIC_ID, is_new=True))
+    house.kill()
+    logs = await house.start()
+    assert logs.damaged == {}
+    assert logs.high_watermark(partition(0)) is None

@@ -240,6 +240,19 @@ async def test_producers_are_saved_at_a_flush_when_much_was_written() -> None:
     assert len(bench.observer.observed) <= 2
 
 
+async def test_producers_are_saved_in_each_segment_anew() -> None:
+    """What was written counts from the segment's start."""
+    bench = Bench(settings=LogSettings(segment_bytes=20 << 20))
+    log = await bench.open()
+    big = b"x" * (1 << 20)
+    for count in (17, 4, 15):
+        for _ in range(count):
+            bench.append(log, value=big)
+        await log.flush()
+    assert [segment.base_offset for segment in log.segments] == [0, 19]
+    assert [int(name[:20]) for name in bench.names(".snapshot")] == [17, 19, 36]
+
+
 async def test_an_idle_segment_holds_no_file() -> None:
     """S-30: a thousand partitions of many segments each must fit into the descriptor limit."""
     bench = Bench(settings=SMALL)

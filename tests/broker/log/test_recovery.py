@@ -10,7 +10,6 @@ import pytest
 from ottla.broker.log.loading import Known
 from ottla.broker.log.settings import LogSettings
 from ottla.broker.log.txn_index import AbortedTransaction
-from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.records.builder import BatchOptions
 from tests.broker.log.bench import Bench, batch_at, read_all
 
@@ -99,80 +98,6 @@ async def test_garbage_behind_the_end_is_cut(kind: str) -> None:
     assert len(bench.content(NAME)) == size
 
 
-async def test_one_flipped_bit_in_the_middle_is_damage_and_nothing_is_cut() -> None:
-    """S-03: the records behind it were acknowledged; cutting would lose them everywhere."""
-    whole = Bench()
-    batches = await filled(whole)
-    content = bytes(whole.content(NAME))
-    last = len(content) - len(batches[-1][2])
-    for position in range(0, last, 7):
-        bench = Bench()
-        batches = await filled(bench)
-        spoiled = bench.content(NAME)
-        spoiled[position] ^= 0x10
-        before = bytes(spoiled)
-        bench.kill()
-        with pytest.raises(CorruptLogError, match="damaged"):
-            await bench.open(Known(0))
-        assert bytes(bench.content(NAME)) == before
-
-
-async def test_the_operator_may_cut_damage() -> None:
-    """With one replica there is nobody to fetch from; it is the operator's choice to lose."""
-    bench = Bench()
-    batches = await filled(bench)
-    bench.content(NAME)[len(batches[0][2]) + 70] ^= 1
-    log = await recovered(bench, Known(0, cut_damage=True))
-    assert read_all(log) == batches[:1]
-
-
-async def test_a_torn_end_below_the_recovery_point_is_damage() -> None:
-    """S-06: it was on the disk once; a torn write cannot explain its absence."""
-    bench = Bench()
-    batches = await filled(bench)
-    del bench.content(NAME)[-10:]
-    bench.kill()
-    with pytest.raises(CorruptLogError, match="damaged"):
-        await bench.open(Known(batches[-1][1] + 1))
-    assert read_all(await bench.open(Known(batches[-1][0]))) == batches[:-1]
-
-
-async def test_damage_before_a_valid_segment_is_damage() -> None:
-    """The end of an older segment is the middle of the log."""
-    bench = Bench(settings=SMALL)
-    await filled(bench, 20)
-    assert len(bench.names(".log")) == 5
-    del bench.content(bench.names(".log")[2])[-5:]
-    bench.kill()
-    with pytest.raises(CorruptLogError, match="damaged"):
-        await bench.open(Known(0))
-
-
-async def test_garbage_segments_behind_a_torn_one_go_with_the_tear() -> None:
-    """Rolled in the last moment, and nothing of it reached the disk."""
-    bench = Bench(settings=SMALL)
-    batches = await filled(bench, 20)
-    names = bench.names(".log")
-    del bench.content(names[3])[-5:]
-    bench.content(names[4])[:] = bytes(300)
-    log = await recovered(bench)
-    assert [segment.base_offset for segment in log.segments] == [int(n[:20]) for n in names[:4]]
-    kept = read_all(log)
-    assert kept == batches[: len(kept)]
-    bench.append(log, 1)
-
-
-async def test_an_older_leader_epoch_behind_a_later_one_ends_the_log() -> None:
-    """S-01: a block from before a truncation that came back."""
-    bench = Bench()
-    log = await bench.open()
-    for epoch in (3, 3, 2):
-        log.append([batch_at(log.log_end_offset, options=BatchOptions(leader_epoch=epoch))], 0)
-    bench.kill()
-    with pytest.raises(CorruptLogError, match="leader epoch 2 comes after 3"):
-        await bench.open(Known(0))
-
-
 async def test_only_what_lies_above_the_recovery_point_is_scanned() -> None:
     """S-29: a terabyte must not be read because of the last megabyte."""
     bench = Bench(settings=LogSettings(index_interval_bytes=200))
@@ -230,33 +155,6 @@ async def test_the_observer_learns_what_an_uninterrupted_one_knows() -> None:
         assert bench.observer.observed == sorted(set(bench.observer.observed))
 
 
-async def test_spoiled_snapshots_are_passed_over() -> None:
-    """The batches know; a snapshot only spares reading them."""
-    bench = Bench(settings=SMALL)
-    await filled(bench, 20)
-    expected = bench.observer.producers
-    for name in bench.names(".snapshot"):
-        bench.content(name)[:] = b"{torn"
-    await recovered(bench)
-    assert bench.observer.producers == expected
-    assert "reset" in bench.observer.calls
-
-
-async def test_spoiled_leader_epochs_are_learnt_from_the_batches() -> None:
-    """S-28: and are then equal to what the file said."""
-    bench = Bench(settings=SMALL)
-    log = await bench.open()
-    for number in range(20):
-        bench.append(log, 3, options=BatchOptions(leader_epoch=number // 6))
-    await log.close()
-    expected = bytes(bench.content("leader-epoch-checkpoint"))
-    bench.content("leader-epoch-checkpoint").clear()
-    bench.kill()
-    log = await bench.open(Known(60))
-    await log.close()
-    assert bytes(bench.content("leader-epoch-checkpoint")) == expected
-
-
 async def test_aborted_transactions_are_found_again() -> None:
     """Without them a read_committed consumer would see aborted records."""
     for spoil in (False, True):
@@ -281,6 +179,17 @@ async def test_aborted_transactions_are_found_again() -> None:
         bench.kill()
         log = await bench.open(Known(log.recovery_point))
         assert log.aborted_transactions(0, 100) == expected
+
+
+async def test_a_follower_may_roll_at_a_gap() -> None:
+    """A compacted leader sends batches that do not follow on one another."""
+    bench = Bench(settings=SMALL)
+    log = await bench.open()
+    for number in range(12):
+        log.append([batch_at(number * 10, 3)], 0)
+    expected = read_all(log)
+    assert len(log.segments) == 3
+    assert read_all(await recovered(bench)) == expected
 
 
 async def test_an_empty_directory_is_an_empty_log() -> None:
