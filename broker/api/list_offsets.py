@@ -30,7 +30,6 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 _READ_COMMITTED = 1
-_LEADER_EPOCH_VERSION = 4
 _EPOCH_VERSION = 4
 _NOT_AVAILABLE_VERSION = 5
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
@@ -86,8 +85,6 @@ def _look_up(
     try:
         _find(partition, request, wanted.timestamp, answer)
         if context.api_version < _EPOCH_VERSION:
-            answer.leader_epoch = -1
-        if context.api_version < _LEADER_EPOCH_VERSION:
             answer.leader_epoch = -1
     except KafkaError as failure:
         return failure.code
