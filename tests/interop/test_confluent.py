@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka), unmodified: produce, read by assignment, administer."""
+"""What only librdkafka can show, beyond what every client shows in `test_clients`."""
 
 from __future__ import annotations
 
@@ -8,36 +8,32 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
     NewTopic,
     OffsetSpec,
-    ResourceType,
 )
 
-from tests.interop.samples import BASE_TIMESTAMP, Sample, digest, samples
+from tests.interop.samples import BASE_TIMESTAMP, Sample, digest
 
 if TYPE_CHECKING:
-    from tests.support.broker_process import BrokerProcess
+    from tests.interop.conftest import Bootstrap
 
 
-def admin_of(broker: BrokerProcess) -> AdminClient:
+def admin_of(broker: Bootstrap) -> AdminClient:
     """An administrator's client."""
     return AdminClient({"bootstrap.servers": broker.address})
 
 
-def create(broker: BrokerProcess, topic: str, partitions: int = 1, **config: str) -> None:
+def create(broker: Bootstrap, topic: str, partitions: int = 1, **config: str) -> None:
     """Create the topic and wait for it."""
     wanted = NewTopic(
         topic, partitions, 1, config={k.replace("_", "."): v for k, v in config.items()}
     )
-    for future in admin_of(broker).create_topics([wanted]).values():
+    admin = admin_of(broker)
+    for future in admin.create_topics([wanted]).values():
         future.result(10)
 
 
-def produce(broker: BrokerProcess, topic: str, records: list[Sample], **settings: Any) -> None:
+def produce(broker: Bootstrap, topic: str, records: list[Sample], **settings: Any) -> None:
     """Send all records to partition 0 and wait until they are acknowledged."""
     config = {"bootstrap.servers": broker.address, "linger.ms": 20}
     config |= {key.replace("_", "."): value for key, value in settings.items()}
@@ -57,9 +53,7 @@ def produce(broker: BrokerProcess, topic: str, records: list[Sample], **settings
     assert errors == []
 
 
-def read(
-    broker: BrokerProcess, topic: str, count: int, offset: int = 0, **settings: Any
-) -> list[Any]:
+def read(broker: Bootstrap, topic: str, count: int, offset: int = 0, **settings: Any) -> list[Any]:
     """Read that many messages of partition 0 by assignment."""
     config = {
         "bootstrap.servers": broker.address,
@@ -90,35 +84,8 @@ def as_samples(messages: list[Any]) -> list[Sample]:
     ]
 
 
-@pytest.mark.requirement("NET-15", "ARC-01", "ARC-15", "FMT-24", "FMT-37")
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_codec_comes_back_byte_for_byte(
-    broker: BrokerProcess, topic: str, codec: str
-) -> None:
-    """The broker stores what it was given and must not need to understand it."""
-    create(broker, topic)
-    sent = samples()
-
-    produce(broker, topic, sent, compression_type=codec)
-    got = as_samples(read(broker, topic, len(sent)))
-
-    assert digest(sent) == digest(got)
-
-
-@pytest.mark.requirement("ARC-14")
-@pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_every_acknowledgement_level_delivers(broker: BrokerProcess, topic: str, acks: str) -> None:
-    """The three levels differ in what is promised, not in what a healthy broker does."""
-    create(broker, topic)
-    sent = samples()
-
-    produce(broker, topic, sent, acks=acks, enable_idempotence=False)
-
-    assert digest(sent) == digest(as_samples(read(broker, topic, len(sent))))
-
-
 @pytest.mark.requirement("IDM-01", "IDM-03", "IDM-05")
-def test_an_idempotent_producer_writes_in_order(broker: BrokerProcess, topic: str) -> None:
+def test_an_idempotent_producer_writes_in_order(broker: Bootstrap, topic: str) -> None:
     """Sequences are checked by the broker: a mistake here is a fatal error in the client."""
     create(broker, topic)
     sent = [Sample(None, str(n).encode(), (), BASE_TIMESTAMP + n) for n in range(20_000)]
@@ -130,20 +97,8 @@ def test_an_idempotent_producer_writes_in_order(broker: BrokerProcess, topic: st
     assert list(range(len(sent))) == [message.offset() for message in messages]
 
 
-@pytest.mark.requirement("ARC-07", "ARC-18", "LOG-12")
-def test_a_consumer_can_jump_anywhere(broker: BrokerProcess, topic: str) -> None:
-    """A fetch in the middle of a batch returns the whole batch; the client skips what it has."""
-    create(broker, topic)
-    sent = [Sample(None, str(n).encode(), (), BASE_TIMESTAMP + n) for n in range(1000)]
-    produce(broker, topic, sent, linger_ms=100)
-
-    for offset in (0, 1, 499, 998):
-        messages = read(broker, topic, 1, offset)
-        assert str(offset).encode() == messages[0].value()
-
-
 @pytest.mark.requirement("LOG-15", "LOG-16")
-def test_offsets_by_name_and_by_time(broker: BrokerProcess, topic: str) -> None:
+def test_offsets_by_name_and_by_time(broker: Bootstrap, topic: str) -> None:
     """Beginning, end, the first record at a time, and the largest timestamp."""
     create(broker, topic)
     sent = [Sample(None, b"x", (), BASE_TIMESTAMP + n * 1000) for n in range(100)]
@@ -157,15 +112,16 @@ def test_offsets_by_name_and_by_time(broker: BrokerProcess, topic: str) -> None:
         "largest": OffsetSpec.max_timestamp(),
     }
 
+    admin = admin_of(broker)
     found = {
-        name: next(iter(admin_of(broker).list_offsets({where: spec}).values())).result(10).offset
+        name: next(iter(admin.list_offsets({where: spec}).values())).result(10).offset
         for name, spec in wanted.items()
     }
 
     assert found == {"earliest": 0, "latest": 100, "middle": 50, "beyond": -1, "largest": 99}
 
 
-def test_an_offset_out_of_range_is_said(broker: BrokerProcess, topic: str) -> None:
+def test_an_offset_out_of_range_is_said(broker: Bootstrap, topic: str) -> None:
     """With auto.offset.reset=error the application learns that its offset is gone."""
     create(broker, topic)
     produce(broker, topic, [Sample(None, b"x", (), BASE_TIMESTAMP)])
@@ -186,63 +142,8 @@ def test_an_offset_out_of_range_is_said(broker: BrokerProcess, topic: str) -> No
     assert message.error().code() == KafkaError._AUTO_OFFSET_RESET
 
 
-def test_topics_are_administered(broker: BrokerProcess, topic: str) -> None:
-    """Create, describe, enlarge, configure, delete: what every admin tool begins with."""
-    admin = admin_of(broker)
-    create(broker, topic, partitions=3, retention_ms="86400000")
-
-    described = admin.list_topics(topic, timeout=10).topics[topic]
-    assert sorted(described.partitions) == [0, 1, 2]
-
-    for future in admin.create_partitions([NewPartitions(topic, 5)]).values():
-        future.result(10)
-    assert len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 5
-
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    config = admin.describe_configs([resource])[resource].result(10)
-    assert config["retention.ms"].value == "86400000"
-    assert config["segment.bytes"].value == "1048576"
-
-    change = ConfigResource(
-        ResourceType.TOPIC,
-        topic,
-        incremental_configs=[
-            ConfigEntry("retention.ms", "1000", incremental_operation=AlterConfigOpType.SET)
-        ],
-    )
-    admin.incremental_alter_configs([change])[change].result(10)
-    config = admin.describe_configs([resource])[resource].result(10)
-    assert config["retention.ms"].value == "1000"
-
-    for future in admin.delete_topics([topic]).values():
-        future.result(10)
-    assert topic not in admin.list_topics(timeout=10).topics
-
-
-def test_records_are_deleted_up_to_an_offset(broker: BrokerProcess, topic: str) -> None:
-    """Kafka Streams purges its repartition topics so."""
-    create(broker, topic)
-    produce(broker, topic, [Sample(None, b"x", (), BASE_TIMESTAMP + n) for n in range(100)])
-
-    done = admin_of(broker).delete_records([TopicPartition(topic, 0, 40)])
-    low = next(iter(done.values())).result(10).low_watermark
-
-    assert low == 40
-    assert read(broker, topic, 1, 40)[0].offset() == 40
-
-
-def test_producing_creates_the_topic(broker: BrokerProcess, topic: str) -> None:
-    """auto.create.topics.enable is on by default, with num.partitions partitions."""
-    sent = samples()
-
-    produce(broker, topic, sent)
-
-    assert digest(sent) == digest(as_samples(read(broker, topic, len(sent))))
-    assert len(admin_of(broker).list_topics(topic, timeout=10).topics[topic].partitions) == 2
-
-
 @pytest.mark.requirement("NET-32")
-def test_a_record_above_the_limit_is_refused_alone(broker: BrokerProcess, topic: str) -> None:
+def test_a_record_above_the_limit_is_refused_alone(broker: Bootstrap, topic: str) -> None:
     """The producer learns MSG_SIZE_TOO_LARGE and the next record goes through."""
     create(broker, topic, max_message_bytes="10000")
     errors: list[Any] = []

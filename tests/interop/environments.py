@@ -1,0 +1,81 @@
+"""Environments for clients that cannot live in the tests' own: made once, kept between runs.
+
+They stand under ``.venv-interop`` (``INTEROP_CACHE`` names another folder), one folder for each
+set of requirements. Delete the folder to have them made anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.support.broker_process import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PROGRAMS = ROOT / "tests" / "interop" / "programs"
+
+
+def cache_folder() -> Path:
+    """Where everything that is built or installed for foreign clients stands."""
+    return Path(os.environ.get("INTEROP_CACHE", ROOT / ".venv-interop"))
+
+
+def made_once(name: str, sources: Path | str, make: Callable[[Path], None]) -> Path:
+    """The folder that ``make`` fills, which is called again only when ``sources`` have changed.
+
+    Sources are a folder with files or a text. A folder appears under its name when it is complete,
+    so that an interrupted installation is never taken for a finished one.
+    """
+    digest = hashlib.sha256()
+    if isinstance(sources, Path):
+        for path in sorted(p for p in sources.rglob("*") if p.is_file()):
+            digest.update(str(path.relative_to(sources)).encode() + b"\0" + path.read_bytes())
+    else:
+        digest.update(sources.encode())
+    folder = cache_folder() / f"{name}-{digest.hexdigest()[:12]}"
+    ready = folder / "ready"
+    if not ready.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        make(folder)
+        ready.touch()
+    return folder
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> None:
+    """Run a build step; what it said is in the exception when it fails."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} failed: {(done.stdout + done.stderr)[-3000:]}")
+
+
+@cache
+def python_with(*requirements: str) -> Path:
+    """The interpreter of a virtual environment that has these packages."""
+
+    def make(folder: Path) -> None:
+        run(sys.executable, "-m", "venv", folder, cwd=folder)
+        python = folder / "bin" / "python"
+        run(python, "-m", "pip", "install", "--quiet", *requirements, cwd=folder)
+
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", requirements[0])
+    sources = "\n".join((*requirements, sys.version))
+    return made_once(name, sources, make) / "bin" / "python"

@@ -1,0 +1,1 @@
+"""Programs that drive a broker with a foreign client: steps in, results out, one JSON each."""

@@ -1,0 +1,1 @@
+"""Clients for Python. They run in environments of their own, so they import nothing of ours."""

@@ -1,0 +1,118 @@
+"""A byte relay between a client and a broker that keeps what the client asked.
+
+Its frames become golden files: one request for each client, API and version. Answers are not
+kept, for they are our own broker's words.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.protocol.apis import ApiKey
+from tests.support.golden import FOLDER, golden_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LARGEST_FRAME_BYTES = 700
+RELAY_BYTES = 65_536
+
+
+class Captured(NamedTuple):
+    """A request without its length prefix, and the client that sent it."""
+
+    client: str
+    frame: bytes
+
+    @property
+    def api_key(self) -> int:
+        return int.from_bytes(self.frame[:2], signed=True)
+
+    @property
+    def api_version(self) -> int:
+        return int.from_bytes(self.frame[2:4], signed=True)
+
+
+class Relay:
+    """Accepts on ``port`` and connects on to ``target_port``. Leaving it closes everything."""
+
+    def __init__(self) -> None:
+        self.client = "unknown"
+        self.target_port = 0
+        self.captured: list[Captured] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._open: list[socket.socket] = [self._listener]
+
+    def __enter__(self) -> Relay:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in self._open:
+            # A thread that waits in accept or recv is woken by a shutdown, not by a close.
+            _shut(one)
+            one.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                inside, _address = self._listener.accept()
+                outside = socket.create_connection(("127.0.0.1", self.target_port))
+            except OSError:
+                return
+            self._open += [inside, outside]
+            for arguments in ((inside, outside, True), (outside, inside, False)):
+                threading.Thread(target=self._pump, args=arguments, daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, is_asking: bool) -> None:
+        """Pass everything on until one side ends; keep the frames of the side that asks."""
+        pending = bytearray()
+        try:
+            while data := source.recv(RELAY_BYTES):
+                if is_asking:
+                    pending += data
+                    self._keep(pending)
+                sink.sendall(data)
+        except OSError:
+            pass
+        _shut(sink)
+
+    def _keep(self, pending: bytearray) -> None:
+        while len(pending) >= 4:
+            end = 4 + int.from_bytes(pending[:4])
+            if len(pending) < end:
+                return
+            self.captured.append(Captured(self.client, bytes(pending[4:end])))
+            del pending[:end]
+
+
+def _shut(one: socket.socket) -> None:
+    try:
+        one.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return
+
+
+def chosen(captured: Iterable[Captured]) -> dict[tuple[str, int, int], bytes]:
+    """One frame for each client, API and version: the largest of those that are small.
+
+    The largest has the most in it; the first of equals is taken, so that order decides.
+    """
+    best: dict[tuple[str, int, int], bytes] = {}
+    for one in captured:
+        name = (one.client, one.api_key, one.api_version)
+        size = len(one.frame)
+        if size <= LARGEST_FRAME_BYTES and size > len(best.get(name, b"")):
+            best[name] = one.frame
+    return best
+
+
+def write_golden(captured: Iterable[Captured]) -> None:
+    """Write the chosen frames, over those of an earlier capture of the same client."""
+    for (client, api_key, api_version), frame in sorted(chosen(captured).items()):
+        name = f"{ApiKey(api_key).name.lower()}_v{api_version}_{client}.txt"
+        origin = f"{client.replace('_', ' ')}, on its way to a broker"
+        (FOLDER / name).write_text(golden_text(origin, [("request", frame)]))
