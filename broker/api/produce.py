@@ -10,6 +10,7 @@ Not done here: topics by id (13), implicit AddPartitions of transaction version 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.policy.door import Operation, ResourceType
@@ -26,8 +27,11 @@ from ottla.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from ottla.protocol.ports import FileRegion
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.partition import Appended
     from ottla.broker.runtime.services import Services
@@ -39,37 +43,49 @@ _MESSAGE_VERSION = 8
 _LEADER_VERSION = 10
 _STORAGE_ERROR_VERSION = 4
 
-_Parts = list[tuple[ProducePart, PartitionProduceResponse]]
+# Stands in every answer that names no leader. Shared, so replaced and never written to.
+_NOBODY = LeaderIdAndEpoch()
+_NONE = ErrorCode.NONE
+_WRITE = Operation.WRITE
+_TOPIC = ResourceType.TOPIC
 
 
 def handle(services: Services, context: RequestContext, request: ProduceRequest) -> Any:
     """Append in the ordered part; answer once acks and flush settings are satisfied.
 
-    The ordered part suspends only where records must be looked into."""
+    The ordered part suspends only where records must be looked into. HOT."""
     response = ProduceResponse()
-    parts: _Parts = []
-    needs_look = False
+    suspended: list[ProducePart] = []
+    pending: list[PendingProduce] = []
+    acks = request.acks
     for topic in request.topic_data:
-        allowed = services.door.is_allowed(context, Operation.WRITE, ResourceType.TOPIC, topic.name)
-        answers = []
+        name = topic.name
+        answers: list[PartitionProduceResponse] = []
+        refusal = _NONE
+        if acks not in _VALID_ACKS:
+            refusal = ErrorCode.INVALID_REQUIRED_ACKS
+        elif not services.door.is_allowed(context, _WRITE, _TOPIC, name):
+            refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for wanted in topic.partition_data:
-            answer = PartitionProduceResponse(index=wanted.index, base_offset=-1)
+            answer = PartitionProduceResponse(
+                index=wanted.index, error_code=refusal, base_offset=-1, current_leader=_NOBODY
+            )
             answers.append(answer)
-            if request.acks not in _VALID_ACKS:
-                answer.error_code = ErrorCode.INVALID_REQUIRED_ACKS
-            elif not allowed:
-                answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            if refusal is not _NONE:
+                continue
+            part = _judge(services, context, name, wanted, answer)
+            if part is None:
+                continue
+            if part.needs_look:
+                suspended.append(part)
             else:
-                part = _judge(services, context, topic.name, wanted, answer)
-                if part is not None:
-                    needs_look = needs_look or part.needs_look
-                    parts.append((part, answer))
-        response.responses.append(
-            TopicProduceResponse(name=topic.name, partition_responses=answers)
-        )
-    if needs_look:
-        return _look_then_write(services, context, request, response, parts)
-    return _write(services, context, request, response, parts)
+                _write(services, context, acks, pending, part)
+        response.responses.append(TopicProduceResponse(name=name, partition_responses=answers))
+    if not suspended:
+        return _finish(services, context, request, response, pending)
+    write = partial(_write, services, context, acks, pending)
+    finish = partial(_finish, services, context, request, response, pending)
+    return _look_then_write(services, suspended, write, finish)
 
 
 def _judge(
@@ -84,37 +100,62 @@ def _judge(
         answer.error_code = services.metadata.error_for_missing(topic, wanted.index)
         return None
     records = wanted.records
-    assert not isinstance(records, tuple), "requests hold their records in memory"
-    return ProducePart(partition, partition.judge(records, context.api_version))
+    assert not isinstance(records, FileRegion), "requests hold their records in memory"
+    return ProducePart(partition, partition.judge(records, context.api_version), answer)
 
 
 async def _look_then_write(
     services: Services,
-    context: RequestContext,
-    request: ProduceRequest,
-    response: ProduceResponse,
-    parts: _Parts,
+    suspended: list[ProducePart],
+    write: Callable[[ProducePart], None],
+    finish: Callable[[], Any],
 ) -> Any:
     wall_ms = services.ports.clock.wall_ms()
-    for part, _answer in parts:
+    for part in suspended:
         await part.look(wall_ms, services.ports.offload)
-    return _write(services, context, request, response, parts)
+        write(part)
+    return finish()
 
 
 def _write(
     services: Services,
     context: RequestContext,
+    acks: int,
+    pending: list[PendingProduce],
+    part: ProducePart,
+) -> None:
+    """Append one partition's batch, answer it, and note what the answer has to wait for."""
+    partition = part.partition
+    appended = partition.write(part.plan, acks)
+    _fill(part, appended, context.api_version)
+    if appended.error_code is not _NONE:
+        return
+    needs_replication = acks == ACKS_ALL and (
+        partition.replication_state(appended.next_offset, appended.leader_epoch) is None
+    )
+    needs_flush = partition.flush_is_due
+    if needs_flush:
+        services.flushes.start(partition)
+    if needs_replication or needs_flush:
+        pending.append(
+            PendingProduce(
+                partition,
+                appended.next_offset,
+                appended.leader_epoch,
+                part.answer,
+                needs_replication,
+                needs_flush,
+            )
+        )
+
+
+def _finish(
+    services: Services,
+    context: RequestContext,
     request: ProduceRequest,
     response: ProduceResponse,
-    parts: _Parts,
+    pending: list[PendingProduce],
 ) -> Any:
-    pending: list[PendingProduce] = []
-    for part, answer in parts:
-        appended = part.write(request.acks)
-        _fill(answer, appended, context.api_version)
-        waits = _what_it_waits_for(services, part, answer, appended, request.acks)
-        if waits is not None:
-            pending.append(waits)
     if context.api_version >= _LEADER_VERSION:
         _add_leaders(services, context, response)
     if request.acks == 0:
@@ -128,51 +169,21 @@ def _write(
     return later
 
 
-def _what_it_waits_for(
-    services: Services,
-    part: ProducePart,
-    answer: PartitionProduceResponse,
-    appended: Appended,
-    acks: int,
-) -> PendingProduce | None:
-    partition = part.partition
-    if appended.error_code != ErrorCode.NONE:
-        return None
-    needs_replication = acks == ACKS_ALL and (
-        partition.replication_state(appended.next_offset, appended.leader_epoch) is None
-    )
-    needs_flush = partition.flush_is_due
-    if needs_flush:
-        services.flushes.start(partition)
-    if not needs_replication and not needs_flush:
-        return None
-    return PendingProduce(
-        partition,
-        appended.next_offset,
-        appended.leader_epoch,
-        answer,
-        needs_replication,
-        needs_flush,
-    )
-
-
-def _fill(answer: PartitionProduceResponse, appended: Appended, api_version: int) -> None:
-    answer.error_code = appended.error_code
+def _fill(part: ProducePart, appended: Appended, api_version: int) -> None:
+    answer = part.answer
+    error = answer.error_code = appended.error_code
     answer.base_offset = appended.base_offset
     answer.log_append_time_ms = appended.log_append_time_ms
     answer.log_start_offset = appended.log_start_offset
-    if appended.error_code == ErrorCode.NONE:
+    if error is _NONE:
         return
     if api_version >= _MESSAGE_VERSION:
         answer.error_message = appended.error_message
         answer.record_errors = [
             BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
-            for index, text in appended.record_errors
+            for index, text in part.record_errors
         ]
-    if (
-        appended.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        and api_version < _STORAGE_ERROR_VERSION
-    ):
+    if error is ErrorCode.KAFKA_STORAGE_ERROR and api_version < _STORAGE_ERROR_VERSION:
         answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

@@ -22,6 +22,10 @@ class LogSettings:
     file_delete_delay_ms: int = 60_000
     # Kafka sizes both index files by ``segment.index.bytes``; time entries are the larger.
     index_entries_max: int = field(init=False)
+    # Whether ``flush.messages`` or ``flush.ms`` is set at all; hardly ever, and asked per append.
+    asks_for_flushes: bool = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "index_entries_max", max(1, self.segment_index_bytes // 12))
+        asks = self.flush_messages < INT64_MAX or self.flush_ms < INT64_MAX
+        object.__setattr__(self, "asks_for_flushes", asks)

@@ -15,6 +15,7 @@ from ottla.broker.replica.producer import Action
 from ottla.broker.replica.watermark import Isolation
 from ottla.broker.runtime.partition_read import PartitionRead
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
+from ottla.protocol.records.batch import NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from ottla.protocol.records.batch import RecordBatch
 
 NOTHING = -1
+# Looked up once: reading a member of an enumeration costs as much as a call.
+_NONE = ErrorCode.NONE
+_DUPLICATE = Action.DUPLICATE
+_REFUSE = Action.REFUSE
 
 
 @dataclass(slots=True)
@@ -45,7 +50,6 @@ class Appended:
     log_start_offset: int = NOTHING
     leader_epoch: int = NOTHING
     error_message: str | None = None
-    record_errors: tuple[tuple[int, str], ...] = ()
 
 
 class PartitionRuntime:
@@ -137,22 +141,22 @@ class PartitionRuntime:
     def write(self, plan: AppendPlan, acks: int) -> Appended:
         """Append what has been judged. Never raises for what a client or a disk did."""
         batch = plan.batch
-        if plan.error != ErrorCode.NONE or batch is None:
+        if batch is None:
             return _refused(self.log, plan.error, plan.message)
-        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if self._is_open:
-            error = self.replica.can_append(acks)
-        if error == ErrorCode.NONE and self.log.home.health.is_low_on_space:
+        if not self._is_open:
+            return _refused(self.log, ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
+        replica = self.replica
+        error = replica.can_append(acks)
+        if error is not _NONE:
+            return _refused(self.log, error, None)
+        if self.log.home.health.is_low_on_space:
             # Reads, deletes and replication go on; clients repeat (hazard S-11).
             return _refused(self.log, ErrorCode.KAFKA_STORAGE_ERROR, "the disk is almost full")
-        if error != ErrorCode.NONE:
-            return _refused(self.log, error, None)
-        producers = self.replica.history.producers
-        if batch.has_producer_id:
-            verdict = producers.judge(batch)
-            if verdict.action is Action.DUPLICATE:
+        if batch.producer_id > NO_PRODUCER_ID:
+            verdict = replica.history.producers.judge(batch)
+            if verdict.action is _DUPLICATE:
                 return self._duplicate(verdict)
-            if verdict.action is Action.REFUSE:
+            if verdict.action is _REFUSE:
                 return _refused(self.log, verdict.error, verdict.error.text)
         return self._append(batch, stamps_time=plan.stamps_time)
 
@@ -162,28 +166,31 @@ class PartitionRuntime:
         if stamps_time:
             append_time = self._append_time.next(self._clock.wall_ms())
             batch.stamp_append_time(append_time)
-        batch.stamp(log.log_end_offset, replica.leader_epoch)
+        leader_epoch = replica.leader_epoch
+        batch.stamp(log.log_end_offset, leader_epoch)
         now_ms = self._clock.now_ms()
         try:
             log.append((batch,), now_ms)
             # Told only now: what a failed write left in memory would make its retry a duplicate
             # (hazard T-04).
             aborted = replica.history.observe(batch)
-            moved = replica.on_appended(log.log_end_offset, now_ms)
+            log_end_offset = log.log_end_offset
+            moved = replica.on_appended(log_end_offset, now_ms)
             if aborted is not None:
                 log.append_aborted(AbortedTransaction(*aborted))
         except KafkaError as error:
             return _refused(self.log, error.code, error.message)
-        self._waiting.release(self.append_key)
+        release = self._waiting.release
+        release(self.append_key)
         if moved:
-            self._waiting.release(self.watermark_key)
+            release(self.watermark_key)
         return Appended(
-            ErrorCode.NONE,
+            _NONE,
             batch.base_offset,
-            log.log_end_offset,
+            log_end_offset,
             append_time,
             log.log_start_offset,
-            replica.leader_epoch,
+            leader_epoch,
         )
 
     def _duplicate(self, verdict: Verdict) -> Appended:
@@ -205,7 +212,8 @@ class PartitionRuntime:
     @property
     def flush_is_due(self) -> bool:
         """Whether flush.messages or flush.ms asks for a flush before more is acknowledged."""
-        return self.log.flush_is_due(self._clock.now_ms())
+        log = self.log
+        return log.settings.asks_for_flushes and log.flush_is_due(self._clock.now_ms())
 
     async def flush(self) -> None:
         """Make all that is appended durable. Raises KafkaError when the disk has failed."""

@@ -7,8 +7,9 @@ power cut takes no more than the setting allows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from ottla.broker.replica.append import Look
 from ottla.broker.runtime.inside import look_inside
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -17,42 +18,31 @@ if TYPE_CHECKING:
 
     from ottla.broker.context import RequestContext
     from ottla.broker.replica.append import AppendPlan
-    from ottla.broker.runtime.partition import Appended, PartitionRuntime
+    from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.waiting import Waiting
     from ottla.broker.tasks import Tasks
+    from ottla.protocol.messages.produce import PartitionProduceResponse
     from ottla.protocol.ports import Offload
-
-
-class PartitionAnswer(Protocol):
-    """The part of a produce response that waiting may still change."""
-
-    error_code: int
-    base_offset: int
 
 
 @dataclass(slots=True)
 class ProducePart:
-    """One partition of a produce request that may be written."""
+    """One partition of a produce request that may be written, and where its answer goes."""
 
     partition: PartitionRuntime
     plan: AppendPlan
+    answer: PartitionProduceResponse
     record_errors: tuple[tuple[int, str], ...] = ()
 
     @property
     def needs_look(self) -> bool:
         """Whether its records must be read before it is written."""
-        return bool(self.plan.look)
+        return self.plan.look is not Look.NOT
 
     async def look(self, wall_ms: int, offload: Offload) -> None:
         """Read the records, and make of them what the topic wants."""
         rules = self.partition.settings.append_rules
         self.plan, self.record_errors = await look_inside(self.plan, rules, wall_ms, offload)
-
-    def write(self, acks: int) -> Appended:
-        """Append, or learn why not."""
-        appended = self.partition.write(self.plan, acks)
-        appended.record_errors = self.record_errors
-        return appended
 
 
 @dataclass(slots=True)
@@ -62,7 +52,7 @@ class PendingProduce:
     partition: PartitionRuntime
     required_offset: int
     leader_epoch: int
-    answer: PartitionAnswer
+    answer: PartitionProduceResponse
     needs_replication: bool
     needs_flush: bool
 
