@@ -44,9 +44,7 @@ DEFAULT_DATA_DIR = "ottla-data"
 
 def parser() -> Parser:
     """The command line, as ``ottla start --help`` shows it."""
-    made = Parser(
-        prog="ottla start", description="Run a broker.", allow_abbrev=False
-    )
+    made = Parser(prog="ottla start", description="Run a broker.", allow_abbrev=False)
     made.add_argument("--host", help=f"address to listen on (default {DEFAULT_HOST})")
     made.add_argument(
         "--port", type=int, help=f"port to listen on, 0 for a free one (default {DEFAULT_PORT})"
