@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -54,7 +55,7 @@ RETRIABLE = frozenset(
 
 
 class Versions(NamedTuple):
-    """The versions that one client speaks."""
+    """The versions that one client speaks: negotiated, from old to new as the seed wants."""
 
     produce: int
     fetch: int
@@ -63,14 +64,21 @@ class Versions(NamedTuple):
     init_producer_id: int
 
     @staticmethod
-    def draw(random: SimRandom) -> Versions:
-        """A client of some age."""
+    def draw(random: SimRandom, served: Mapping[int, tuple[int, int]]) -> Versions:
+        """A client of some age. Topics are named by name, record batches are of format 2."""
+
+        def pick(key: ApiKey, first: int, last: int) -> int:
+            low, high = served[key]
+            low, high = max(first, low), min(last, high)
+            assert low <= high, f"the broker serves no {key.name} from {first} to {last}"
+            return low + random.below(high - low + 1)
+
         return Versions(
-            produce=random.choice((3, 5, 7, 8, 9, 11, 12)),
-            fetch=random.choice((4, 5, 7, 9, 11, 12)),
-            list_offsets=random.choice((1, 2, 4, 5, 6, 7)),
-            create_topics=random.choice((2, 4, 5, 7)),
-            init_producer_id=random.choice((0, 1, 2, 3, 4)),
+            produce=pick(ApiKey.PRODUCE, 3, 12),
+            fetch=pick(ApiKey.FETCH, 4, 12),
+            list_offsets=pick(ApiKey.LIST_OFFSETS, 1, 9),
+            create_topics=pick(ApiKey.CREATE_TOPICS, 2, 7),
+            init_producer_id=pick(ApiKey.INIT_PRODUCER_ID, 0, 5),
         )
 
 
@@ -90,7 +98,7 @@ class Client:
         self.history = history
         self.name = name
         self.random: SimRandom = ports.random  # type: ignore[assignment]
-        self.versions = Versions.draw(self.random)
+        self.versions = Versions(3, 4, 1, 2, 0)
         self._address = address
         self._wire: Wire | None = None
         self._connections = 0
@@ -111,6 +119,15 @@ class Client:
     async def pause(self) -> None:
         """Wait a little before trying again."""
         await self.ports.clock.sleep(self.random.between(20.0, 150.0))
+
+    async def negotiate(self) -> None:
+        """Learn once what the broker serves."""
+        request = ApiVersionsRequest(
+            client_software_name="simulated-client", client_software_version="1"
+        )
+        response = await self.ask(request, ApiKey.API_VERSIONS, self.random.choice((0, 2, 3)))
+        served = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        self.versions = Versions.draw(self.random, served)
 
     async def ask(self, message: object, api_key: ApiKey, api_version: int) -> Any:
         """Ask until there is an answer, over as many connections as it takes."""

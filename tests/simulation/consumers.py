@@ -106,7 +106,7 @@ class Consumer:
                 FetchPartition(
                     partition=number,
                     fetch_offset=position,
-                    partition_max_bytes=self._random.choice((1, 500, 4_000, 1_000_000)),
+                    partition_max_bytes=self._random.choice((1, 500, 4_000, 20_000)),
                 )
             )
         return FetchRequest(
@@ -139,7 +139,7 @@ async def take_stock(client: Client, partition: Partition) -> None:
                         FetchPartition(
                             partition=partition[1],
                             fetch_offset=position,
-                            partition_max_bytes=1_000_000,
+                            partition_max_bytes=20_000,
                         )
                     ],
                 )

@@ -127,6 +127,7 @@ class SimDisk:
     def enter(self, operation: str, path: str) -> float:
         """Every call begins here: the dead do nothing, faults strike; returns extra delay."""
         self._process.check()
+        self._loop.spend()
         return self.faults.check(operation, path)
 
     async def later(self, mean_ms: float, work: Callable[[], Result]) -> Result:

@@ -12,6 +12,7 @@ import asyncio
 import contextvars
 import heapq
 import threading
+import traceback
 from itertools import count
 from typing import TYPE_CHECKING, Any, Never
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.simulation.random import SimRandom
 
-STEPS_PER_INSTANT_MAX = 200_000
+STEPS_PER_INSTANT_MAX = 20_000
 TIMERS_PURGE_MIN = 4_096
 
 
@@ -29,8 +30,10 @@ class Deadlock(Exception):
     """Nothing is ready and nothing is scheduled, yet the run is not over."""
 
 
-class BusyLoop(Exception):
-    """Callbacks keep each other ready without time passing: a real loop would burn a core."""
+class BusyLoop(BaseException):
+    """Work goes on and on without time passing: a real process would burn a core for ever.
+
+    Not an Exception, so that what spins cannot catch it and go on spinning."""
 
 
 class OutOfSteps(Exception):
@@ -71,6 +74,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.outside = contextvars.Context()
         self._now_s = 0.0
         self._instant_steps = 0
+        self._busy: BusyLoop | None = None
         self._timers: list[tuple[float, float, int, asyncio.TimerHandle]] = []
         self._cancelled_timers = 0
         self._ties = random.child("ties")
@@ -201,12 +205,24 @@ class SimLoop(asyncio.BaseEventLoop):
                     domain.held.append(handle)
                     continue
             self.steps += 1
-            self._instant_steps += 1
+            self.spend()
             handle._run()
-        if self._instant_steps > STEPS_PER_INSTANT_MAX:
-            raise BusyLoop(f"{self._instant_steps} steps at {self._now_s:.6f} s")
+        if self._busy is not None:
+            raise self._busy
         if self.steps > self.steps_max:
             raise OutOfSteps(f"more than {self.steps_max} steps by {self._now_s:.3f} s")
+
+    def spend(self) -> None:
+        """Count one piece of work at this instant; raises BusyLoop when there is no end to it.
+
+        The disk counts too: code may spin over it without ever coming back to the loop."""
+        self._instant_steps += 1
+        if self._instant_steps > STEPS_PER_INSTANT_MAX:
+            frames = traceback.extract_stack(limit=12)[:-1]
+            places = [f"{f.filename.rpartition('/')[2]}:{f.lineno}" for f in frames]
+            ready = sorted({repr(handle) for handle in self._ready})[:3]
+            self._busy = BusyLoop(f"at {self._now_s:.6f} s in {' '.join(places)}, ready {ready}")
+            raise self._busy
 
     def _advance(self) -> None:
         timers = self._timers

@@ -33,6 +33,9 @@ class Server(Protocol):
 
     async def stop(self) -> object: ...
 
+    def on_failure(self, callback: Callable[[], object]) -> object:
+        """Call back when it cannot go on and should be stopped."""
+
 
 class MachineProfile(NamedTuple):
     """What is wrong with this machine from birth."""
@@ -53,12 +56,13 @@ class Surroundings(NamedTuple):
 
 
 def serve(build: Callable[[Ports], Server]) -> Program:
-    """A program that starts a server, waits for SIGTERM and stops it."""
+    """A program that starts a server, waits for SIGTERM or its failure, and stops it."""
 
     async def program(ports: Ports) -> None:
         stopped = asyncio.Event()
         ports.process.on_stop(stopped.set)
         server = build(ports)
+        server.on_failure(stopped.set)
         await server.start()
         await stopped.wait()
         await server.stop()

@@ -14,6 +14,7 @@ from ottla.protocol.ports import Address
 from tests.simulation.chaos import Chaos
 from tests.simulation.checkers.verdict import judge
 from tests.simulation.client import Client, Refused
+from tests.simulation.complaints import Complaints
 from tests.simulation.consumers import Consumer, take_stock
 from tests.simulation.durability import durable_ends
 from tests.simulation.history import Fate, History, Loss
@@ -66,9 +67,10 @@ class SingleBroker:
 
     def run(self) -> Outcome:
         """The whole story and its verdict."""
-        self.world.run(self._story())
+        with Complaints() as complaints:
+            self.world.run(self._story())
         history = self.history
-        violations = [*self.world.violations, *judge(history), *self._deaths()]
+        violations = [*self.world.violations, *judge(history), *self._unprovoked(complaints)]
         fates = {
             fate.name.lower(): sum(write.fate is fate for write in history.writes) for fate in Fate
         }
@@ -89,11 +91,14 @@ class SingleBroker:
             events=self.world.events,
         )
 
-    def _deaths(self) -> list[str]:
-        """A program that dies of an exception is wrong unless the disk has driven it to it."""
-        if set(self.options.faults) & {*DISK_FAULTS}:
+    def _unprovoked(self, complaints: Complaints) -> list[str]:
+        """Without faults of the disk a broker neither dies of an exception nor logs an error."""
+        if set(self.options.faults) & {*DISK_FAULTS} or not self.options.ordered_cuts:
             return []
-        return [f"{SERVER} died of {death}" for death in self.server.deaths]
+        return [
+            *(f"{SERVER} died of {death}" for death in self.server.deaths),
+            *(f"{SERVER} complained: {message}" for message in sorted({*complaints.messages})),
+        ]
 
     async def _story(self) -> None:
         self.server.start()
@@ -171,6 +176,7 @@ class SingleBroker:
         async def program(ports: Ports) -> None:
             client = Client(ports, Address(SERVER, PORT), self.history, name)
             try:
+                await client.negotiate()
                 await work(client)
             except Refused as refusal:
                 self.history.stuck.append(f"{name}: {refusal}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.server import Broker
+from ottla.coordinator.metadata.broker_configs import parse_broker_config
 from tests.simulation.toy_broker import ToyBroker
 
 if TYPE_CHECKING:
@@ -24,4 +26,6 @@ def build_toy_with(bug: str) -> Build:
     return lambda ports, _: ToyBroker(ports, frozenset({bug}))
 
 
-build_broker = build_toy
+def build_broker(ports: Ports, settings: Mapping[str, str]) -> Server:
+    """The real one, configured as an operator would."""
+    return Broker(ports, parse_broker_config(settings).config)

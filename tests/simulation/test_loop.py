@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,10 @@ from tests.simulation.loop import BusyLoop, Deadlock, SimLoop
 from tests.simulation.offload import SimOffload
 from tests.simulation.process import ProcessEnded, SimProcess
 from tests.simulation.random import SimRandom
+from tests.simulation.world import World
+
+if TYPE_CHECKING:
+    from ottla.protocol.ports import Ports
 
 
 def test_an_hour_passes_without_waiting() -> None:
@@ -42,6 +47,28 @@ def test_callbacks_that_keep_each_other_ready_are_a_busy_loop() -> None:
     with pytest.raises(BusyLoop):
         loop.run_until_complete(asyncio.sleep(1))
     loop.close()
+
+
+def test_spinning_over_the_disk_without_ever_yielding_is_a_busy_loop() -> None:
+    """An await that never suspends looks innocent and stops the whole broker."""
+    world = World(1)
+
+    async def program(ports: Ports) -> None:
+        while True:
+            try:
+                ports.disk.open("/not there")
+            except Exception:
+                continue
+
+    world.node("server", program)
+
+    async def story() -> None:
+        world.nodes["server"].start()
+        await asyncio.sleep(1)
+
+    world.run(story())
+    assert len(world.violations) == 1
+    assert world.violations[0].startswith("BusyLoop: at 0.0")
 
 
 def test_ready_callbacks_run_in_the_order_they_came_and_equal_timers_do_not() -> None:

@@ -41,6 +41,9 @@ class ToyServer:
     async def stop(self) -> None:
         self._listener.close()
 
+    def on_failure(self, callback: object) -> None:
+        """It aborts instead."""
+
     def _accept(self) -> None:
         socket = self._listener.accept()
         self._tasks.append(asyncio.ensure_future(self._serve(socket)))

@@ -16,6 +16,7 @@ from ottla.protocol.apis import API, ApiKey
 from ottla.protocol.compile import decoder, encode
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import decode_request_header, write_response_header
+from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from ottla.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
@@ -44,6 +45,19 @@ BUGS = (
     "answers out of order",
     "shows what is not committed",
 )
+
+
+SERVED = [
+    API[key]
+    for key in (
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.API_VERSIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.INIT_PRODUCER_ID,
+    )
+]
 
 
 class ToyLog:
@@ -147,6 +161,9 @@ class ToyBroker:
     async def stop(self) -> None:
         self._listener.close()
 
+    def on_failure(self, callback: object) -> None:
+        """It aborts instead."""
+
     async def _open(self, topic: str, partition: int) -> None:
         disk, directory = self._ports.disk, f"/data/{topic}-{partition}"
         disk.make_directory(directory)
@@ -183,6 +200,10 @@ class ToyBroker:
         out += encode(response, header.api_version)
         out[:4] = (len(out) - 4).to_bytes(4)
         return bytes(out)
+
+    async def _on_api_versions(self, _: Any) -> ApiVersionsResponse:
+        served = [ApiVersion(spec.key, spec.first_version, spec.last_version) for spec in SERVED]
+        return ApiVersionsResponse(api_keys=served)
 
     async def _on_create_topics(self, request: Any) -> CreateTopicsResponse:
         for topic in request.topics:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 OPTIONS = SocketOptions()
 RECEIVE_BYTES = 64 * 1024
-REQUEST_TIMEOUT_MS = 3_000.0
+REQUEST_TIMEOUT_MS = 4_000.0
 
 
 class Gone(Exception):
