@@ -110,7 +110,9 @@ class Leading:
     @property
     def may_commit(self) -> bool:
         """Whether enough are in sync for the watermark to move (hazards R-18, R-21)."""
-        return self.insync_count >= self._min_insync
+        wanted = self._limits.min_insync_replicas
+        # The effective minimum is never above the configured one: nearly always that says it all.
+        return self.insync_count >= wanted or self.insync_count >= self._min_insync
 
     @property
     def _min_insync(self) -> int:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 ACKS_ALL = -1
 NO_EPOCH = -1
+# Looked up once: reading a member of an enumeration costs as much as a call.
+_NONE = ErrorCode.NONE
 
 
 class FetchVerdict(NamedTuple):
@@ -155,7 +157,7 @@ class Replica:
                 return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if required_acks == ACKS_ALL and leading.insync_count < self.limits.min_insync_replicas:
             return ErrorCode.NOT_ENOUGH_REPLICAS
-        return ErrorCode.NONE
+        return _NONE
 
     def on_appended(self, log_end_offset: int, now_ms: float) -> bool:
         """The leader's log ends there now; True if the high watermark has moved."""
@@ -198,7 +200,7 @@ class Replica:
         if self.leading is None or leader_epoch != self.leader_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.high_watermark >= required_offset:
-            return ErrorCode.NONE
+            return _NONE
         if self.leading.insync_count < self.limits.min_insync_replicas:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return None
@@ -210,9 +212,11 @@ class Replica:
         leading = self.leading
         if leading is None or not leading.may_commit:
             return False
-        end = self.log_end_offset
-        ends = leading.counted_ends(end, now_ms)
-        return self._set_watermark(raised_watermark(self.high_watermark, end, ends))
+        reached = end = self.log_end_offset
+        if leading.followers:
+            ends = leading.counted_ends(end, now_ms)
+            reached = raised_watermark(self.high_watermark, end, ends)
+        return self._set_watermark(reached)
 
     def _set_watermark(self, high_watermark: int) -> bool:
         moved = high_watermark != self.high_watermark
