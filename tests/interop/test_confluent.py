@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import confluent_kafka
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -16,6 +17,12 @@ from tests.interop.samples import BASE_TIMESTAMP, Sample, digest
 
 if TYPE_CHECKING:
     from tests.interop.conftest import Bootstrap
+
+
+@pytest.fixture(autouse=True)
+def _named(broker: Bootstrap) -> None:
+    """These frames are librdkafka's too."""
+    broker.used_by(f"confluent_kafka_{confluent_kafka.__version__}")
 
 
 def admin_of(broker: Bootstrap) -> AdminClient:

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.protocol import compile as codec
 from ottla.protocol import reference
-from ottla.protocol.apis import API
+from ottla.protocol.apis import API, ApiKey
 from ottla.protocol.headers import (
     RequestHeader,
     decode_request_header,
@@ -15,6 +15,16 @@ from ottla.protocol.headers import (
     write_response_header,
 )
 from tests.support.golden import GoldenFrame, golden_frames, golden_text
+
+# librdkafka asks for all topics with an array count of the older encoding. Its first byte means
+# null, the three others are taken for the fields that follow, and those are left at the end, where
+# Kafka's brokers do not look.
+BYTES_LEFT_BEHIND = {(ApiKey.METADATA, "confluent_kafka"): b"\1\0\0"}
+
+
+def _left_behind(golden: GoldenFrame) -> bytes:
+    client, _, _version = golden.client.rpartition("_")
+    return BYTES_LEFT_BEHIND.get((golden.api_key, client), b"")
 
 
 def _header_and_type(golden: GoldenFrame) -> tuple[bytearray, int, type[object]]:
@@ -34,7 +44,9 @@ def _header_and_type(golden: GoldenFrame) -> tuple[bytearray, int, type[object]]
 def test_a_frame_of_a_foreign_client_is_understood_to_the_byte(golden: GoldenFrame) -> None:
     """What is decoded and encoded again is the same: no field was lost, moved or invented."""
     header, position, declared = _header_and_type(golden)
-    body = golden.frame[position:]
+    _message, end = codec.decoder(declared, golden.api_version)(memoryview(golden.frame), position)
+    assert golden.frame[end:] in (b"", _left_behind(golden))
+    body = golden.frame[position:end]
     message = codec.decode(declared, golden.api_version, body)
 
     assert header == golden.frame[:position]

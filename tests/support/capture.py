@@ -1,6 +1,6 @@
 """A byte relay between a client and a broker that keeps what the client asked.
 
-Its frames become golden files: one request for each client, API and version. Answers are not
+Its frames become golden files: one or two requests for each client, API and version. Answers are not
 kept, for they are our own broker's words.
 """
 
@@ -10,7 +10,9 @@ import socket
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.protocol.apis import ApiKey
+from ottla.protocol.apis import API, ApiKey
+from ottla.protocol.compile import decoder, encode
+from ottla.protocol.headers import RequestHeader, decode_request_header, encode_request_header
 from tests.support.golden import FOLDER, golden_text
 
 if TYPE_CHECKING:
@@ -96,23 +98,40 @@ def _shut(one: socket.socket) -> None:
         return
 
 
-def chosen(captured: Iterable[Captured]) -> dict[tuple[str, int, int], bytes]:
-    """One frame for each client, API and version: the largest of those that are small.
+def chosen(captured: Iterable[Captured]) -> dict[tuple[str, int, int], list[bytes]]:
+    """For each client, API and version: the smallest frame, and the largest of the small ones.
 
-    The largest has the most in it; the first of equals is taken, so that order decides.
+    The largest has the most in it, the smallest is where null and empty differ between clients.
+    A frame that no encoder of ours would write is worth most, and kept too.
     """
-    best: dict[tuple[str, int, int], bytes] = {}
+    found: dict[tuple[str, int, int], list[bytes]] = {}
     for one in captured:
-        name = (one.client, one.api_key, one.api_version)
-        size = len(one.frame)
-        if size <= LARGEST_FRAME_BYTES and size > len(best.get(name, b"")):
-            best[name] = one.frame
+        if len(one.frame) <= LARGEST_FRAME_BYTES:
+            name = (one.client, one.api_key, one.api_version)
+            found.setdefault(name, []).append(one.frame)
+    best = {}
+    for name, frames in found.items():
+        smallest, largest = min(frames, key=len), max(frames, key=len)
+        odd = [frame for frame in frames if frame not in (smallest, largest) and is_odd(frame)]
+        both = [smallest, largest] if len(smallest) < len(largest) else [largest]
+        best[name] = both + odd[:1]
     return best
+
+
+def is_odd(frame: bytes) -> bool:
+    """Whether the frame differs from what we would write for the same request."""
+    header, position = decode_request_header(frame)
+    declared = API[ApiKey(header.api_key)].request()
+    message, _end = decoder(declared, header.api_version)(memoryview(frame), position)
+    out = bytearray()
+    encode_request_header(out, RequestHeader(*header))
+    return bytes(out) + encode(message, header.api_version) != frame
 
 
 def write_golden(captured: Iterable[Captured]) -> None:
     """Write the chosen frames, over those of an earlier capture of the same client."""
-    for (client, api_key, api_version), frame in sorted(chosen(captured).items()):
+    for (client, api_key, api_version), frames in sorted(chosen(captured).items()):
         name = f"{ApiKey(api_key).name.lower()}_v{api_version}_{client}.txt"
         origin = f"{client.replace('_', ' ')}, on its way to a broker"
-        (FOLDER / name).write_text(golden_text(origin, [("request", frame)]))
+        text = golden_text(origin, [("request", frame) for frame in frames])
+        (FOLDER / name).write_text(text)
