@@ -24,10 +24,13 @@ EXTRA_SNAPSHOTS_MAX = 3
 async def flush_log(log: OpenLog, end_offset: int | None = None) -> None:
     """Make everything below the end (by default the log end as of now) durable.
 
-    Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+    Raises KafkaError(KAFKA_STORAGE_ERROR), also for a log that was deleted meanwhile."""
     target = log.log_end_offset if end_offset is None else end_offset
     async with log.lock:
         if log.recovery_point < target:
+            # The files of a deleted log have other names by now. Not to find them would look
+            # like a failing disk and take the whole directory offline.
+            log.ensure_usable()
             await flush_locked(log, target)
 
 
@@ -86,7 +89,7 @@ async def _flush_segment(segment: Segment) -> None:
 async def save_leader_epochs(log: OpenLog) -> None:
     """Make the leader epochs durable if they have changed. Raises KafkaError."""
     async with log.lock:
-        log.home.health.ensure_online()
+        log.ensure_usable()
         try:
             await save_leader_epochs_locked(log)
         except OSError as error:

@@ -209,7 +209,7 @@ class PartitionLog(OpenLog):
 
     def flush_is_due(self, now_ms: float) -> bool:
         """Whether ``flush.messages`` or ``flush.ms`` asks for a flush by now (and one may help)."""
-        if self.home.health.failure is not None:
+        if self.refusal is not None or self.home.health.failure is not None:
             return False
         if self.log_end_offset - self.recovery_point >= self.settings.flush_messages:
             return True
@@ -229,8 +229,9 @@ class PartitionLog(OpenLog):
         """Whether a segment that is not appended to any more waits to be flushed.
 
         Kafka flushes a segment when it is rolled; so should whoever runs the housekeeping."""
-        is_behind = self.recovery_point < self.segments[-1].base_offset
-        return is_behind and self.home.health.failure is None
+        if self.refusal is not None or self.home.health.failure is not None:
+            return False
+        return self.recovery_point < self.segments[-1].base_offset
 
     async def flush(self) -> None:
         """Make everything appended before the call durable and advance the recovery point.

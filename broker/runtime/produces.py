@@ -71,10 +71,17 @@ class PendingProduce:
                 return True
         if not self.needs_flush:
             return True
-        if self.partition.log.home.health.failure is not None:
-            self.fail(ErrorCode.KAFKA_STORAGE_ERROR)
+        log = self.partition.log
+        if log.recovery_point >= self.required_offset:
             return True
-        return self.partition.log.recovery_point >= self.required_offset
+        if log.home.health.failure is not None:
+            self.fail(ErrorCode.KAFKA_STORAGE_ERROR)
+        elif log.refusal is not None:
+            # Deleted, or cut by another leader's word: no flush will come any more.
+            self.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        else:
+            return False
+        return True
 
     def fail(self, error: ErrorCode) -> None:
         """Only codes that leave the outcome open may follow an append (hazard R-20)."""

@@ -96,6 +96,24 @@ async def test_a_deleted_partition_goes_by_renaming() -> None:
     await logs.delete(TopicPartition("never", 0))
 
 
+async def test_a_flush_that_comes_after_the_deletion_is_no_fault_of_the_disk() -> None:
+    """Flushes wait in line behind deletions; not to find the renamed files would latch the disk."""
+    house = House()
+    logs = await house.start()
+    log = await logs.create(partition(0), TOPIC_ID, is_new=True)
+    while len(log.segments) < 2:
+        house.append(log, 3)
+    assert log.has_unflushed_segments
+    await logs.delete(partition(0))
+
+    for flush in (log.flush, log.flush_sealed):
+        with pytest.raises(KafkaError) as caught:
+            await flush()
+        assert "deleted" in caught.value.message
+    assert not log.has_unflushed_segments
+    assert len(logs.online) == 1
+
+
 async def test_a_new_log_inherits_nothing_from_a_deleted_one_of_its_name() -> None:
     """S-06: an old recovery point would make ten records look like a loss of a thousand."""
     house = House()
