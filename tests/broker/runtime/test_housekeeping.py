@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 async def fill(client: RawClient, count: int, **configs: str) -> int:
     """A topic of segments that hold one batch each; returns the size of a batch."""
     one = batch(b"x" * 1000)
-    await create(client, segment_bytes=str(len(one)), **configs)
+    await create(client, "t", 1, segment_bytes=str(len(one)), **configs)
     for _ in range(count):
         await produced(client, one)
     return len(one)
