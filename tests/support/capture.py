@@ -1,6 +1,6 @@
 """A byte relay between a client and a broker that keeps what the client asked.
 
-Its frames become golden files: one or two requests for each client, API and version. Answers are not
+Its frames become golden files: a few requests for each client, API and version. Answers are not
 kept, for they are our own broker's words.
 """
 
