@@ -103,14 +103,14 @@ async def test_a_flush_that_comes_after_the_deletion_is_no_fault_of_the_disk() -
     log = await logs.create(partition(0), TOPIC_ID, is_new=True)
     while len(log.segments) < 2:
         house.append(log, 3)
-    assert log.has_unflushed_segments
+    before = log.has_unflushed_segments
     await logs.delete(partition(0))
 
     for flush in (log.flush, log.flush_sealed):
         with pytest.raises(KafkaError) as caught:
             await flush()
         assert "deleted" in caught.value.message
-    assert not log.has_unflushed_segments
+    assert (before, log.has_unflushed_segments) == (True, False)
     assert len(logs.online) == 1
 
 
