@@ -29,10 +29,11 @@ async def delete_segments(
         log.ensure_usable()
         try:
             views = view_segments(log)
+            # Policies may look at the files as well.
+            count = min(policy(views), len(views))
         except OSError as error:
-            what = f"cannot read the indexes of {log.partition}"
+            what = f"cannot look at the segments of {log.partition}"
             raise log.home.health.judge(what, error) from error
-        count = min(policy(views), len(views))
         while count > 0 and not _may_go(log, count, upper_bound_offset):
             count -= 1
         if count == 0:

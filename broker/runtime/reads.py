@@ -104,8 +104,20 @@ class Reads:
         for read in cold:
             assert read.records is not None
             self.cold_read_count += 1
-            await self._offload.run(read.records.read)
+            try:
+                await self._offload.run(read.records.read)
+            except OSError as error:
+                self._on_unreadable(read, error)
         return respond(reads)
+
+    def _on_unreadable(self, read: PartitionRead, error: OSError) -> None:
+        """The disk has failed under one partition: the others are answered all the same."""
+        assert read.records is not None
+        path, read.records = read.records.file.path, None
+        read.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        partition = self._partitions.find(read.wanted.topic, read.wanted.partition)
+        if partition is not None:
+            partition.log.home.health.judge(f"cannot read {path}", error)
 
 
 def _must_wait(plan: FetchPlan, reads: list[PartitionRead]) -> bool:

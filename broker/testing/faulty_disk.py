@@ -121,7 +121,9 @@ class FaultyFile:
         return self._file.pread(count, position)
 
     def is_resident(self, position: int, count: int) -> bool:
-        return self._file.is_resident(position, count)
+        """A delay says that the disk would have to be waited for."""
+        delay_ms = self._plan.check("is_resident", self.path)
+        return delay_ms == 0 and self._file.is_resident(position, count)
 
     def truncate(self, size_bytes: int) -> None:
         self._plan.check("truncate", self.path)
