@@ -62,6 +62,7 @@ async def _create_then_respond(
     services: Services, context: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
     specs = [TopicSpec(name) for name in missing]
+    deadline_ms = context.received_ms + _AUTO_CREATE_TIMEOUT_MS
     results = await services.admin.create_topics(
         specs, validate_only=False, timeout_ms=_AUTO_CREATE_TIMEOUT_MS
     )
@@ -70,6 +71,13 @@ async def _create_then_respond(
         for result in results
         if result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     }
+    # Another client was quicker: its topic exists, and shows here in a moment.
+    coming = {
+        result.name for result in results if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    }
+    await services.metadata.wait_for(
+        lambda image: coming <= image.topics.keys(), deadline_ms - services.ports.clock.now_ms()
+    )
     return _respond(services, context, request, request.topics, refused)
 
 

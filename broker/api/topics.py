@@ -141,9 +141,12 @@ async def delete(
         )
         if answer.error_code == ErrorCode.NONE and name is not None:
             found[name] = answer
-    results = await services.admin.delete_topics(list(found), timeout_ms=request.timeout_ms)
-    for result in results:
-        answer = found[result.name]
+    # By id where the client says so: by the time its turn comes, the name may be another's.
+    doomed = [
+        answer.topic_id if answer.topic_id != ZERO_UUID else name for name, answer in found.items()
+    ]
+    results = await services.admin.delete_topics(doomed, timeout_ms=request.timeout_ms)
+    for answer, result in zip(found.values(), results, strict=True):
         answer.error_code, answer.error_message = result.error_code, result.message
         answer.topic_id = result.topic_id
     return response

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.broker.testing.memory_disk import MemoryDisk
 from ottla.client.real import RealClock
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.api.requests import TOPIC, batch, create, produce, produced
-from tests.support.in_process import running_broker
+from tests.support.in_process import RunningBroker, running_broker
 
 if TYPE_CHECKING:
     from tests.support.raw_client import RawClient
@@ -53,3 +55,39 @@ async def test_a_topic_that_is_deleted_during_a_flush_takes_nothing_else_along()
         assert code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (await produced(client, batch(b"y"), topic="other")).error_code == ErrorCode.NONE
         assert not running.broker.has_failed
+
+
+async def busy_handlers(running: RunningBroker, count: int) -> None:
+    """Return when that many requests are being worked on."""
+    network = running.broker.network
+    assert network is not None
+    while sum(bool(one.serving) for one in network.diagnostics().handlers) < count:
+        await asyncio.sleep(0)
+
+
+async def test_an_id_never_deletes_the_next_topic_of_that_name() -> None:
+    """C-22: while a deletion by id waits for its turn, the topic goes and another one comes. The
+    client meant the first one."""
+    plan = FaultPlan()
+    disk = FaultyDisk(MemoryDisk(), plan, RealClock())
+    new = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
+    requests: dict[int, Any] = {
+        5: DeleteTopicsRequest(topic_names=[TOPIC]),
+        7: CreateTopicsRequest(topics=[new]),
+    }
+    async with running_broker(disk=disk) as running, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(running.connect()) for _ in range(3)]
+        made = await create(clients[0])
+        requests[6] = DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=made.topic_id)])
+        plan.add(DiskFault(frozenset({"fsync"}), 0, "store.journal", delay_ms=50))
+        for number, version in enumerate((5, 7, 6)):
+            requests[version].timeout_ms = 5000
+            clients[number].send(version, requests[version])
+            await busy_handlers(running, number + 1)
+
+        await clients[0].answer(5, requests[5])
+        again = (await clients[1].answer(7, requests[7])).topics[0]
+        refused = (await clients[2].answer(6, requests[6])).responses[0]
+
+        assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        assert running.broker.metadata.topic_name(again.topic_id) == TOPIC

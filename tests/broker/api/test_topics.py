@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -220,6 +221,19 @@ async def test_missing_topics_are_created_where_that_is_allowed(client: RawClien
     assert forbidden.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert allowed.error_code == ErrorCode.NONE
     assert [part.leader_id >= 0 for part in allowed.partitions] == [True]
+
+
+async def test_all_who_ask_for_a_missing_topic_at_once_are_told_where_it_is() -> None:
+    """A fleet that starts before its topic exists: one creates it, the others need not retry."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="auto")])
+    async with running_broker() as running, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(running.connect()) for _ in range(30)]
+        for client in clients:
+            client.send(9, request)
+        answers = [(await client.answer(9, request)).topics[0] for client in clients]
+
+    assert {answer.error_code for answer in answers} == {ErrorCode.NONE}
+    assert {len(answer.partitions) for answer in answers} == {1}
 
 
 @pytest.mark.parametrize("version", range(14))
