@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.log.names import DELETED, SEGMENT_SUFFIXES
 from ottla.broker.log.segment_view import SegmentView, view_segments
+from ottla.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -43,8 +44,18 @@ async def delete_segments(
         start_offset = log.segments[count].base_offset
         if start_offset > log.log_start_offset:
             _raise_start(log, start_offset)
+            await _try_to_save_start(log)
         await _drop_first(log, count)
         return count
+
+
+async def _try_to_save_start(log: OpenLog) -> None:
+    """So that no power cut brings back some of what goes (S-19); but on a full disk it must go."""
+    try:
+        await log.home.save_log_starts()
+        log.has_unsaved_start = False
+    except KafkaError:
+        log.home.health.ensure_online()
 
 
 def _may_go(log: OpenLog, count: int, upper_bound_offset: int) -> bool:
@@ -91,6 +102,12 @@ async def _drop_first(log: OpenLog, count: int) -> None:
     if not dropped:
         return
     log.set_segments(kept)
+    try:
+        # What goes on must be certain to exist before what was goes: with neither of them left
+        # after a power cut, offsets would be given out twice.
+        await log.sync_names()
+    except OSError as error:
+        raise log.home.health.latch(f"cannot sync {log.directory}", error) from error
     # Oldest first: whatever a crash leaves of them is still the log's beginning.
     await bury_segments(log, dropped)
 

@@ -171,8 +171,11 @@ class LogDirectory:
                 await self._rename(log.directory, partition, STRAY_MARK)
             disk.make_directory(log.directory)
             if topic_id is not None:
-                content = encode_partition_metadata(topic_id)
-                await replace_file(disk, join(log.directory, PARTITION_METADATA), content)
+                # Nobody reads the directory yet: no need to replace the file atomically.
+                path = join(log.directory, PARTITION_METADATA)
+                metadata = disk.open(path, create=True)
+                metadata.append([encode_partition_metadata(topic_id)])
+                await metadata.fsync()
             await load_log(log, Known())
             await log.sync_names()
             await self._sync_names()

@@ -110,7 +110,7 @@ def _record_line(record: Record, time_name: str) -> str:
 
 def _dump_offsets(content: bytes, base_offset: int) -> Iterator[str]:
     index = OffsetIndex.decode(content, INT32_MAX)
-    if index is None:
+    if index is None or not index.is_ascending:
         yield f"{len(content)} bytes that are no offset index"
         return
     for relative_offset, position in zip(index.offsets, index.positions, strict=True):
@@ -119,7 +119,7 @@ def _dump_offsets(content: bytes, base_offset: int) -> Iterator[str]:
 
 def _dump_times(content: bytes, base_offset: int) -> Iterator[str]:
     index = TimeIndex.decode(content)
-    if index is None:
+    if index is None or not index.is_ascending:
         yield f"{len(content)} bytes that are no time index"
         return
     for timestamp, relative_offset in zip(index.timestamps, index.offsets, strict=True):

@@ -31,27 +31,34 @@ _TEMPORARY = ".tmp"
 async def tidy_directory(disk: Disk, directory: str) -> list[str]:
     """Finish or undo what was under way, and return the names that remain. Raises OSError."""
     names = await disk.scan(directory)
+    removed: set[str] = set()
     cleaned = [parse_segment_name(name) for name in names if name.endswith(CLEANED)]
     cleaned_from = min((found[0] for found in cleaned if found), default=None)
     swaps: list[str] = []
     for name in names:
         if name.endswith((DELETED, CLEANED, _TEMPORARY)):
-            await disk.unlink(join(directory, name))
+            removed.add(name)
         elif name.endswith(SWAP):
             found = parse_segment_name(name)
             # Replacements are renamed to .swap from the newest down: with a .cleaned file left
             # at or below it, this one's turn had not come.
             if found is None or (cleaned_from is not None and found[0] >= cleaned_from):
-                await disk.unlink(join(directory, name))
+                removed.add(name)
             else:
                 swaps.append(name)
+    await _remove(disk, directory, removed)
     if swaps:
         await _complete_swaps(disk, directory, swaps)
-    names = await disk.scan(directory)
+        names = await disk.scan(directory)
+    names = [name for name in names if name not in removed]
     orphans = _orphans(names)
-    for name in orphans:
-        await disk.unlink(join(directory, name))
+    await _remove(disk, directory, orphans)
     return [name for name in names if name not in orphans]
+
+
+async def _remove(disk: Disk, directory: str, names: set[str]) -> None:
+    for name in sorted(names):
+        await disk.unlink(join(directory, name))
 
 
 def _orphans(names: list[str]) -> set[str]:

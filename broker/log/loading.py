@@ -57,8 +57,7 @@ async def load_log(log: OpenLog, known: Known) -> int:
     KafkaError(KAFKA_STORAGE_ERROR)."""
     disk, offload = log.home.disk, log.home.offload
     names = await tidy_directory(disk, log.directory)
-    await offload.run(_open_files, log, names, known)
-    is_clean = known.clean is not None and await offload.run(_load_clean, log, known.clean)
+    is_clean = await offload.run(_open_files, log, names, known)
     scanned_bytes = 0
     if not is_clean:
         scanned_bytes = await _recover(log, known)
@@ -72,8 +71,8 @@ async def load_log(log: OpenLog, known: Known) -> int:
     return scanned_bytes
 
 
-def _open_files(log: OpenLog, names: list[str], known: Known) -> None:
-    """Find segments, snapshots, topic id and leader epochs."""
+def _open_files(log: OpenLog, names: list[str], known: Known) -> bool:
+    """Find segments, snapshots, topic id and leader epochs; whether the log is clean."""
     disk = log.home.disk
     parsed = sorted(found for name in names if (found := parse_segment_name(name)) is not None)
     base_offsets = [base_offset for base_offset, suffix in parsed if suffix == LOG]
@@ -96,6 +95,7 @@ def _open_files(log: OpenLog, names: list[str], known: Known) -> None:
     if epochs is None:
         # Only the batches know them then: no snapshot may spare us from reading those.
         log.snapshot_offsets = []
+    return known.clean is not None and _load_clean(log, known.clean)
 
 
 def _closed_segment(log: OpenLog, base_offset: int) -> Segment:
@@ -166,7 +166,10 @@ async def _recover(log: OpenLog, known: Known) -> int:
     for segment in log.segments:
         if segment.next_offset <= log.recovery_point and not segment.is_active:
             segment.synced_bytes = segment.size_bytes
-    log.recovery_point = min(log.recovery_point, log.log_end_offset)
+    # Not raised to the first segment: the names of what was deleted before it may still be there.
+    log.recovery_point = min(recovery_point, log.log_end_offset)
+    # Nor is it known which names the process before this one had made durable.
+    log.names_changed += 1
     return scanner.scanned_bytes
 
 

@@ -6,7 +6,7 @@ to which offset. Appending and reading never wait. HOT: ``append`` and ``read``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ottla.broker.log.deletion import delete_log_before, delete_segments
 from ottla.broker.log.flushing import close_log, flush_log, save_leader_epochs
@@ -15,7 +15,7 @@ from ottla.broker.log.open_log import OpenLog
 from ottla.broker.log.scan import Place
 from ottla.broker.log.segment_view import SegmentView, view_segments
 from ottla.broker.log.settings import INT32_MAX, INT64_MAX
-from ottla.broker.log.slices import slice_batch, slice_segment
+from ottla.broker.log.slices import LogRead, slice_batch, slice_segment
 from ottla.broker.log.timestamps import TimestampedOffset, find_largest, find_timestamp
 from ottla.broker.log.truncation import restart_log, truncate_log
 from ottla.broker.log.txn_index import AbortedTransaction, touching
@@ -25,17 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ottla.broker.log.segment import Segment
-    from ottla.protocol.ports import FileRegion
     from ottla.protocol.records.batch import RecordBatch
-
-
-class LogRead(NamedTuple):
-    """Whole batches in one region, or None, and the offset to ask for next.
-
-    The first batch may begin before the offset that was asked for."""
-
-    region: FileRegion | None
-    next_offset: int
 
 
 class PartitionLog(OpenLog):
@@ -160,12 +150,10 @@ class PartitionLog(OpenLog):
                 if segment.base_offset >= upper_bound_offset:
                     break
                 found = slice_segment(segment, offset, max_bytes, upper_bound_offset)
+                if type(found) is LogRead:
+                    return found
                 if type(found) is Place:
-                    if not at_least_one:
-                        return LogRead(None, offset)
-                    found = slice_batch(segment, found)
-                if found is not None:
-                    return LogRead(*found)
+                    return slice_batch(segment, found) if at_least_one else LogRead(None, offset)
         except OSError as error:
             raise self.home.health.judge(f"cannot read {segment.path}", error) from error
         return LogRead(None, offset)

@@ -151,12 +151,11 @@ class Segment:
         self.next_offset = last_offset + 1
 
     def _add_entries(self, last_offset: int, position: int) -> None:
-        indexes = self.indexes
-        assert indexes.times is not None
         assert self.max_timestamp is not None
-        indexes.offsets_or_raise.append(last_offset - self.base_offset, position)
+        self.indexes.offsets_or_raise.append(last_offset - self.base_offset, position)
         if self.max_timestamp >= 0:
-            indexes.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+            relative_offset = self.max_timestamp_offset - self.base_offset
+            self.indexes.times_or_raise.append(self.max_timestamp, relative_offset)
 
     def seal(self) -> None:
         """No more appends: close the time index with the segment's largest timestamp."""
@@ -220,8 +219,7 @@ class Segment:
 
     def take_maximum(self) -> None:
         """Believe the loaded time index, whose last entry is the largest timestamp so far."""
-        times = self.indexes.times
-        assert times is not None
+        times = self.indexes.times_or_raise
         self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
         if not self.is_maximum_sound():
             self.rebuild_indexes()
@@ -251,9 +249,9 @@ class Segment:
         return int.from_bytes(content, signed=True) == timestamp
 
     def _close_time_index(self) -> None:
-        times = self.load_indexes().times
+        times = self.load_indexes().times_or_raise
         largest = self.largest_timestamp()
-        if largest >= 0 and times is not None:
+        if largest >= 0:
             times.append(largest, self.max_timestamp_offset - self.base_offset)
 
     # -- files -------------------------------------------------------------------------------

@@ -48,6 +48,12 @@ class SegmentIndexes:
         assert self.offsets is not None
         return self.offsets
 
+    @property
+    def times_or_raise(self) -> TimeIndex:
+        """The loaded time index; not having loaded it is a bug."""
+        assert self.times is not None
+        return self.times
+
     def clear(self) -> None:
         """Start with empty indexes that are about to be filled by a scan."""
         self.offsets = OffsetIndex()
@@ -65,6 +71,10 @@ class SegmentIndexes:
         offsets = OffsetIndex.decode(offsets_content, log_bytes)
         times = TimeIndex.decode(times_content)
         if offsets is None or times is None:
+            return False
+        # An active segment's are appended to, and then believed. For the others, which may be
+        # loaded at somebody's read, it is enough to look at the batch that an entry leads to.
+        if not is_sealed and not (offsets.is_ascending and times.is_ascending):
             return False
         if not offsets and log_bytes > UNINDEXED_LOG_BYTES_MAX:
             return False
@@ -146,9 +156,8 @@ class SegmentIndexes:
 
     def cut(self, log_bytes: int, relative_offset: int) -> None:
         """Forget batches at or after a position and offset; the files are cut when written."""
-        assert self.times is not None
         self.offsets_or_raise.truncate(log_bytes)
-        self.times.truncate(relative_offset)
+        self.times_or_raise.truncate(relative_offset)
 
     def cut_files(self) -> list[File]:
         """Cut the files back to what is still known, and return those that now want an fsync."""

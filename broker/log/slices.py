@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.log.scan import Place, find_offset, place_at, walk
+from ottla.broker.log.settings import INT64_MAX
 from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.ports import FileRegion
 
@@ -16,16 +17,18 @@ if TYPE_CHECKING:
     from ottla.broker.log.segment import Segment
 
 
-class Slice(NamedTuple):
-    """Whole batches of one segment, and the offset at which a reader goes on."""
+class LogRead(NamedTuple):
+    """Whole batches in one region, or None, and the offset to ask for next.
 
-    region: FileRegion
+    The first batch may begin before the offset that was asked for."""
+
+    region: FileRegion | None
     next_offset: int
 
 
 def slice_segment(
     segment: Segment, offset: int, max_bytes: int, upper_bound_offset: int
-) -> Slice | Place | None:
+) -> LogRead | Place | None:
     """The batches from the one that holds ``offset`` (or the next) up to both limits.
 
     None: no batch here reaches the offset below the bound. A Place: there is a batch, but it
@@ -46,14 +49,14 @@ def slice_segment(
         end, next_offset = _cut(segment, start, start + max_bytes)
         if end == start:
             return place_at(segment.file, start, segment.size_bytes)
-    return Slice(FileRegion(segment.file, start, end - start), next_offset)
+    return LogRead(FileRegion(segment.file, start, end - start), next_offset)
 
 
-def slice_batch(segment: Segment, place: Place) -> Slice:
+def slice_batch(segment: Segment, place: Place) -> LogRead:
     """One batch, however large (KIP-74: a fetch must never get stuck before it)."""
     region = FileRegion(segment.file, place.position, place.size_bytes)
     segment.remember(place.last_offset + 1, place.position + place.size_bytes)
-    return Slice(region, place.last_offset + 1)
+    return LogRead(region, place.last_offset + 1)
 
 
 def locate(segment: Segment, offset: int) -> Place | None:
@@ -61,15 +64,15 @@ def locate(segment: Segment, offset: int) -> Place | None:
 
     Raises CorruptLogError if the data file itself makes no sense, OSError."""
     position = _floor(segment, offset)
-    if not is_batch_start(segment, position):
+    if not is_batch_start(segment, position, offset):
         segment.rebuild_indexes()
         position = _floor(segment, offset)
     return find_offset(segment.file, position, segment.size_bytes, offset)
 
 
 def _floor(segment: Segment, offset: int) -> int:
-    relative_offset = offset - segment.base_offset
-    return segment.load_indexes().offsets_or_raise.floor(relative_offset)
+    offsets = segment.indexes.offsets or segment.load_indexes().offsets_or_raise
+    return offsets.floor(offset - segment.base_offset)
 
 
 def _bound(segment: Segment, upper_bound_offset: int) -> int:
@@ -84,7 +87,8 @@ def _bound(segment: Segment, upper_bound_offset: int) -> int:
 
 def _cut(segment: Segment, start: int, limit: int) -> tuple[int, int]:
     """The last batch boundary that is cheap to find at or before ``limit``, and its offset."""
-    position = segment.load_indexes().offsets_or_raise.boundary(limit)
+    offsets = segment.indexes.offsets or segment.load_indexes().offsets_or_raise
+    position = offsets.boundary(limit)
     if position > start and not is_batch_start(segment, position):
         segment.rebuild_indexes()
         position = segment.indexes.offsets_or_raise.boundary(limit)
@@ -100,8 +104,10 @@ def _cut(segment: Segment, start: int, limit: int) -> tuple[int, int]:
     return place.position, place.base_offset
 
 
-def is_batch_start(segment: Segment, position: int) -> bool:
-    """Whether an index entry leads to the batch that it promises (hazard S-04)."""
+def is_batch_start(segment: Segment, position: int, limit_offset: int = INT64_MAX) -> bool:
+    """Whether an index entry leads to the batch that it promises (hazard S-04).
+
+    The batch must end at or before the limit: in an index out of order bisection may overshoot."""
     indexes = segment.indexes
     if position == 0 or indexes.is_trusted:
         return True
@@ -110,4 +116,6 @@ def is_batch_start(segment: Segment, position: int) -> bool:
         place = place_at(segment.file, position, segment.size_bytes)
     except CorruptLogError:
         return False
-    return promised is not None and place.last_offset == segment.base_offset + promised
+    if promised is None or place.last_offset != segment.base_offset + promised:
+        return False
+    return place.last_offset <= limit_offset

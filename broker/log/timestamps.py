@@ -75,9 +75,10 @@ def _largest_from(segment: Segment, log_start_offset: int) -> int:
 def _find_in_segment(
     segment: Segment, timestamp: int, log_start_offset: int
 ) -> TimestampedOffset | None:
-    times = segment.load_indexes().times
-    assert times is not None
-    nearest = times.floor(timestamp)
+    indexes = segment.load_indexes()
+    if not indexes.is_trusted and not indexes.times_or_raise.is_ascending:
+        segment.rebuild_indexes()
+    nearest = indexes.times_or_raise.floor(timestamp)
     offset = max(segment.base_offset + (nearest or 0), log_start_offset)
     place = locate(segment, offset)
     if place is None:

@@ -88,11 +88,12 @@ async def _restart(log: OpenLog, offset: int) -> None:
     await _lower_offsets(log, offset)
     # From here on there is nothing to read, so nobody opens a file that is being renamed.
     log.log_start_offset = log.log_end_offset = log.recovery_point = offset
+    # A crash that leaves no segment at all goes on from here too.
+    await log.home.save_log_starts()
     await bury_segments(log, reversed(log.segments))
     await remove_snapshots_after(log, -1)
     log.set_segments([log.new_segment(offset, log.home.clock.now_ms())])
     log.observer.log_start_moved(offset)
-    await log.home.save_log_starts()
     await _finish(log, offset)
 
 

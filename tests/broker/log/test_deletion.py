@@ -238,6 +238,19 @@ async def test_a_log_start_that_could_not_be_saved_is_saved_by_the_next_call() -
     assert attempts == [40, 40, 48]
 
 
+async def test_a_full_disk_does_not_stop_deletion() -> None:
+    """S-11: nothing is needed more at that moment."""
+    bench = Bench(settings=SMALL)
+    log = await filled(bench)
+
+    async def save() -> None:
+        raise bench.home.health.judge("cannot write", OSError(errno.ENOSPC, "full"))
+
+    bench.home.save_log_starts = save
+    assert await log.delete_old_segments(lambda segments: 2, 60) == 2
+    assert [segment.base_offset for segment in log.segments] == [24, 36, 48]
+
+
 async def test_retention_looks_at_the_ends_of_index_files_only() -> None:
     """P-06: a thousand segments are asked for their age every few minutes."""
     bench = Bench(settings=LogSettings(segment_bytes=5000, index_interval_bytes=1))

