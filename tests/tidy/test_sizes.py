@@ -81,6 +81,7 @@ def _method_count(node: ast.ClassDef) -> int:
     """Functions of a class; properties are what it knows, not what it does."""
     return sum(
         isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not item.name.startswith("__")
         and not any(ast.unparse(mark) == "property" for mark in item.decorator_list)
         for item in node.body
     )
