@@ -299,6 +299,9 @@ class Broker:
             await self._lifecycle.leave()
         await self.tasks.stop()
         if self._logs is not None:
+            if broker_epoch == -1 and self._logs.clean_broker_epoch is not None:
+                # It came no further than a busy port: the clean stop before is still the last.
+                broker_epoch = self._logs.clean_broker_epoch
             await self._logs.close(broker_epoch)
         if self._store is not None:
             await self._store.close()

@@ -102,10 +102,10 @@ def load_config(arguments: argparse.Namespace) -> BrokerConfig:
     return parsed.config
 
 
-async def serve(config: BrokerConfig, *, memory: bool) -> int:
-    """Start, say so, wait for the end, stop. Returns the exit status."""
+def real_ports(*, memory: bool) -> Ports:
+    """The machine that this process runs on, with or without its disk."""
     offload = RealOffload()
-    ports = Ports(
+    return Ports(
         clock=RealClock(),
         random=RealRandom(),
         net=RealNet(),
@@ -113,17 +113,38 @@ async def serve(config: BrokerConfig, *, memory: bool) -> int:
         offload=offload,
         process=RealProcess(),
     )
+
+
+async def serve(ports: Ports, config: BrokerConfig) -> int:
+    """Start, say so, wait for the end, stop. Returns the exit status."""
     stopped = asyncio.Event()
-    ports.process.on_stop(stopped.set)
+    serving = asyncio.current_task()
+    assert serving is not None
+    is_starting = True
+
+    def stop() -> None:
+        stopped.set()
+        if is_starting:
+            # A recovery may take minutes; who asks for a stop need not wait for its end.
+            serving.cancel()
+
+    ports.process.on_stop(stop)
     broker = Broker(ports, config)
-    broker.on_failure(stopped.set)
-    await broker.start()
-    # What exists now lives as long as the process; the collector need not look at it again.
-    gc.collect()
-    gc.freeze()
-    sys.stdout.write(f"ottla: ready at {broker.address}\n")
-    sys.stdout.flush()
-    await stopped.wait()
+    broker.on_failure(stop)
+    try:
+        await broker.start()
+    except asyncio.CancelledError:
+        if not stopped.is_set():
+            raise
+        serving.uncancel()
+    is_starting = False
+    if not stopped.is_set():
+        # What exists now lives as long as the process; the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        sys.stdout.write(f"ottla: ready at {broker.address}\n")
+        sys.stdout.flush()
+        await stopped.wait()
     await broker.stop()
     return 1 if broker.has_failed else 0
 
@@ -147,7 +168,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         config = load_config(arguments)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(serve(config, memory=arguments.memory))
+            return runner.run(serve(real_ports(memory=arguments.memory), config))
     except (ConfigError, CannotStart) as error:
         sys.stderr.write(f"ottla: {error}\n")
         return 1
