@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 from ottla.protocol.compile import encode
 from ottla.protocol.headers import RequestHeader, encode_request_header
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -14,6 +17,7 @@ from ottla.protocol.records.builder import encode_batch
 
 PRODUCE, PRODUCE_VERSION = 0, 9
 FETCH, FETCH_VERSION = 1, 12
+METADATA, METADATA_VERSION = 3, 9
 
 
 def framed(api_key: int, api_version: int, body: bytes) -> bytes:
@@ -24,10 +28,12 @@ def framed(api_key: int, api_version: int, body: bytes) -> bytes:
 
 
 def batch_of(size_bytes: int, record_bytes: int) -> bytes:
-    """A batch of about that size, of records of that size with random-looking content."""
+    """A batch of about that size, of records of that size, made now.
+
+    Old timestamps would have the retention delete what was written a moment ago."""
     value = (b"0123456789abcdef" * (record_bytes // 16 + 1))[:record_bytes]
     count = max(1, size_bytes // (record_bytes + 8))
-    return encode_batch([(1_700_000_000_000, None, value, ())] * count)
+    return encode_batch([(time.time_ns() // 1_000_000, None, value, ())] * count)
 
 
 def produce_frame(topic: str, partition: int, batch: bytes, acks: int = 1) -> bytes:
@@ -63,3 +69,9 @@ def fetch_frame(topic: str, partition: int, offset: int, max_bytes: int) -> byte
         ],
     )
     return framed(FETCH, FETCH_VERSION, encode(request, FETCH_VERSION))
+
+
+def metadata_frame() -> bytes:
+    """Asks for the brokers and no topic."""
+    request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+    return framed(METADATA, METADATA_VERSION, encode(request, METADATA_VERSION))

@@ -1,4 +1,7 @@
-"""Starts the measured broker, drives it, and reads its cost from the operating system."""
+"""Starts measured brokers, drives them, and reads their cost from the operating system.
+
+CPU time is the primary figure: it stays meaningful on a machine that others use as well.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,50 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tests.support.broker_process import ROOT, BrokerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ottla-benchmarks"
+
+# Recycled pages: a log that only grows measures how fast the hypervisor hands out memory.
+RECYCLING = {
+    "log.segment.bytes": str(64 << 20),
+    "log.retention.bytes": str(64 << 20),
+    "log.retention.check.interval.ms": "500",
+    "log.segment.delete.delay.ms": "0",
+    "num.partitions": "1",
+}
+KEEPING = {**RECYCLING, "log.segment.bytes": str(1 << 30), "log.retention.bytes": "-1"}
+
+
+class Subject(Protocol):
+    """A running broker, whoever made it."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def process_id(self) -> int: ...
+
+
+def use_bytecode_cache() -> None:
+    """Let measured processes start as installed ones do: from bytecode, compiled once."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(CACHE / "bytecode")
 
 
 def cpu_seconds(process_id: int) -> float:
-    """User and system time that the process has used so far."""
-    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+    """Time that all threads of the process have used so far, to the microsecond."""
+    # Linux: the clock of a process is its inverted number with the kind in the lowest bits.
+    return time.clock_gettime(~process_id << 3 | 2)
 
 
 def resident_bytes(process_id: int) -> int:
@@ -44,6 +76,9 @@ class Load:
     reply_bytes: int
     sent_bytes: int
     broker_cpu_seconds: float
+    # Of single round trips, in microseconds; 0 where requests were pipelined.
+    p50_us: float = 0.0
+    p99_us: float = 0.0
 
     @property
     def requests_per_second(self) -> float:
@@ -52,16 +87,31 @@ class Load:
     @property
     def requests_per_core_second(self) -> float:
         """Requests that one core of broker time serves."""
-        return self.requests / max(self.broker_cpu_seconds, 0.01)
+        return self.requests / self.broker_cpu_seconds
 
     @property
     def broker_us_per_request(self) -> float:
         return 1e6 * self.broker_cpu_seconds / self.requests
 
+    @property
+    def moved_bytes(self) -> int:
+        """Payload in its direction: what was sent, or what was fetched."""
+        return max(self.sent_bytes, self.reply_bytes)
 
-def drive(
-    broker: BrokerProcess, frame: bytes, *, requests: int, pipeline: int, connections: int
-) -> Load:
+    @property
+    def bytes_per_second(self) -> float:
+        return self.moved_bytes / self.seconds
+
+    @property
+    def bytes_per_core_second(self) -> float:
+        return self.moved_bytes / self.broker_cpu_seconds
+
+    @property
+    def broker_seconds_per_gb(self) -> float:
+        return 1e9 * self.broker_cpu_seconds / self.moved_bytes
+
+
+def drive(broker: Subject, frame: bytes, *, requests: int, pipeline: int, connections: int) -> Load:
     """Run one worker process to its end."""
     orders = {
         "host": "127.0.0.1",
@@ -72,15 +122,7 @@ def drive(
         "connections": connections,
     }
     before = cpu_seconds(broker.process_id)
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.worker"],
-        input=json.dumps(orders) + "\n",
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=True,
-    )
-    seen = json.loads(done.stdout)
+    seen = worker(orders)
     return Load(
         requests=int(seen["requests"]),
         seconds=seen["seconds"],
@@ -88,37 +130,46 @@ def drive(
         reply_bytes=int(seen["reply_bytes"]),
         sent_bytes=int(seen["sent_bytes"]),
         broker_cpu_seconds=cpu_seconds(broker.process_id) - before,
+        p50_us=seen["p50_us"],
+        p99_us=seen["p99_us"],
     )
 
 
-# Recycled pages: a log that only grows measures how fast the hypervisor hands out memory.
-RECYCLING = {
-    "log.segment.bytes": str(64 << 20),
-    "log.retention.bytes": str(64 << 20),
-    "log.retention.check.interval.ms": "200",
-    "log.segment.delete.delay.ms": "0",
-    "num.partitions": "1",
-}
+def worker(orders: dict[str, Any]) -> dict[str, float]:
+    """What the load generator saw. Raises RuntimeError with its last words."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.worker"],
+        input=json.dumps(orders) + "\n",
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"the load generator has failed: {done.stderr.strip()[-500:]}")
+    seen: dict[str, float] = json.loads(done.stdout)
+    return seen
 
 
 @contextmanager
-def started_broker(**options: str) -> Iterator[BrokerProcess]:
+def started_broker(options: dict[str, str] | None = None) -> Iterator[BrokerProcess]:
     """One broker in a temporary directory, stopped at the end."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        BrokerProcess(Path(folder) / "data", options={**RECYCLING, **options}) as broker,
+        BrokerProcess(Path(folder) / "data", options=options or RECYCLING) as broker,
     ):
         yield broker
 
 
-def start_up_seconds() -> tuple[float, int]:
-    """From starting the command to its ready line, and the memory it then holds."""
+def start_up_seconds() -> tuple[float, float, int]:
+    """From the command to its ready line: wall and CPU seconds, and the memory held then."""
     with tempfile.TemporaryDirectory() as folder:
         broker = BrokerProcess(Path(folder) / "data")
         before = time.perf_counter()
         broker.start()
         seconds = time.perf_counter() - before
+        used = cpu_seconds(broker.process_id)
         time.sleep(0.5)
         resident = resident_bytes(broker.process_id)
         broker.stop()
-    return seconds, resident
+    return seconds, used, resident

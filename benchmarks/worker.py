@@ -1,7 +1,7 @@
 """A load generator in its own process: pipelines one prebuilt frame over some connections.
 
 Reads its orders as one JSON line from standard input, writes one JSON line with what it saw.
-Python is fast enough here because it only moves whole buffers: one ``sendall`` of many frames.
+Python is fast enough here because it only moves whole buffers: one ``send`` of many frames.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import socket
 import sys
 import time
 from dataclasses import dataclass, field
+from typing import Any
+
+READ_BYTES = 1 << 20
 
 
 @dataclass
@@ -47,79 +50,130 @@ class Flow:
                 self.reply_count += 1
                 self.in_flight -= 1
 
+    def fill(self, burst: memoryview, frame_bytes: int, pipeline: int, quota: int) -> None:
+        """Have as many frames on their way as the pipeline takes; ``burst`` holds that many."""
+        more = min(pipeline - self.in_flight, quota - self.sent_count)
+        if more > 0 and not self.outgoing:
+            self.outgoing = burst[: more * frame_bytes]
+            self.in_flight += more
+            self.sent_count += more
 
-def run(orders: dict[str, object]) -> dict[str, float]:
+    def push(self) -> bool:
+        """Send what finds room; whether there is more."""
+        while self.outgoing:
+            try:
+                sent = self.sock.send(self.outgoing)
+            except BlockingIOError:
+                return True
+            self.outgoing = self.outgoing[sent:]
+        return False
+
+
+def connect(orders: dict[str, Any]) -> socket.socket:
+    sock = socket.create_connection((orders["host"], orders["port"]))
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
+
+
+def wait_until_ready(orders: dict[str, Any]) -> dict[str, float]:
+    """Ask for metadata until a broker is named in the answer; seconds since ``started``."""
+    frame = bytes.fromhex(orders["frame"])
+    while time.monotonic() - orders["started"] < orders["timeout"]:
+        try:
+            with connect(orders) as sock:
+                sock.settimeout(orders["timeout"])
+                sock.sendall(frame)
+                answer = sock.recv(1 << 16)
+        except ConnectionError:
+            answer = b""
+        # Behind length, correlation id, tags and throttle time comes the number of brokers, plus 1.
+        if len(answer) > 13 and answer[13] > 1:
+            return {"seconds": time.monotonic() - orders["started"]}
+        time.sleep(0.005)
+    raise SystemExit("the broker does not become ready")
+
+
+def run(orders: dict[str, Any]) -> dict[str, float]:
     """Send ``requests`` frames over ``connections`` with ``pipeline`` of them in flight each."""
-    host, port = str(orders["host"]), int(str(orders["port"]))
-    frame = bytes.fromhex(str(orders["frame"]))
-    total = int(str(orders["requests"]))
-    pipeline = int(str(orders["pipeline"]))
-    count = int(str(orders["connections"]))
-    flows = {}
+    frame = bytes.fromhex(orders["frame"])
+    pipeline, quota = orders["pipeline"], orders["requests"] // orders["connections"]
+    if pipeline == 1 and orders["connections"] == 1:
+        return round_trips(connect(orders), frame, quota)
+    burst = memoryview(frame * pipeline)
+    flows: dict[int, Flow] = {}
     poller = select.epoll()
-    for _ in range(count):
-        sock = socket.create_connection((host, port))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for _ in range(orders["connections"]):
+        sock = connect(orders)
         sock.setblocking(False)
         flows[sock.fileno()] = Flow(sock)
         poller.register(sock.fileno(), select.EPOLLIN)
-    buffer = memoryview(bytearray(1 << 20))
-    quota = total // count
+    buffer = memoryview(bytearray(READ_BYTES))
+    waiting: set[int] = set()
+    open_flows = set(flows)
     started, cpu = time.perf_counter(), time.process_time()
-    for flow in flows.values():
-        _fill(flow, frame, pipeline, quota)
-        _push(flow, poller)
-    open_flows = len(flows)
+    ready = [(descriptor, 0) for descriptor in flows]
     while open_flows:
-        for descriptor, events in poller.poll():
+        for descriptor, events in ready:
             flow = flows[descriptor]
             if events & select.EPOLLIN:
-                try:
-                    received = flow.sock.recv_into(buffer)
-                except BlockingIOError:
-                    received = -1
-                if received == 0:
-                    raise SystemExit("the broker closed the connection")
-                if received > 0:
-                    flow.on_bytes(buffer[:received])
+                _read(flow, buffer)
             if flow.in_flight <= pipeline // 2:
-                _fill(flow, frame, pipeline, quota)
-            _push(flow, poller)
+                flow.fill(burst, len(frame), pipeline, quota)
+            if flow.push() is not (descriptor in waiting):
+                waiting ^= {descriptor}
+                more = select.EPOLLOUT if descriptor in waiting else 0
+                poller.modify(descriptor, select.EPOLLIN | more)
             if flow.reply_count == quota:
                 poller.unregister(descriptor)
-                flow.sock.close()
-                flow.reply_count += 1
-                open_flows -= 1
-    seconds = time.perf_counter() - started
+                open_flows.discard(descriptor)
+        ready = poller.poll() if open_flows else []
     return {
-        "requests": quota * count,
-        "seconds": seconds,
+        "requests": quota * len(flows),
+        "seconds": time.perf_counter() - started,
         "cpu_seconds": time.process_time() - cpu,
         "reply_bytes": sum(flow.reply_bytes for flow in flows.values()),
-        "sent_bytes": quota * count * len(frame),
+        "sent_bytes": quota * len(flows) * len(frame),
+        "p50_us": 0.0,
+        "p99_us": 0.0,
     }
 
 
-def _fill(flow: Flow, frame: bytes, pipeline: int, quota: int) -> None:
-    if flow.outgoing:
+def _read(flow: Flow, buffer: memoryview) -> None:
+    try:
+        received = flow.sock.recv_into(buffer)
+    except BlockingIOError:
         return
-    more = min(pipeline - flow.in_flight, quota - flow.sent_count)
-    if more > 0:
-        flow.outgoing = memoryview(frame * more)
-        flow.in_flight += more
-        flow.sent_count += more
+    if received == 0:
+        raise SystemExit("the broker closed the connection")
+    flow.on_bytes(buffer[:received])
 
 
-def _push(flow: Flow, poller: select.epoll) -> None:
-    while flow.outgoing:
-        try:
-            sent = flow.sock.send(flow.outgoing)
-        except BlockingIOError:
-            poller.modify(flow.sock.fileno(), select.EPOLLIN | select.EPOLLOUT)
-            return
-        flow.outgoing = flow.outgoing[sent:]
-    poller.modify(flow.sock.fileno(), select.EPOLLIN)
+def round_trips(sock: socket.socket, frame: bytes, count: int) -> dict[str, float]:
+    """One request at a time on one connection, each timed."""
+    buffer = memoryview(bytearray(READ_BYTES))
+    flow = Flow(sock)
+    times = []
+    started, cpu = time.perf_counter(), time.process_time()
+    for number in range(count):
+        began = time.perf_counter()
+        sock.sendall(frame)
+        while flow.reply_count == number:
+            _read(flow, buffer)
+        times.append(time.perf_counter() - began)
+    seconds = time.perf_counter() - started
+    times.sort()
+    return {
+        "requests": count,
+        "seconds": seconds,
+        "cpu_seconds": time.process_time() - cpu,
+        "reply_bytes": flow.reply_bytes,
+        "sent_bytes": count * len(frame),
+        "p50_us": 1e6 * times[count // 2],
+        "p99_us": 1e6 * times[count * 99 // 100],
+    }
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(run(json.loads(sys.stdin.readline()))) + "\n")
+    read = json.loads(sys.stdin.readline())
+    seen = wait_until_ready(read) if "started" in read else run(read)
+    sys.stdout.write(json.dumps(seen) + "\n")

@@ -1,0 +1,152 @@
+"""Apache Kafka itself, started from its Maven artefacts, for the same loads in the same run.
+
+Needs ``mvn`` and ``java``. Maven resolves the artefacts into its own local repository; class paths
+are remembered in the cache folder. Everything listens on the loopback only.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import uuid
+from base64 import urlsafe_b64encode
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.harness import CACHE
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+VERSIONS = ("3.9.1", "4.1.0")
+# As Kafka's own start script sets them.
+JAVA_OPTIONS = (
+    "-Xmx1G",
+    "-Xms1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+_PROJECT = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion>
+<groupId>benchmarks</groupId><artifactId>kafka</artifactId><version>1</version>
+<packaging>pom</packaging>
+<dependencies><dependency>
+<groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{}</version>
+</dependency></dependencies>
+</project>
+"""
+MAVEN_TIMEOUT_S = 900
+
+
+def is_available() -> bool:
+    """Whether this machine has what it takes."""
+    return shutil.which("mvn") is not None and shutil.which("java") is not None
+
+
+def class_path(version: str) -> str:
+    """The jars of that version. Raises CalledProcessError if Maven cannot get them."""
+    folder = CACHE / f"kafka-{version}"
+    found = folder / "class-path"
+    if found.exists() and all(Path(jar).exists() for jar in found.read_text().split(":")):
+        return found.read_text()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pom.xml").write_text(_PROJECT.format(version))
+    goal = ["dependency:build-classpath", f"-Dmdep.outputFile={found}"]
+    subprocess.run(
+        ["mvn", "--quiet", "--batch-mode", *goal],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        timeout=MAVEN_TIMEOUT_S,
+    )
+    return found.read_text()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
+
+
+class KafkaProcess:
+    """One node that is broker and controller. Use as a context manager."""
+
+    def __init__(self, version: str, folder: Path, options: dict[str, str]) -> None:
+        self.port = _free_port()
+        controller_port = _free_port()
+        loopback = f"PLAINTEXT://127.0.0.1:{self.port}"
+        self._folder = folder
+        self._class_path = class_path(version)
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"{loopback},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": loopback,
+            "log.dirs": str(folder / "data"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            **options,
+        }
+        self._properties = folder / "server.properties"
+        text = "".join(f"{key}={value}\n" for key, value in settings.items())
+        self._properties.write_text(text)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def process_id(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def format(self) -> None:
+        """Prepare the data directory, which is done once in a broker's life."""
+        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        arguments = ["format", "-t", cluster_id, "-c", str(self._properties)]
+        command = ["java", "-cp", self._class_path, "kafka.tools.StorageTool", *arguments]
+        subprocess.run(command, check=True, capture_output=True, cwd=self._folder)
+
+    def start(self) -> None:
+        """Start; whoever asks finds out when it serves."""
+        command = ["java", *JAVA_OPTIONS, "-cp", self._class_path, "kafka.Kafka"]
+        with (self._folder / "output").open("wb") as output:
+            self._process = subprocess.Popen(
+                [*command, str(self._properties)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self._folder,
+            )
+
+    def stop(self) -> None:
+        """SIGTERM, wait, and kill if it must be."""
+        process = self._process
+        assert process is not None
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def __enter__(self) -> KafkaProcess:
+        self.format()
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
