@@ -222,7 +222,12 @@ class LogDirectory:
         log.refusal = "it is deleted"
         del self.logs[log.partition]
         async with log.lock:
-            await self.checkpoints.forget(log.partition)
+            try:
+                await self.checkpoints.forget(log.partition)
+            except KafkaError:
+                # A full disk is not to keep the records that fill it (hazard S-11). What the
+                # files say is forgotten before a log of that name is made again.
+                self.home.health.ensure_online()
             for segment in log.segments:
                 segment.detach()
             return await self._rename(log.directory, log.partition, mark)

@@ -33,6 +33,8 @@ class DirectoryCheckpoints:
         # As last saved or found; absent means: from the log start (hazard R-26).
         self.high_watermarks: dict[TopicPartition, int] = {}
         self._written: dict[str, bytes] = {}
+        # Files that still speak of a partition which is to be forgotten.
+        self._stale: set[str] = set()
         self._home = home
         self._logs = logs
         self.save_recovery_points = CoalescedSave(self._save_recovery_points)
@@ -47,11 +49,20 @@ class DirectoryCheckpoints:
 
     async def forget(self, partition: TopicPartition) -> None:
         """Let no file speak of the partition any more: a new one of its name may follow."""
-        known = (self.recovery_points, self.log_starts, self.high_watermarks)
-        saves = (self.save_recovery_points, self.save_log_starts, self.save_high_watermarks)
-        for offsets, save in zip(known, saves, strict=True):
+        for name, offsets in (
+            (RECOVERY_POINTS, self.recovery_points),
+            (LOG_STARTS, self.log_starts),
+            (HIGH_WATERMARKS, self.high_watermarks),
+        ):
             if offsets.pop(partition, None) is not None:
-                await save()
+                self._stale.add(name)
+        # Also those that a full disk has kept from being written when they should have been.
+        if RECOVERY_POINTS in self._stale:
+            await self.save_recovery_points()
+        if LOG_STARTS in self._stale:
+            await self.save_log_starts()
+        if HIGH_WATERMARKS in self._stale:
+            await self.save_high_watermarks()
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         path = join(self._home.health.path, name)
@@ -74,6 +85,8 @@ class DirectoryCheckpoints:
         self._home.health.ensure_online()
         path = join(self._home.health.path, name)
         content = encode_offsets(offsets)
+        was_stale = name in self._stale
+        self._stale.discard(name)
         if self._written.get(name) == content:
             return
         # Until it is done nobody knows which of the two is there.
@@ -81,5 +94,7 @@ class DirectoryCheckpoints:
         try:
             await replace_file(self._home.disk, path, content)
         except OSError as error:
+            if was_stale:
+                self._stale.add(name)
             raise self._home.health.judge(f"cannot write {path}", error) from error
         self._written[name] = content

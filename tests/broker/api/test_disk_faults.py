@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.broker.log.checkpoints import read_file
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.broker.testing.memory_disk import MemoryDisk
 from ottla.client.real import RealClock
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from tests.broker.api.requests import batch, create, fetched, produced
 from tests.support.in_process import RunningBroker, running_broker
 
@@ -83,3 +85,36 @@ async def test_a_cold_read_that_fails_is_answered_and_the_connection_stays() -> 
         code = (await produced(client, batch(b"y"), topic=lost)).error_code
         assert code == ErrorCode.KAFKA_STORAGE_ERROR
         assert not running.broker.has_failed
+
+
+async def delete(client: RawClient, name: str) -> None:
+    """Delete a topic; the controller's part of it succeeds."""
+    request = DeleteTopicsRequest(topic_names=[name], timeout_ms=5000)
+    answer = await client.call(4, request)
+    assert answer.responses[0].error_code == ErrorCode.NONE
+
+
+async def test_a_full_disk_is_freed_by_deleting_topics() -> None:
+    """S-11: the checkpoints that forget a topic cannot be written, but its records must go, and a
+    topic of the same name must not inherit what the old checkpoints say."""
+    async with with_faults() as (running, client, plan):
+        await create(client, "t", file_delete_delay_ms="0")
+        await produced(client, batch(b"x" * 100))
+        logs = running.broker.partitions.logs
+        await logs.checkpoint(running.broker.partitions.high_watermarks())
+        plan.add(DiskFault(frozenset({"append", "create"}), errno.ENOSPC, "checkpoint"))
+
+        await delete(client, "t")
+        clock = running.broker.ports.clock
+        while running.broker.partitions.find("t", 0) is not None:
+            await clock.sleep(1)
+        await logs.tidy(clock.now_ms() + 1)
+        left = [name for name in await running.broker.ports.disk.scan("/data") if "t-0" in name]
+
+        assert left == []
+        plan.clear()
+        await logs.tidy(clock.now_ms())
+        await create(client, "t")
+        assert (await produced(client, batch(b"y"))).base_offset == 0
+        content = read_file(running.broker.ports.disk, "/data/replication-offset-checkpoint")
+        assert content is None or b"t 0 1" not in content
