@@ -189,9 +189,11 @@ class LogDirectories:
             except KafkaError as error:
                 logger.error("%s", error.message)
             each.home.health.check_space()
-        if self.directories and now_ms >= self._release_due_ms:
+        open_segments = self.directories[0].home.open_segments
+        open_segments.trim()
+        if now_ms >= self._release_due_ms:
             self._release_due_ms = now_ms + IDLE_MS
-            self.directories[0].home.open_segments.release_idle()
+            open_segments.release_idle()
 
     async def close(self, broker_epoch: int) -> bool:
         """Close everything; whether all directories could be marked as cleanly stopped."""

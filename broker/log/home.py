@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Clock, Disk, Offload, Random
 
 OPEN_SEGMENTS_MAX = 2048
-LOOKS_MAX = 16
 
 
 class Releasable(Protocol):
@@ -25,42 +23,47 @@ class Releasable(Protocol):
 
 
 class OpenSegments:
-    """Bounds how many segments hold files at once (hazard S-30): second chance, oldest first."""
+    """Bounds how many segments hold files at once (hazard S-30): second chance, oldest first.
+
+    Workers that load logs open segments too; only the event loop closes them."""
 
     def __init__(self, limit: int = OPEN_SEGMENTS_MAX) -> None:
         assert limit >= 1
         self._limit = limit
-        self._queue: deque[Releasable] = deque()
+        self._open: dict[Releasable, None] = {}
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self._open)
 
     def opened(self, segment: Releasable) -> None:
-        """A segment has opened its file; another one may have to close its own."""
-        self._queue.append(segment)
-        # Bounded, since with many unsynced files nothing can be closed; the next one goes on.
-        for _ in range(LOOKS_MAX):
-            if len(self._queue) <= self._limit:
-                return
-            candidate = self._queue.popleft()
-            if candidate is segment or candidate.is_used or not candidate.release():
-                candidate.is_used = False
-                self._queue.append(candidate)
+        """A segment has opened its file."""
+        self._open[segment] = None
 
     def closed(self, segment: Releasable) -> None:
         """The segment has let go of its file by itself."""
-        try:
-            self._queue.remove(segment)
-        except ValueError:
-            return
+        self._open.pop(segment, None)
+
+    def trim(self) -> None:
+        """Close what nobody has used lately, as far as the limit asks for it."""
+        self._release(len(self._open) - self._limit)
 
     def release_idle(self) -> None:
         """Close what nobody has used since the last call; run on a clock of minutes."""
-        for _ in range(len(self._queue)):
-            candidate = self._queue.popleft()
-            if candidate.is_used or not candidate.release():
-                candidate.is_used = False
-                self._queue.append(candidate)
+        self._release(len(self._open))
+
+    def _release(self, count: int) -> None:
+        if count <= 0:
+            return
+        for segment in list(self._open):
+            del self._open[segment]
+            if not segment.is_used and segment.release():
+                count -= 1
+                if count == 0:
+                    return
+            else:
+                # Used since the last look, or unsynced: at the end of the queue again.
+                segment.is_used = False
+                self._open[segment] = None
 
 
 class LogSeams(Protocol):

@@ -63,10 +63,18 @@ async def load_log(log: OpenLog, known: Known) -> int:
         scanned_bytes = await _recover(log, known)
     if log.log_end_offset < log.log_start_offset:
         await _start_at_log_start(log)
+    elif number := log.segment_number(log.log_start_offset):
+        # Given up before; a crash kept their files, or only some of them.
+        given_up, kept = log.segments[:number], log.segments[number:]
+        log.set_segments(kept)
+        await bury_segments(log, given_up)
     log.observer.truncated(log.log_end_offset)
     log.observer.log_start_moved(log.log_start_offset)
     await _prune_snapshots(log)
     await _replace_indexes(log, names)
+    for segment in log.segments:
+        # What wrote is gone with the process that did; a thousand logs are not in use at once.
+        segment.close_file()
     log.start_clock(log.active, log.home.clock.now_ms())
     return scanned_bytes
 

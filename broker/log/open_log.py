@@ -120,12 +120,13 @@ class OpenLog:
         sealed = self.active
         # An empty segment is used, not rolled, unless it cannot reach the offset (S-16, S-14).
         assert base_offset > sealed.base_offset
-        assert base_offset >= self.log_end_offset
+        assert base_offset >= sealed.next_offset
         segment = self.new_segment(base_offset, now_ms)
         self.take_snapshot(base_offset)
         sealed.seal()
         self.set_segments((*self.segments, segment))
         self.snapshot_position = 0
+        self.home.open_segments.trim()
         return segment
 
     def take_snapshot(self, offset: int) -> None:

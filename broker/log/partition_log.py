@@ -93,7 +93,7 @@ class PartitionLog(OpenLog):
         if size_bytes > INT32_MAX or last_offset - first_offset > INT32_MAX:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{size_bytes} bytes fit no segment")
         # Without a gap to the segment before, so that recovery notices a lost end of that one.
-        base_offset = self.log_end_offset
+        base_offset = self.active.next_offset
         if last_offset - base_offset > INT32_MAX:
             base_offset = first_offset
         try:

@@ -274,10 +274,14 @@ class Segment:
 
         The file's object is the token: replies on their way keep it alive, and reads from now on
         open another one."""
-        self._close()
-        self._home.open_segments.closed(self)
+        self.close_file()
         lent, self._lent = self._lent, []
         return lambda: any(is_held() for is_held in lent)
+
+    def close_file(self) -> None:
+        """Let go of the data file; the next use opens it again."""
+        self._home.open_segments.closed(self)
+        self._close()
 
     def _close(self) -> None:
         file, self._file = self._file, None

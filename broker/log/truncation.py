@@ -79,7 +79,8 @@ async def _truncate(log: OpenLog, offset: int) -> None:
     await bury_segments(log, reversed(dropped))
     await _cut_files(log, last, end_offset)
     # Right behind the last batch, even if the offset lies in a gap that compaction left.
-    log.log_end_offset = last.next_offset = end_offset = resume_segment(last)
+    last.next_offset = resume_segment(last)
+    log.log_end_offset = end_offset = max(last.next_offset, log.log_start_offset)
     log.start_clock(last, log.home.clock.now_ms())
     await _finish(log, end_offset)
 

@@ -31,15 +31,18 @@ class Handle:
         return not self.dirty
 
 
-def test_opening_one_too_many_closes_the_oldest_unused() -> None:
+def test_beyond_the_limit_the_oldest_unused_are_closed() -> None:
     """S-30: the descriptor limit belongs to connections as well."""
     pool = OpenSegments(3)
     handles = [Handle() for _ in range(5)]
     handles[0].is_used = True
     for handle in handles:
         pool.opened(handle)
+    pool.trim()
 
     assert [handle.is_open for handle in handles] == [True, False, False, True, True]
+    assert len(pool) == 3
+    pool.trim()
     assert len(pool) == 3
 
 
@@ -49,11 +52,12 @@ def test_unsynced_files_stay_open_even_beyond_the_limit() -> None:
     handles = [Handle(dirty=True) for _ in range(4)]
     for handle in handles:
         pool.opened(handle)
+    pool.trim()
     assert all(handle.is_open for handle in handles)
 
     for handle in handles:
         handle.dirty = False
-    pool.opened(Handle())
+    pool.trim()
     assert len(pool) == 2
     pool.closed(handles[3])
     pool.closed(handles[3])
