@@ -157,7 +157,7 @@ class Broker:
                 f"cannot use {self.config.log_dirs[0]}: {error.strerror or error}"
             ) from error
         self._store = store
-        store.on_failure(lambda error: self._fail(f"the metadata store has failed: {error}"))
+        store.on_failure(self._on_store_failure)
         self._lifecycle = lifecycle = Lifecycle(
             store, self.ports.clock, self.ports.random, self.tasks, SESSION_TIMEOUT_MS
         )
@@ -266,6 +266,11 @@ class Broker:
             elif entity.entity_type == TOPICS:
                 self.settings.forget(entity.name)
                 self.partitions.topic_changed(entity.name)
+
+    def _on_store_failure(self, error: Exception) -> None:
+        # A store that was stopped, or whose task died, is somebody else's story.
+        if isinstance(error, OSError):
+            self._fail(f"the metadata store has failed: {error}")
 
     def _check_directories(self) -> None:
         if self._logs is not None and not self._logs.online:
