@@ -37,6 +37,9 @@ def main(argv: Sequence[str]) -> int:
         level=logging.DEBUG if arguments.verbose else logging.CRITICAL,
         format="%(levelname)s %(name)s: %(message)s",
     )
+    if not arguments.verbose:
+        for handler in logging.getLogger().handlers:
+            handler.setLevel(logging.CRITICAL + 1)
     build = build_toy if arguments.toy else build_broker
     if arguments.seeds:
         first, _, last = arguments.seeds.partition("-")

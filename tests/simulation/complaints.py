@@ -16,6 +16,7 @@ class Complaints(logging.Handler):
         super().__init__(logging.ERROR)
         self.messages: list[str] = []
         self._logger = logging.getLogger("ottla")
+        self._level = self._logger.level
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
@@ -25,8 +26,12 @@ class Complaints(logging.Handler):
             self.messages.append(message)
 
     def __enter__(self) -> Complaints:
+        self._level = self._logger.level
+        if self._logger.getEffectiveLevel() > logging.ERROR:
+            self._logger.setLevel(logging.ERROR)
         self._logger.addHandler(self)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._logger.removeHandler(self)
+        self._logger.setLevel(self._level)

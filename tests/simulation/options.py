@@ -41,6 +41,11 @@ class Options(NamedTuple):
         """Whether each acknowledgement promises an fsync."""
         return self.topic_settings.get("flush.messages") == "1"
 
+    @property
+    def has_disk_faults(self) -> bool:
+        """Whether the broker has reason to refuse, to complain or to die."""
+        return bool({*self.faults} & {*DISK_FAULTS})
+
 
 def draw_options(seed: int, chaos_s: float = 6.0) -> Options:
     """Everything follows from the seed."""

@@ -54,7 +54,11 @@ class Outgoing(NamedTuple):
 
 
 class Producer:
-    """Writes to one partition until told to stop, then until its last batch is settled."""
+    """Writes to one partition until told to stop, then until its last batch is settled.
+
+    ``cautious``: one batch in flight until the first of an epoch is acknowledged. A broker knows
+    nothing of a new producer and accepts any first sequence, so that a refusal of the first batch
+    alone would leave a gap; Kafka has this hole too."""
 
     def __init__(
         self,
@@ -64,6 +68,7 @@ class Producer:
         *,
         pace_ms: float = 100.0,
         durable: bool = False,
+        cautious: bool = False,
     ) -> None:
         self.kind = kind
         self.settled = False
@@ -74,6 +79,8 @@ class Producer:
         self._name = "{}/{}-{}".format(client.name, *partition)
         self._pace_ms = pace_ms
         self._durable = durable
+        self._cautious = cautious
+        self._in_flight_max = 1 if cautious else IN_FLIGHT_MAX
         self._written = 0
         self._producer_id, self._epoch, self._sequence = -1, -1, 0
         self._window: list[Outgoing] = []
@@ -85,7 +92,7 @@ class Producer:
         while go_on() or self._window:
             if go_on():
                 for _ in range(1 + self._random.below(IN_FLIGHT_MAX)):
-                    if len(self._window) < IN_FLIGHT_MAX:
+                    if len(self._window) < self._in_flight_max:
                         self._window.append(self._new_batch())
             await self._burst()
             if self._window:
@@ -182,6 +189,7 @@ class Producer:
         return Outgoing(writes, encode_batch(entries, options))
 
     def _acknowledge(self, outgoing: Outgoing, base_offset: int | None) -> None:
+        self._in_flight_max = IN_FLIGHT_MAX
         order = self._history.tick()
         for number, write in enumerate(outgoing.writes):
             known = base_offset is not None and base_offset >= 0
@@ -206,4 +214,5 @@ class Producer:
             self._give_up(outgoing, Fate.UNKNOWN)
         self._window = []
         self._epoch += 1
+        self._in_flight_max = 1 if self._cautious else IN_FLIGHT_MAX
         self._sequence = 0

@@ -14,12 +14,11 @@ from ottla.protocol.ports import Address
 from tests.simulation.chaos import Chaos
 from tests.simulation.checkers.verdict import judge
 from tests.simulation.client import Client, Refused
-from tests.simulation.complaints import Complaints
 from tests.simulation.consumers import Consumer, take_stock
 from tests.simulation.durability import durable_ends
 from tests.simulation.history import Fate, History, Loss
 from tests.simulation.node import Server, serve
-from tests.simulation.options import DISK_FAULTS, Options, draw_options
+from tests.simulation.options import Options, draw_options
 from tests.simulation.producers import Kind, Producer
 from tests.simulation.world import Outcome, World
 
@@ -67,10 +66,9 @@ class SingleBroker:
 
     def run(self) -> Outcome:
         """The whole story and its verdict."""
-        with Complaints() as complaints:
-            self.world.run(self._story())
+        self.world.run(self._story())
         history = self.history
-        violations = [*self.world.violations, *judge(history), *self._unprovoked(complaints)]
+        violations = [*self.world.violations, *judge(history), *self._unprovoked()]
         fates = {
             fate.name.lower(): sum(write.fate is fate for write in history.writes) for fate in Fate
         }
@@ -91,13 +89,13 @@ class SingleBroker:
             events=self.world.events,
         )
 
-    def _unprovoked(self, complaints: Complaints) -> list[str]:
+    def _unprovoked(self) -> list[str]:
         """Without faults of the disk a broker neither dies of an exception nor logs an error."""
-        if set(self.options.faults) & {*DISK_FAULTS} or not self.options.ordered_cuts:
+        if self.options.has_disk_faults or not self.options.ordered_cuts:
             return []
         return [
             *(f"{SERVER} died of {death}" for death in self.server.deaths),
-            *(f"{SERVER} complained: {message}" for message in sorted({*complaints.messages})),
+            *(f"{SERVER} complained: {message}" for message in sorted({*self.world.complaints.messages})),
         ]
 
     async def _story(self) -> None:
@@ -144,6 +142,7 @@ class SingleBroker:
                 kind,
                 pace_ms=self.options.pace_ms,
                 durable=self.options.is_durable,
+                cautious=self.options.has_disk_faults,
             )
             for partition in client.random.sample(self.partitions, count)
         ]

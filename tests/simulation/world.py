@@ -7,6 +7,7 @@ import hashlib
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tests.simulation.complaints import Complaints
 from tests.simulation.links import Links, NetProfile
 from tests.simulation.loop import BusyLoop, Deadlock, OutOfSteps, SimLoop
 from tests.simulation.network import SimNet
@@ -56,6 +57,7 @@ class World:
         self.events: list[str] = []
         self.nodes: dict[str, Node] = {}
         self.violations: list[str] = []
+        self.complaints = Complaints()
         self._digest = hashlib.sha256()
         self.links = Links(
             self.loop, self.random.child("links"), profile or NetProfile(), self._digest.update
@@ -93,7 +95,9 @@ class World:
         collecting = gc.isenabled()
         gc.disable()
         try:
-            self.loop.run_until_complete(story)
+            # Only while it runs: what the dead complain of when they are buried is no evidence.
+            with self.complaints:
+                self.loop.run_until_complete(story)
         except (Deadlock, BusyLoop, OutOfSteps, AssertionError) as stop:
             self.violations.append(f"{type(stop).__name__}: {stop}")
         finally:
