@@ -30,7 +30,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import is_usable_uuid, uuid_to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.store.store import Session, Stat, Store
@@ -101,12 +101,12 @@ class Lifecycle:
 
         Raises StoreError."""
         session = await self._connect()
-        for path in paths.PERMANENT_PATHS:
-            await _ensure(session, path)
-        await _ensure(session, paths.CONTROLLER_EPOCH, paths.build_number(0))
+        wanted = dict.fromkeys(paths.PERMANENT_PATHS, b"")
+        wanted[paths.CONTROLLER_EPOCH] = paths.build_number(0)
+        wanted[paths.CLUSTER_ID] = paths.build_cluster_id(self._draw_id())
+        await _ensure_all(session, wanted)
         epoch = paths.parse_number((await session.get(paths.CONTROLLER_EPOCH)).data)
         self.controller_epoch_at_start = epoch or 0
-        await _ensure(session, paths.CLUSTER_ID, paths.build_cluster_id(self._draw_id()))
         cluster_id = paths.parse_cluster_id((await session.get(paths.CLUSTER_ID)).data)
         if cluster_id is None:
             raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, "/cluster/id is unreadable")
@@ -267,6 +267,22 @@ class Lifecycle:
             drawn = self._random.token(16)
             if is_usable_uuid(drawn):
                 return uuid_to_text(drawn)
+
+
+async def _ensure_all(session: Session, wanted: Mapping[str, bytes]) -> None:
+    """Make the znodes that are not there, parents first: in one write, as each waits for a disk."""
+    missing = [
+        Create(path, data) for path, data in wanted.items() if await session.exists(path) is None
+    ]
+    try:
+        if missing:
+            await session.multi(missing)
+    except GroupFailed as failed:
+        if not isinstance(failed.error, NodeExists):
+            raise
+        # Another broker starts at this very moment.
+        for one in missing:
+            await _ensure(session, one.path, one.data)
 
 
 async def _ensure(session: Session, path: str, data: bytes = b"") -> None:
