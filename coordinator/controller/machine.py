@@ -103,9 +103,11 @@ class Controller:
             case ConfigRead():
                 return self._on_config(event)
             case ReplicasFailed(node_id, partitions):
-                self._offline.setdefault(node_id, set()).update(partitions)
-                known = [item for item in partitions if self._has(item)]
-                return self._settled(known, None, f"broker {node_id} lost replicas")
+                offline = self._offline.setdefault(node_id, set())
+                # What is known is not told again: the broker would refuse that as well, and so on.
+                news = [item for item in partitions if item not in offline and self._has(item)]
+                offline.update(partitions)
+                return self._settled(news, None, f"broker {node_id} lost replicas")
             case RolesRefused(partitions):
                 known = [item for item in partitions if self._has(item)]
                 messages = tuple(self._writer(self.image).announce(known)) if known else ()

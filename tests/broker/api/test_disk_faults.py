@@ -118,3 +118,25 @@ async def test_a_full_disk_is_freed_by_deleting_topics() -> None:
         assert (await produced(client, batch(b"y"))).base_offset == 0
         content = read_file(running.broker.ports.disk, "/data/replication-offset-checkpoint")
         assert content is None or b"t 0 1" not in content
+
+
+async def test_a_partition_on_a_dead_disk_is_told_once_that_nobody_leads_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The controller repeated a role to the broker, thousands of times a second, because the
+    broker refused it each time."""
+    plan = FaultPlan()
+    disk = FaultyDisk(MemoryDisk(), plan, RealClock())
+    async with running_broker(TWO_DISKS, disk) as running, running.connect() as client:
+        lost, kept = await two_topics(running, client)
+    plan.add(DiskFault(frozenset({"is_directory", "lock", "make_directory"}), errno.EIO, "/d2"))
+
+    async with running_broker(TWO_DISKS, disk) as running, running.connect() as client:
+        metadata = running.broker.metadata
+        while metadata.leader_of(lost, 0)[0] != -1:
+            await running.broker.ports.clock.sleep(1)
+        for _ in range(50):
+            assert (await produced(client, batch(b"y"), topic=kept)).error_code == ErrorCode.NONE
+
+    told = [one for one in caplog.records if "cannot be served" in one.getMessage()]
+    assert 1 <= len(told) <= 3
