@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.interop.environments import python_with
+from tests.interop.environments import go_program, java_classpath, node_program, python_with
 from tests.interop.foreign import Capabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+JAVA_VERSIONS = ["3.9.1", "4.1.0"]
 
 _PYTHON = "tests.interop.programs.python"
 
@@ -36,6 +38,30 @@ def _python(module: str, *requirements: str) -> Callable[[], list[str | Path]]:
     return command
 
 
+def _java(kafka_version: str) -> Callable[[], list[str | Path]]:
+    def command() -> list[str | Path]:
+        needs("java", "mvn")
+        return ["java", "-Xmx256m", "-cp", java_classpath(kafka_version), "Steps"]
+
+    return command
+
+
+def _go(name: str) -> Callable[[], list[str | Path]]:
+    def command() -> list[str | Path]:
+        needs("go")
+        return [go_program(name)]
+
+    return command
+
+
+def _node(name: str) -> Callable[[], list[str | Path]]:
+    def command() -> list[str | Path]:
+        needs("node", "npm")
+        return ["node", node_program(name)]
+
+    return command
+
+
 _AIOKAFKA = Capabilities(
     without_steps=frozenset({"incremental_alter_configs"}), without_empty_records=True
 )
@@ -45,6 +71,14 @@ _KAFKA_PYTHON = Capabilities(
 _KAFKA_PYTHON_2 = Capabilities(
     without_steps=frozenset({"incremental_alter_configs", "delete_records", "idempotent"}),
     without_empty_records=True,
+    without_null_headers=True,
+)
+
+# Its codecs but gzip are plug-ins; those of lz4 and zstd are compiled for each machine.
+# It reads as a member of a group or not at all.
+_KAFKAJS = Capabilities(
+    without_steps=frozenset({"incremental_alter_configs", "consume"}),
+    without_codecs=frozenset({"lz4", "zstd"}),
     without_null_headers=True,
 )
 
@@ -67,6 +101,13 @@ OTHERS = [
         _python("kafka_python", "kafka-python==2.0.2", "python-snappy", "lz4", "zstandard"),
         _KAFKA_PYTHON_2,
     ),
+    ForeignClient("java-3.9.1", _java("3.9.1")),
+    ForeignClient(
+        "java-4.1.0", _java("4.1.0"), Capabilities(without_steps=frozenset({"alter_configs"}))
+    ),
+    ForeignClient("franz-go", _go("franz")),
+    ForeignClient("sarama", _go("sarama")),
+    ForeignClient("kafkajs", _node("kafka.js"), _KAFKAJS),
 ]
 
 

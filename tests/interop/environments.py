@@ -79,3 +79,43 @@ def python_with(*requirements: str) -> Path:
     name = re.sub(r"[^A-Za-z0-9.]+", "-", requirements[0])
     sources = "\n".join((*requirements, sys.version))
     return made_once(name, sources, make) / "bin" / "python"
+
+
+@cache
+def java_classpath(kafka_version: str) -> str:
+    """The classes of our program and of that Kafka's clients and tools."""
+
+    def make(folder: Path) -> None:
+        project = _copied("java", folder)
+        run("mvn", "-q", "-B", f"-Dkafka.version={kafka_version}", "package", cwd=project)
+
+    target = made_once(f"java-{kafka_version}", PROGRAMS / "java", make) / "project" / "target"
+    return f"{target / 'classes'}:{target / 'jars'}/*"
+
+
+@cache
+def go_program(name: str) -> Path:
+    """One of the Go programs, built."""
+
+    def make(folder: Path) -> None:
+        project = _copied("go", folder)
+        for package in ("franz", "sarama"):
+            run("go", "build", "-o", folder / "bin" / package, f"./{package}", cwd=project)
+
+    return made_once("go", PROGRAMS / "go", make) / "bin" / name
+
+
+@cache
+def node_program(name: str) -> Path:
+    """One of the JavaScript programs, beside its installed dependencies."""
+
+    def make(folder: Path) -> None:
+        project = _copied("node", folder)
+        run("npm", "install", "--no-audit", "--no-fund", "--no-package-lock", cwd=project)
+
+    return made_once("node", PROGRAMS / "node", make) / "project" / name
+
+
+def _copied(language: str, folder: Path) -> Path:
+    """Builds leave things behind, and none of them may stand between our sources."""
+    return shutil.copytree(PROGRAMS / language, folder / "project")

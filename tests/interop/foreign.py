@@ -41,6 +41,8 @@ class Program:
         self, command: Iterable[str | Path], log: Path, capabilities: Capabilities
     ) -> None:
         self.capabilities = capabilities
+        # Who reads back what this client has written: itself, unless it cannot.
+        self.reader = self
         self._log = log
         self._results: queue.SimpleQueue[str] = queue.SimpleQueue()
         with log.open("ab") as stderr:

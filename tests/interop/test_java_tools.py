@@ -1,0 +1,158 @@
+"""Kafka's own console tools, run by their main classes: what operators have in their fingers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.interop.clients import JAVA_VERSIONS, needs
+from tests.interop.environments import java_classpath
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.interop.conftest import Bootstrap
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+TOOLS = "org.apache.kafka.tools"
+
+
+class Tools:
+    """The tools of one version of Kafka."""
+
+    def __init__(self, kafka_version: str, broker: Bootstrap, folder: Path) -> None:
+        self._classpath = java_classpath(kafka_version)
+        self._broker = broker
+        self._folder = folder
+        is_old = kafka_version.startswith("3.")
+        # The console producer was still a part of the broker's own archive then.
+        self.console_producer = (
+            "kafka.tools.ConsoleProducer" if is_old else f"{TOOLS}.ConsoleProducer"
+        )
+
+    def run(self, tool: str, *arguments: str, stdin: str = "") -> str:
+        """Run a main class against the broker and return its standard output."""
+        address = ["--bootstrap-server", self._broker.address]
+        return self.run_anywhere(tool, *address, *arguments, stdin=stdin)
+
+    def run_anywhere(self, tool: str, *arguments: str, stdin: str = "") -> str:
+        """Run a main class that is told of the broker in a way of its own."""
+        done = subprocess.run(
+            ["java", "-Xmx256m", "-cp", self._classpath, tool, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, f"{tool}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        return done.stdout
+
+    def topics(self, *arguments: str) -> str:
+        """kafka-topics.sh."""
+        return self.run(f"{TOOLS}.TopicCommand", *arguments)
+
+    def configs(self, *arguments: str) -> str:
+        """kafka-configs.sh."""
+        return self.run("kafka.admin.ConfigCommand", *arguments)
+
+    def offsets(self, topic: str, time: str) -> str:
+        """kafka-get-offsets.sh."""
+        return self.run(f"{TOOLS}.GetOffsetShell", "--topic", topic, "--time", time)
+
+    def produce(self, topic: str, lines: str, *arguments: str) -> None:
+        """kafka-console-producer.sh."""
+        self.run(self.console_producer, "--topic", topic, *arguments, stdin=lines)
+
+    def consume(self, topic: str, *arguments: str) -> str:
+        """kafka-console-consumer.sh, partition 0."""
+        where = ["--topic", topic, "--partition", "0", "--timeout-ms", "10000"]
+        return self.run(f"{TOOLS}.consumer.ConsoleConsumer", *where, *arguments)
+
+    def producer_performance(self, *arguments: str) -> str:
+        """kafka-producer-perf-test.sh."""
+        address = ["--producer-props", f"bootstrap.servers={self._broker.address}"]
+        return self.run_anywhere(f"{TOOLS}.ProducerPerformance", *arguments, *address)
+
+    def delete_records(self, topic: str, before: int) -> str:
+        """kafka-delete-records.sh."""
+        wanted = {"partitions": [{"topic": topic, "partition": 0, "offset": before}], "version": 1}
+        path = self._folder / "offsets.json"
+        path.write_text(json.dumps(wanted))
+        return self.run(f"{TOOLS}.DeleteRecordsCommand", "--offset-json-file", str(path))
+
+
+@pytest.fixture(params=JAVA_VERSIONS)
+def tools(request: pytest.FixtureRequest, broker: Bootstrap, tmp_path: Path) -> Tools:
+    """The tools of each version."""
+    needs("java", "mvn")
+    broker.used_by(f"java_{request.param}")
+    return Tools(request.param, broker, tmp_path)
+
+
+def test_a_topic_is_created_described_enlarged_and_deleted(tools: Tools, topic: str) -> None:
+    """kafka-topics.sh with each of its verbs."""
+    tools.topics("--create", "--topic", topic, "--partitions", "2", "--config", "retention.ms=1000")
+    assert topic in tools.topics("--list").split()
+
+    tools.topics("--alter", "--topic", topic, "--partitions", "3")
+    described = tools.topics("--describe", "--topic", topic)
+    assert "PartitionCount: 3" in described
+    assert "retention.ms=1000" in described
+    assert described.count("Leader: 1") == 3
+
+    tools.topics("--delete", "--topic", topic)
+    assert topic not in tools.topics("--list").split()
+
+
+def test_settings_are_changed_and_described(tools: Tools, topic: str) -> None:
+    """kafka-configs.sh for a topic and for the broker."""
+    which = ["--entity-type", "topics", "--entity-name", topic]
+    tools.topics("--create", "--topic", topic, "--partitions", "1")
+
+    tools.configs("--alter", *which, "--add-config", "retention.ms=5000,segment.bytes=1048577")
+    described = tools.configs("--describe", *which)
+    assert "retention.ms=5000" in described
+    assert "segment.bytes=1048577" in described
+
+    tools.configs("--alter", *which, "--delete-config", "retention.ms")
+    assert "retention.ms=5000" not in tools.configs("--describe", *which)
+
+    broker = tools.configs("--describe", "--all", "--entity-type", "brokers", "--entity-name", "1")
+    assert "log.segment.bytes=1048576" in broker
+
+
+def test_lines_are_produced_read_counted_and_deleted(tools: Tools, topic: str) -> None:
+    """The console producer and consumer, kafka-get-offsets.sh and kafka-delete-records.sh."""
+    tools.topics("--create", "--topic", topic, "--partitions", "1")
+    lines = "".join(f"k{n}:value {n}\n" for n in range(100))
+    keyed = ["parse.key=true", "key.separator=:"]
+    options = [word for setting in keyed for word in ("--property", setting)]
+    tools.produce(topic, lines, *options, "--compression-codec", "zstd")
+
+    text = tools.consume(
+        *[topic, "--offset", "90", "--max-messages", "10"],
+        *["--property", "print.key=true", "--property", "print.offset=true"],
+    )
+    assert text.splitlines()[0].split("\t") == ["Offset:90", "k90", "value 90"]
+    assert len(text.splitlines()) == 10
+
+    assert tools.offsets(topic, "-1").split() == [f"{topic}:0:100"]
+    assert "low_watermark: 60" in tools.delete_records(topic, 60)
+    assert tools.offsets(topic, "-2").split() == [f"{topic}:0:60"]
+    assert tools.consume(topic, "--offset", "earliest", "--max-messages", "1") == "value 60\n"
+
+
+def test_the_performance_tool_reaches_its_end(tools: Tools, topic: str) -> None:
+    """kafka-producer-perf-test.sh with an idempotent producer and full batches."""
+    tools.topics("--create", "--topic", topic, "--partitions", "1")
+    load = ["--topic", topic, "--num-records", "20000", "--record-size", "100"]
+
+    said = tools.producer_performance(*load, "--throughput", "-1")
+
+    assert "20000 records sent" in said
+    assert tools.offsets(topic, "-1").split() == [f"{topic}:0:20000"]
