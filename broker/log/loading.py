@@ -57,7 +57,12 @@ async def load_log(log: OpenLog, known: Known) -> int:
     KafkaError(KAFKA_STORAGE_ERROR)."""
     disk, offload = log.home.disk, log.home.offload
     names = await tidy_directory(disk, log.directory)
-    is_clean = await offload.run(_open_files, log, names, known)
+    knows_epochs = await offload.run(_open_files, log, names, known)
+    if not knows_epochs and log.size_bytes:
+        # Only the batches know them then: no snapshot may spare us from reading those.
+        await remove_snapshots_after(log, -1)
+        known = known._replace(clean=None)
+    is_clean = known.clean is not None and await offload.run(_load_clean, log, known.clean)
     scanned_bytes = 0
     if not is_clean:
         scanned_bytes = await _recover(log, known)
@@ -80,7 +85,7 @@ async def load_log(log: OpenLog, known: Known) -> int:
 
 
 def _open_files(log: OpenLog, names: list[str], known: Known) -> bool:
-    """Find segments, snapshots, topic id and leader epochs; whether the log is clean."""
+    """Find segments, snapshots, topic id and leader epochs; whether those are known."""
     disk = log.home.disk
     parsed = sorted(found for name in names if (found := parse_segment_name(name)) is not None)
     base_offsets = [base_offset for base_offset, suffix in parsed if suffix == LOG]
@@ -100,10 +105,7 @@ def _open_files(log: OpenLog, names: list[str], known: Known) -> bool:
     epochs = decode_leader_epochs(read_file(disk, join(log.directory, LEADER_EPOCHS)))
     log.saved_leader_epochs = epochs or []
     log.observer.load_leader_epochs(log.saved_leader_epochs)
-    if epochs is None:
-        # Only the batches know them then: no snapshot may spare us from reading those.
-        log.snapshot_offsets = []
-    return known.clean is not None and _load_clean(log, known.clean)
+    return epochs is not None
 
 
 def _closed_segment(log: OpenLog, base_offset: int) -> Segment:

@@ -81,6 +81,11 @@ class OpenLog:
         """The segment that appends go to; there always is one."""
         return self.segments[-1]
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all data files."""
+        return sum(segment.size_bytes for segment in self.segments)
+
     def set_segments(self, segments: Iterable[Segment]) -> None:
         """Replace the list of segments; the last one becomes the active one."""
         self.segments = tuple(segments)

@@ -127,7 +127,7 @@ class PartitionLog(OpenLog):
 
         They end before ``upper_bound_offset`` and, but for a first batch that is larger when
         ``at_least_one`` is set, within ``max_bytes``. Offsets that compaction removed are passed
-        over. A region without a reader to come is None.
+        over. The region is None if there is nothing below the bound, or nothing that fits.
 
         Raises KafkaError(OFFSET_OUT_OF_RANGE) below the log start or beyond the log end,
         KafkaError(KAFKA_STORAGE_ERROR), CorruptLogError."""
@@ -264,11 +264,6 @@ class PartitionLog(OpenLog):
     def segment_views(self) -> list[SegmentView]:
         """What retention may know about each segment, oldest first."""
         return view_segments(self)
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all data files."""
-        return sum(segment.size_bytes for segment in self.segments)
 
     async def close(self) -> bool:
         """Flush all, save the producers, and refuse appends from now on.

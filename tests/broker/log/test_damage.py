@@ -176,3 +176,24 @@ async def test_new_bytes_in_the_place_of_cut_ones_are_never_taken_for_damage(whe
         found = read_all(log)
         assert found == expected[: len(found)]
         assert found[:4] == batches[:4]
+
+
+async def test_snapshots_of_unknown_epochs_do_not_come_back() -> None:
+    """They were passed over once; after a truncation they would be of another log."""
+    bench = Bench(settings=SMALL)
+    log = await bench.open()
+    for _ in range(9):
+        bench.append(log, 3, options=BatchOptions(leader_epoch=0, producer_id=1))
+    await log.close()
+    await bench.disk.unlink("/data/orders-0/leader-epoch-checkpoint")
+    bench.kill()
+    log = await bench.open(Known(27))
+    assert bench.observer.observed == list(range(0, 27, 3))
+    await log.truncate_to(15)
+    for _ in range(9):
+        bench.append(log, 3, options=BatchOptions(leader_epoch=0, producer_id=2))
+    expected = bench.observer.producers
+    await log.flush()
+    bench.kill()
+    await bench.open(Known(log.recovery_point))
+    assert bench.observer.producers == expected == {1: 14, 2: 41}
