@@ -108,6 +108,8 @@ class ControllerCandidate:
         except GroupFailed:
             return None
         except ConnectionLoss:
+            # A store that fails at once would be asked again at once, for ever.
+            await self._parts.clock.sleep(_RETRY_MS)
             if not await self._has_won(session, epoch):
                 return None
         version = found.stat.version + 1

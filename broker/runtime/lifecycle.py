@@ -235,7 +235,10 @@ class Lifecycle:
             if not isinstance(failed.error, NodeExists | BadVersion | NoNode):
                 raise
             return False
-        except ConnectionLoss:
+        except ConnectionLoss as error:
+            logger.warning("the registration may not have been written: %s", error)
+            # A store that fails at once would be asked again at once, for ever.
+            await self._clock.sleep(_RETRY_MS)
             # Done or not done: the registration says whose it is (C-08, P-08).
             standing = await session.exists(paths.broker(node_id))
             return standing is not None and standing.ephemeral_owner == session.session_id
