@@ -16,7 +16,7 @@ from tests.interop.samples import Sample
 from tests.support.broker_process import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 STEP_TIMEOUT_S = 30
@@ -43,6 +43,8 @@ class Program:
         self.capabilities = capabilities
         # Who reads back what this client has written: itself, unless it cannot.
         self.reader = self
+        # Told before each step, so that frames that are kept carry the right client's name.
+        self.announce: Callable[[], None] = lambda: None
         self._log = log
         self._results: queue.SimpleQueue[str] = queue.SimpleQueue()
         with log.open("ab") as stderr:
@@ -71,6 +73,7 @@ class Program:
         """Do one step; the test is skipped where this client has no such call."""
         if name in self.capabilities.without_steps:
             pytest.skip(f"this client has no call for {name}")
+        self.announce()
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": name, **arguments}) + "\n")
         self._process.stdin.flush()

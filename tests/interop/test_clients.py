@@ -35,13 +35,15 @@ def program(
 
         def start(one: ForeignClient) -> Program:
             command = [*one.command(), broker.address]
-            return stack.enter_context(Program(command, log, one.capabilities))
+            started = stack.enter_context(Program(command, log, one.capabilities))
+            said = started.step("hello")
+            name = f"{said['client']}_{said['version']}"
+            started.announce = lambda: broker.used_by(name)
+            return started
 
         running = start(client)
         if not running.can("consume"):
             running.reader = start(INSTALLED[0])
-        said = running.step("hello")
-        broker.used_by(f"{said['client']}_{said['version']}")
         yield running
 
 
