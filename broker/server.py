@@ -222,7 +222,7 @@ class Broker:
             self.ports.net,
             self.ports.clock,
             self.tasks,
-            Dispatcher(services, TABLE).dispatch,
+            Dispatcher(services, TABLE, self.tasks).dispatch,
             network_settings(self.config),
         )
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.api.table import Api
     from ottla.broker.runtime.services import Services
+    from ottla.broker.tasks import Tasks
     from ottla.protocol.ports import FileRegion
 
 logger = logging.getLogger("ottla.api")
@@ -43,12 +44,23 @@ _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION
 class _Route:
     """One (API, version), with its codec compiled."""
 
-    __slots__ = ("count", "decode", "encode", "handler", "header", "key", "response", "version")
+    __slots__ = (
+        "count",
+        "decode",
+        "encode",
+        "handler",
+        "header",
+        "key",
+        "response",
+        "version",
+        "waits",
+    )
 
     def __init__(self, api: Api, version: int) -> None:
         self.key = api.key
         self.version = version
         self.count = 0
+        self.waits = api.waits
         self.response = api.response
         self.header = response_header(api.key, version)
         self.handler: Callable[[Services, RequestContext, Any], Outcome] = api.handler
@@ -59,8 +71,9 @@ class _Route:
 class Dispatcher:
     """Built once by the server; its ``dispatch`` is what the network calls with each frame."""
 
-    def __init__(self, services: Services, table: Mapping[int, Api]) -> None:
+    def __init__(self, services: Services, table: Mapping[int, Api], tasks: Tasks) -> None:
         self._services = services
+        self._tasks = tasks
         self._table = table
         self._routes: dict[int, _Route] = {}
         self._now_ms = services.ports.clock.now_ms
@@ -106,7 +119,12 @@ class Dispatcher:
             self._send(route, correlation_id, outcome, reply)
             return None
         if outcome.__class__ is CoroutineType:
-            return self._suspended(route, correlation_id, outcome, reply)
+            suspended = self._suspended(route, correlation_id, outcome, reply)
+            if not route.waits:
+                return suspended
+            # Eight clients that create topics would otherwise keep everybody from producing.
+            self._tasks.spawn(f"api {key} of {peer.connection_id}", suspended)
+            return None
         self._settle(route, correlation_id, outcome, reply)
         return None
 

@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Api:
     """One row. ``served_from`` lies above ``min_version`` where versions are advertised for the
-    sake of clients that only test for them."""
+    sake of clients that only test for them.
+
+    ``waits``: what the handler suspends for is the cluster's answer, not its own ordered part, so
+    it must hold neither a handler slot nor its connection's lane meanwhile."""
 
     key: ApiKey
     min_version: int
     max_version: int
     handler_name: str
     served_from: int = 0
+    waits: bool = False
 
     def serves(self, version: int) -> bool:
         """Whether requests of that version are answered."""
@@ -54,17 +58,17 @@ TABLE: dict[int, Api] = {
         Api(ApiKey.PRODUCE, 0, 11, "produce:handle", served_from=3),
         Api(ApiKey.FETCH, 4, 12, "fetch:handle"),
         Api(ApiKey.LIST_OFFSETS, 1, 9, "list_offsets:handle"),
-        Api(ApiKey.METADATA, 0, 13, "metadata:handle"),
+        Api(ApiKey.METADATA, 0, 13, "metadata:handle", waits=True),
         Api(ApiKey.API_VERSIONS, 0, 4, "api_versions:handle"),
-        Api(ApiKey.CREATE_TOPICS, 2, 7, "topics:create"),
-        Api(ApiKey.DELETE_TOPICS, 1, 6, "topics:delete"),
-        Api(ApiKey.DELETE_RECORDS, 0, 2, "records:delete"),
-        Api(ApiKey.INIT_PRODUCER_ID, 0, 5, "producer_id:handle"),
+        Api(ApiKey.CREATE_TOPICS, 2, 7, "topics:create", waits=True),
+        Api(ApiKey.DELETE_TOPICS, 1, 6, "topics:delete", waits=True),
+        Api(ApiKey.DELETE_RECORDS, 0, 2, "records:delete", waits=True),
+        Api(ApiKey.INIT_PRODUCER_ID, 0, 5, "producer_id:handle", waits=True),
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, "epochs:handle"),
         Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, "configs:describe"),
-        Api(ApiKey.ALTER_CONFIGS, 0, 2, "configs:alter"),
-        Api(ApiKey.CREATE_PARTITIONS, 0, 3, "topics:create_partitions"),
-        Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, "configs:incremental_alter"),
+        Api(ApiKey.ALTER_CONFIGS, 0, 2, "configs:alter", waits=True),
+        Api(ApiKey.CREATE_PARTITIONS, 0, 3, "topics:create_partitions", waits=True),
+        Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, "configs:incremental_alter", waits=True),
     )
 }
 

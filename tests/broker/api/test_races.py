@@ -12,6 +12,7 @@ from ottla.client.real import RealClock
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.api.requests import TOPIC, batch, create, produce, produced
 from tests.support.in_process import RunningBroker, running_broker
 
@@ -57,12 +58,11 @@ async def test_a_topic_that_is_deleted_during_a_flush_takes_nothing_else_along()
         assert not running.broker.has_failed
 
 
-async def busy_handlers(running: RunningBroker, count: int) -> None:
-    """Return when that many requests are being worked on."""
-    network = running.broker.network
-    assert network is not None
-    while sum(bool(one.serving) for one in network.diagnostics().handlers) < count:
-        await asyncio.sleep(0)
+async def waiting_requests(running: RunningBroker, count: int) -> None:
+    """Until that many requests wait for the cluster."""
+    async with asyncio.timeout(5):
+        while sum(name.startswith("api ") for name in running.broker.tasks.names) < count:
+            await asyncio.sleep(0.005)
 
 
 async def test_an_id_never_deletes_the_next_topic_of_that_name() -> None:
@@ -83,7 +83,7 @@ async def test_an_id_never_deletes_the_next_topic_of_that_name() -> None:
         for number, version in enumerate((5, 7, 6)):
             requests[version].timeout_ms = 5000
             clients[number].send(version, requests[version])
-            await busy_handlers(running, number + 1)
+            await waiting_requests(running, number + 1)
 
         await clients[0].answer(5, requests[5])
         again = (await clients[1].answer(7, requests[7])).topics[0]
@@ -91,3 +91,26 @@ async def test_an_id_never_deletes_the_next_topic_of_that_name() -> None:
 
         assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_ID
         assert running.broker.metadata.topic_name(again.topic_id) == TOPIC
+
+
+async def test_waiting_for_the_cluster_holds_up_nobody_else() -> None:
+    """One handler, one slow metadata store, eight clients that create topics: a ninth produces."""
+    plan = FaultPlan()
+    disk = FaultyDisk(MemoryDisk(), plan, RealClock())
+    one_handler = {"num.io.threads": "1"}
+    async with running_broker(one_handler, disk) as running, running.connect() as client:
+        await create(client)
+        plan.add(DiskFault(frozenset({"fsync"}), 0, "metadata-store", delay_ms=500))
+        async with AsyncExitStack() as stack:
+            for number in range(8):
+                other = await stack.enter_async_context(running.connect())
+                wanted = [MetadataRequestTopic(name=f"auto-{number}")]
+                other.send(9, MetadataRequest(topics=wanted))
+            await asyncio.sleep(0.05)
+            started = asyncio.get_running_loop().time()
+            answer = await produced(client, batch(b"x"))
+            spent_s = asyncio.get_running_loop().time() - started
+            plan.clear()
+
+        assert answer.base_offset == 0
+        assert spent_s < 0.4
