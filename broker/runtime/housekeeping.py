@@ -87,7 +87,9 @@ class Housekeeping:
                 elif one.log.has_unflushed_segments:
                     await one.log.flush_sealed()
             except KafkaError as error:
-                logger.error("%s", error.message)
+                # A topic may be deleted while its flush waits; nobody needs to hear of that.
+                if one.log.refusal is None:
+                    logger.error("%s", error.message)
 
     async def apply_retention(self) -> None:
         """Delete the oldest segments by the policies of their topics."""
