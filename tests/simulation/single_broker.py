@@ -95,7 +95,10 @@ class SingleBroker:
             return []
         return [
             *(f"{SERVER} died of {death}" for death in self.server.deaths),
-            *(f"{SERVER} complained: {message}" for message in sorted({*self.world.complaints.messages})),
+            *(
+                f"{SERVER} complained: {message}"
+                for message in sorted({*self.world.complaints.messages})
+            ),
         ]
 
     async def _story(self) -> None:
