@@ -72,9 +72,14 @@ class RealFile:
 
     def append(self, buffers: Sequence[Buffer]) -> int:
         try:
-            written = write_some(self._descriptor, buffers)
+            if len(buffers) == 1:
+                # Nearly always: one batch.
+                total = len(buffers[0])
+                written = os.write(self._descriptor, buffers[0])
+            else:
+                total = sum(map(len, buffers))
+                written = write_some(self._descriptor, buffers)
             self.size_bytes += written
-            total = sum(map(len, buffers))
             if written < total:
                 self._append_rest(buffers, written)
         except OSError:

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 class LentFile:
     """``ports.File``: the same file, but an object of which references can be watched."""
 
-    __slots__ = ("__weakref__", "_append", "_file", "path")
+    __slots__ = ("__weakref__", "_file", "append", "path")
 
     def __init__(self, file: File) -> None:
         self._file = file
-        self._append = file.append
+        # A method that only passes on would cost as much as what it passes on.
+        self.append: Callable[[Sequence[Buffer]], int] = file.append
         self.path = file.path
 
     @property
@@ -31,9 +32,6 @@ class LentFile:
 
     def fileno(self) -> int:
         return self._file.fileno()
-
-    def append(self, buffers: Sequence[Buffer]) -> int:
-        return self._append(buffers)
 
     def pread(self, count: int, position: int) -> bytes:
         return self._file.pread(count, position)

@@ -113,7 +113,8 @@ class Segment:
 
     def append(self, batches: Sequence[RecordBatch]) -> None:
         """Write the batches in one call, then account for them. Raises OSError, unaccounted."""
-        (self._file or self.file).append([batch.view for batch in batches])
+        views = [batches[0].view] if len(batches) == 1 else [batch.view for batch in batches]
+        (self._file or self.file).append(views)
         position = self.size_bytes
         for batch in batches:
             self.account(batch, position)
