@@ -34,6 +34,7 @@ async def handle(
         try:
             response.producer_id = await services.admin.allocate_producer_id()
             response.producer_epoch = 0
-        except KafkaError as error:
-            response.error_code = error.code
+        except KafkaError:
+            # Whatever keeps the store from giving ids, clients repeat this one and no other.
+            response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return response

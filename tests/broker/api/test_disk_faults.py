@@ -14,6 +14,7 @@ from ottla.broker.testing.memory_disk import MemoryDisk
 from ottla.client.real import RealClock
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.api.requests import batch, create, fetched, produced
 from tests.support.in_process import RunningBroker, running_broker
 
@@ -140,3 +141,16 @@ async def test_a_partition_on_a_dead_disk_is_told_once_that_nobody_leads_it(
 
     told = [one for one in caplog.records if "cannot be served" in one.getMessage()]
     assert 1 <= len(told) <= 3
+
+
+async def test_without_the_store_a_producer_is_told_to_come_again() -> None:
+    """Other codes make clients give up for good; this one they repeat until an id is there."""
+    async with with_faults() as (_running, client, plan):
+        plan.add(DiskFault(frozenset({"append"}), errno.ENOSPC, "metadata-store"))
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+        refused = await client.call(4, request)
+        plan.clear()
+        given = await client.call(4, request)
+
+    assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert given.error_code == ErrorCode.NONE
