@@ -34,7 +34,7 @@ requirements: .venv/test
 	$(BIN)/python -m tests.requirements
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+	rm -rf .venv .venv-interop .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
