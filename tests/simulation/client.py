@@ -56,20 +56,27 @@ RETRIABLE = frozenset(
 
 
 class Versions(NamedTuple):
-    """The versions that one client speaks: negotiated, from old to new as the seed wants."""
+    """The versions that one client speaks: negotiated, from old to new as the seed wants.
+
+    -1 is "the broker does not serve it"."""
 
     produce: int
     fetch: int
     list_offsets: int
     create_topics: int
     init_producer_id: int
+    metadata: int = -1
+    delete_topics: int = -1
+    delete_records: int = -1
 
     @staticmethod
     def draw(random: SimRandom, served: Mapping[int, tuple[int, int]]) -> Versions:
         """A client of some age. Topics are named by name, record batches are of format 2."""
 
         def pick(key: ApiKey, first: int, last: int) -> int:
-            low, high = served[key]
+            low, high = served.get(key, (-1, -1))
+            if high < 0:
+                return -1
             low, high = max(first, low), min(last, high)
             assert low <= high, f"the broker serves no {key.name} from {first} to {last}"
             return low + random.below(high - low + 1)
@@ -80,6 +87,9 @@ class Versions(NamedTuple):
             list_offsets=pick(ApiKey.LIST_OFFSETS, 1, 9),
             create_topics=pick(ApiKey.CREATE_TOPICS, 2, 7),
             init_producer_id=pick(ApiKey.INIT_PRODUCER_ID, 0, 5),
+            metadata=pick(ApiKey.METADATA, 4, 13),
+            delete_topics=pick(ApiKey.DELETE_TOPICS, 1, 5),
+            delete_records=pick(ApiKey.DELETE_RECORDS, 0, 2),
         )
 
 
@@ -138,6 +148,14 @@ class Client:
             except Gone:
                 await self.pause()
 
+    async def once(self, message: object, api_key: ApiKey, api_version: int) -> Any:
+        """Ask once; None when the outcome is unknown."""
+        try:
+            return await (await self.wire()).call(message, api_key, api_version)
+        except Gone:
+            await self.pause()
+            return None
+
     async def create_topic(self, topic: str, partitions: int, settings: Mapping[str, str]) -> None:
         """Until it is there. Raises Refused."""
         configs = [CreatableTopicConfig(name, value) for name, value in settings.items()]
@@ -167,8 +185,10 @@ class Client:
                 raise Refused(code, "a producer id")
             await self.pause()
 
-    async def list_offset(self, partition: Partition, timestamp: int) -> int:
-        """The offset for EARLIEST or LATEST, until known; written down. Raises Refused."""
+    async def list_offset(self, partition: Partition, timestamp: int, *, told: bool = True) -> int:
+        """The offset for EARLIEST or LATEST, until known; written down if it shall be.
+
+        Raises Refused."""
         topic, number = partition
         request = ListOffsetsRequest(
             replica_id=-1,
@@ -185,8 +205,9 @@ class Client:
             code = ErrorCode(found.error_code)
             if code is ErrorCode.NONE:
                 start, end = (found.offset, -1) if timestamp == EARLIEST else (-1, found.offset)
-                told = Watermarks(asked, self.history.tick(), partition, start, end)
-                self.history.watermarks.append(told)
+                answer = Watermarks(asked, self.history.tick(), partition, start, end)
+                if told:
+                    self.history.watermarks.append(answer)
                 return int(found.offset)
             if code not in RETRIABLE:
                 raise Refused(code, f"offset {timestamp} of {partition}")

@@ -91,12 +91,14 @@ class Consumer:
         self._positions[partition] = position
 
     async def _reset(self, partition: Partition) -> None:
-        """Out of range means that the log is shorter than it was, which needs a loss of power."""
-        if not self._history.losses:
+        """Out of range: trimmed from below, or shorter than it was, which needs a loss of power."""
+        position = self._positions[partition]
+        start = await self._client.list_offset(partition, EARLIEST)
+        if position >= start and not self._history.losses:
             self._history.surprises.append(
-                f"{self._client.name}: {partition} {self._positions[partition]} out of range"
+                f"{self._client.name}: {partition} {position} out of range, it starts at {start}"
             )
-        self._positions[partition] = await self._client.list_offset(partition, EARLIEST)
+        self._positions[partition] = start
 
     def _request(self, wait_ms: int) -> FetchRequest:
         topics: dict[str, FetchTopic] = {}
@@ -118,39 +120,43 @@ class Consumer:
 
 
 async def take_stock(client: Client, partition: Partition) -> None:
-    """Read the partition from its start to its end and keep it as the final log."""
+    """Read the partition from its start to its end and keep it as the final log.
+
+    Retention may remove the start on the way; then it is read once more."""
     history = client.history
-    try:
-        start = await client.list_offset(partition, EARLIEST)
-        end = await client.list_offset(partition, LATEST)
-    except Refused as refusal:
-        history.stuck.append(str(refusal))
-        return
+    final: FinalLog | None = None
+    while final is None:
+        try:
+            start = await client.list_offset(partition, EARLIEST)
+            end = await client.list_offset(partition, LATEST)
+        except Refused as refusal:
+            history.stuck.append(str(refusal))
+            return
+        final = await _read_all(client, partition, start, end)
+    history.finals[partition] = final
+
+
+async def _read_all(client: Client, partition: Partition, start: int, end: int) -> FinalLog | None:
+    """None if the start is not there any more."""
     records: list[tuple[int, bytes]] = []
     position = start
     while position < end:
+        wanted = FetchPartition(
+            partition=partition[1], fetch_offset=position, partition_max_bytes=20_000
+        )
         request = FetchRequest(
             max_wait_ms=100,
             min_bytes=1,
-            topics=[
-                FetchTopic(
-                    topic=partition[0],
-                    partitions=[
-                        FetchPartition(
-                            partition=partition[1],
-                            fetch_offset=position,
-                            partition_max_bytes=20_000,
-                        )
-                    ],
-                )
-            ],
+            topics=[FetchTopic(topic=partition[0], partitions=[wanted])],
         )
         response = await client.ask(request, ApiKey.FETCH, client.versions.fetch)
         found = response.responses[0].partitions[0]
+        if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and client.history.may_trim:
+            return None
         if found.error_code != ErrorCode.NONE:
             await client.pause()
             continue
         for batch in read_batches(memoryview(found.records or b"")):
             records += [entry for entry in batch.values if entry[0] >= position]
             position = max(position, batch.last_offset + 1)
-    history.finals[partition] = FinalLog(start, end, records)
+    return FinalLog(start, end, records)

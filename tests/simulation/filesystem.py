@@ -60,7 +60,6 @@ class SimFileSystem:
         self.root = Directory()
         self.capacity_bytes = capacity_bytes
         self.locks: dict[str, object] = {}
-        self._changes = 0
         self._versions = count(1)
 
     def find(self, path: str) -> Node | None:
@@ -172,23 +171,28 @@ class SimFileSystem:
         """Become what the disk happens to hold. ``ordered``: a prefix of all that was written, as
         a journal with ordered data and few files in flight mostly gives; otherwise anything."""
         pending = {c.number: c for d in self._directories() for c in d.pending}
-        numbers = sorted(pending)
-        limit = random.below(len(numbers) + 1)
+        if ordered:
+            self._lose_all_after(random, pending)
+            return
         keep = random.choice((0.0, 0.5, 0.9, 1.0))
-        for position, number in enumerate(numbers):
-            if position < limit if ordered else random.chance(keep):
-                pending[number].make_durable()
+        self._settle_names([pending[n] for n in sorted(pending) if random.chance(keep)])
+        for _, inode in self.files():
+            inode.lose_power(random)
+
+    def _lose_all_after(self, random: SimRandom, pending: dict[int, Change]) -> None:
+        inodes = [inode for _, inode in self.files()]
+        versions = sorted({*pending, *(v for inode in inodes for v in inode.versions())})
+        last_version = random.choice([0, *versions])
+        self._settle_names([pending[n] for n in sorted(pending) if n <= last_version])
+        for _, inode in self.files():
+            inode.lose_power_in_order(last_version)
+
+    def _settle_names(self, kept: list[Change]) -> None:
+        for change in kept:
+            change.make_durable()
         for directory in self._directories(durable=True):
             directory.entries = dict(directory.durable)
             directory.pending = []
-        inodes = [inode for _, inode in self.files()]
-        versions = sorted(version for inode in inodes for version in inode.versions())
-        last_version = random.choice([0, *versions, 1 << 62])
-        for inode in inodes:
-            if ordered:
-                inode.lose_power_in_order(random, last_version)
-            else:
-                inode.lose_power(random)
         self.locks.clear()
 
     def has_lost_writes(self) -> bool:
@@ -210,8 +214,7 @@ class SimFileSystem:
         return found
 
     def _change(self, edits: list[tuple[Directory, str, Node | None]]) -> None:
-        self._changes += 1
-        change = Change(self._changes, edits)
+        change = Change(next(self._versions), edits)
         for directory, name, node in edits:
             if node is None:
                 directory.entries.pop(name, None)

@@ -119,6 +119,11 @@ class History:
     losses: list[Loss] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
     finals: dict[Partition, FinalLog] = field(default_factory=dict)
+    # Some of the records may have been removed on purpose; some partitions may be out of service
+    # because the disk has damaged what was promised, which one broker alone cannot mend.
+    may_trim: bool = False
+    may_be_offline: bool = False
+    offline: set[Partition] = field(default_factory=set)
     surprises: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
 

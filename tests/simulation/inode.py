@@ -42,18 +42,20 @@ class Inode:
         self._changed: dict[int, int] = {}
         # Pages that the kernel believes clean although their write failed.
         self._ghosts: dict[int, bytes] = {}
-        self._sizes: list[int] = [0]
+        # Sizes it passed through since the last sync, each with the version of its write.
+        self._sizes: list[tuple[int, int]] = [(0, 0)]
 
     @property
     def is_durable(self) -> bool:
         """Whether a power cut would leave it exactly as it is."""
-        return not self._before and not self._ghosts and self._sizes == [len(self.data)]
+        return not self._before and not self._ghosts and len(self._sizes) == 1
 
     @property
     def durable_prefix_bytes(self) -> int:
         """How many bytes from the start are certain to survive a power cut unchanged."""
         unsure = [page * PAGE_BYTES for page in (*self._before, *self._ghosts)]
-        return min([*self._sizes, *unsure, len(self.data)])
+        sizes = [size for _, size in self._sizes]
+        return min([*sizes, *unsure, len(self.data)])
 
     def write_end(self, chunk: bytes | memoryview) -> None:
         """Add bytes at the end."""
@@ -62,7 +64,7 @@ class Inode:
         start = len(self.data)
         self._touch(start, start + len(chunk))
         self.data += chunk
-        self._sizes.append(len(self.data))
+        self._sizes.append((self._version, len(self.data)))
 
     def truncate(self, size_bytes: int) -> None:
         """Cut, or extend by zeros; a power cut may undo it."""
@@ -71,7 +73,7 @@ class Inode:
             del self.data[size_bytes:]
         else:
             self.data += bytes(size_bytes - len(self.data))
-        self._sizes.append(size_bytes)
+        self._sizes.append((self._version, size_bytes))
 
     def begin_sync(self) -> Sync:
         """Note what an fsync that starts now must bring to the disk."""
@@ -87,7 +89,7 @@ class Inode:
                 del self._before[page], self._changed[page]
             else:
                 self._before[page] = content
-        self._sizes = [sync.size_bytes, *self._sizes[sync.sizes_seen :]]
+        self._sizes = [(0, sync.size_bytes), *self._sizes[sync.sizes_seen :]]
 
     def fail_sync(self) -> None:
         """The write-back failed: pages are clean in memory, gone on the disk, and nobody will
@@ -96,7 +98,7 @@ class Inode:
             self._ghosts.setdefault(page, before)
         self._before.clear()
         self._changed.clear()
-        self._sizes = [len(self.data)]
+        self._sizes = [(0, len(self.data))]
 
     @property
     def has_ghosts(self) -> bool:
@@ -114,8 +116,8 @@ class Inode:
         self.data[position] ^= 1 << bit
 
     def versions(self) -> list[int]:
-        """When each page was last written that the disk may not have yet."""
-        return list(self._changed.values())
+        """When something was written that the disk may not have yet."""
+        return [*self._changed.values(), *(version for version, _ in self._sizes[1:])]
 
     def lose_power(self, random: SimRandom) -> None:
         """Keep what the disk happens to have: any subset of the pages, torn at sectors."""
@@ -128,15 +130,18 @@ class Inode:
             self._restore(image, page, self._before[page], torn)
         self._become(image)
 
-    def lose_power_in_order(self, random: SimRandom, last_version: int) -> None:
-        """Keep the pages written up to that version, over all files: what a journal with ordered
-        data gives, where no size is on the disk before its bytes are."""
-        image = self._image(self._size_after(random))
+    def lose_power_in_order(self, last_version: int) -> None:
+        """Keep what was written up to that version, over all files, in whole pages: what a
+        journal with ordered data gives, where no size is on the disk before its bytes are."""
+        size_bytes = next(
+            size for version, size in reversed(self._sizes) if version <= last_version
+        )
+        image = self._image(size_bytes)
         lost = sorted(page for page, version in self._changed.items() if version > last_version)
         for page in lost:
             self._restore(image, page, self._before[page], None)
         if lost:
-            del image[max(self._sizes[0], lost[0] * PAGE_BYTES) :]
+            del image[max(self._sizes[0][1], lost[0] * PAGE_BYTES) :]
         self._become(image)
 
     def _image(self, size_bytes: int) -> bytearray:
@@ -149,15 +154,15 @@ class Inode:
                 self._restore(image, page, self._ghosts[page], None)
         self.data = image
         self._before, self._changed, self._ghosts = {}, {}, {}
-        self._sizes = [len(image)]
+        self._sizes = [(0, len(image))]
 
     def _size_after(self, random: SimRandom) -> int:
         kind = random.below(3)
         if kind == 0:
-            return self._sizes[-1]
+            return self._sizes[-1][1]
         if kind == 1:
-            return self._sizes[0]
-        return random.choice(self._sizes)
+            return self._sizes[0][1]
+        return random.choice(self._sizes)[1]
 
     def _restore(self, image: bytearray, page: int, before: bytes, torn: SimRandom | None) -> None:
         start = page * PAGE_BYTES

@@ -31,6 +31,8 @@ class Options(NamedTuple):
     fault_mean_ms: float
     faults: tuple[str, ...]
     ordered_cuts: bool
+    keeps_topics: bool
+    trims: bool
     settings: dict[str, str]
     topic_settings: dict[str, str]
     net: NetProfile
@@ -40,6 +42,16 @@ class Options(NamedTuple):
     def is_durable(self) -> bool:
         """Whether each acknowledgement promises an fsync."""
         return self.topic_settings.get("flush.messages") == "1"
+
+    @property
+    def may_trim(self) -> bool:
+        """Whether records may be gone from the beginning of a log."""
+        return self.trims or "retention.bytes" in self.topic_settings
+
+    @property
+    def may_be_offline(self) -> bool:
+        """Whether the disk may destroy more than a torn end, which one broker cannot mend."""
+        return not self.ordered_cuts or "fsync_loses" in self.faults
 
     @property
     def has_disk_faults(self) -> bool:
@@ -60,6 +72,8 @@ def draw_options(seed: int, chaos_s: float = 6.0) -> Options:
         fault_mean_ms=random.choice((300.0, 800.0, 2_000.0)),
         faults=_draw_faults(random),
         ordered_cuts=random.chance(0.8),
+        keeps_topics=random.chance(0.4),
+        trims=random.chance(0.25),
         settings=_draw_settings(random),
         topic_settings=_draw_topic_settings(random),
         net=_draw_net(random),
@@ -85,6 +99,7 @@ def _draw_settings(random: SimRandom) -> dict[str, str]:
         "num.io.threads": str(random.choice((1, 2, 8))),
         "queued.max.requests": str(random.choice((1, 4, 500))),
         "log.flush.scheduler.interval.ms": str(random.choice((100, 1_000, 3_000))),
+        "log.retention.check.interval.ms": str(random.choice((200, 1_000))),
         "log.flush.offset.checkpoint.interval.ms": str(random.choice((200, 1_000, 60_000))),
     }
     if random.chance(0.3):
@@ -94,9 +109,12 @@ def _draw_settings(random: SimRandom) -> dict[str, str]:
 
 def _draw_topic_settings(random: SimRandom) -> dict[str, str]:
     settings = {
-        "segment.bytes": str(random.choice((1_048_576, 2_097_152))),
+        "segment.bytes": str(random.choice((1_500, 6_000, 1_048_576, 1_048_576))),
         "index.interval.bytes": str(random.choice((1, 256, 4_096))),
     }
+    if random.chance(0.25):
+        settings["retention.bytes"] = str(random.choice((5_000, 30_000)))
+        settings["file.delete.delay.ms"] = str(random.choice((0, 200, 5_000)))
     kind = random.below(5)
     if kind <= 1:
         settings["flush.messages"] = "1"

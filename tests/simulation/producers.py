@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tests.simulation.history import Partition
 
 IN_FLIGHT_MAX = 5
+PATIENCE_MS = 20_000.0
 
 FENCED = frozenset(
     {
@@ -84,6 +85,7 @@ class Producer:
         self._written = 0
         self._producer_id, self._epoch, self._sequence = -1, -1, 0
         self._window: list[Outgoing] = []
+        self._patient_until_ms: float | None = None
 
     async def run(self, go_on: Callable[[], bool]) -> None:
         """Bursts with pauses between them."""
@@ -95,11 +97,22 @@ class Producer:
                     if len(self._window) < self._in_flight_max:
                         self._window.append(self._new_batch())
             await self._burst()
+            if self._window and not go_on() and self._is_out_of_patience():
+                break
             if self._window:
                 await self._client.pause()
             else:
                 await self._client.ports.clock.sleep(self._random.exponential(self._pace_ms))
+        for outgoing in self._window:
+            self._give_up(outgoing, Fate.UNKNOWN)
         self.settled = True
+
+    def _is_out_of_patience(self) -> bool:
+        """Only towards a partition that may stay offline for good."""
+        now_ms = self._client.ports.clock.now_ms()
+        if self._patient_until_ms is None:
+            self._patient_until_ms = now_ms + PATIENCE_MS
+        return self._history.may_be_offline and now_ms > self._patient_until_ms
 
     async def _burst(self) -> None:
         """Send the whole window down one connection and settle what the answers allow."""

@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.protocol.ports import Address
+from tests.simulation.admins import TopicKeeper, Trimmer
 from tests.simulation.chaos import Chaos
 from tests.simulation.checkers.verdict import judge
 from tests.simulation.client import Client, Refused
@@ -35,6 +36,8 @@ SERVER = "broker-0"
 PORT = 9092
 SET_UP_S = 60.0
 DRAIN_S = 90.0
+STOCK_S = 20.0
+STOCK_ALL_S = 150.0
 DATA_DIR = "/data"
 
 
@@ -43,7 +46,7 @@ class SingleBroker:
 
     def __init__(self, seed: int, build: Build, options: Options) -> None:
         self.options = options
-        self.history = History()
+        self.history = History(may_trim=options.may_trim, may_be_offline=options.may_be_offline)
         self.world = World(seed, options.net)
         settings = {
             "node.id": "0",
@@ -113,7 +116,7 @@ class SingleBroker:
         await chaos.heal()
         self._go_on = False
         if await self._within(DRAIN_S, self._drain(), "draining"):
-            await self._within(DRAIN_S, self._take_stock(), "taking stock")
+            await self._within(STOCK_ALL_S, self._take_stock(), "taking stock")
 
     async def _set_up(self) -> None:
         async def create(client: Client) -> None:
@@ -134,6 +137,12 @@ class SingleBroker:
         for number in range(options.consumers):
             names.append(f"consumer-{number}")
             self._start(names[-1], self._consume)
+        if options.keeps_topics:
+            names.append("keeper")
+            self._start("keeper", self._keep_topics)
+        if options.trims:
+            names.append("trimmer")
+            self._start("trimmer", self._trim)
         return names
 
     async def _produce(self, client: Client, kind: Kind) -> None:
@@ -154,13 +163,26 @@ class SingleBroker:
     async def _consume(self, client: Client) -> None:
         await Consumer(client, self.partitions).run(lambda: self._go_on)
 
+    async def _keep_topics(self, client: Client) -> None:
+        if client.versions.delete_topics >= 0:
+            keeper = TopicKeeper(client)
+            await keeper.run(lambda: self._go_on)
+            await keeper.verify()
+
+    async def _trim(self, client: Client) -> None:
+        if client.versions.delete_records >= 0:
+            await Trimmer(client, self.partitions).run(lambda: self._go_on)
+
     async def _drain(self) -> None:
         await asyncio.gather(*self._tasks)
 
     async def _take_stock(self) -> None:
         async def stock(client: Client) -> None:
             for partition in self.partitions:
-                await take_stock(client, partition)
+                try:
+                    await asyncio.wait_for(take_stock(client, partition), STOCK_S)
+                except TimeoutError:
+                    self.history.offline.add(partition)
 
         await self._in_client("auditor", stock)
 

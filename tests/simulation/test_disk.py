@@ -148,23 +148,20 @@ def test_an_unsynced_rename_leaves_the_old_or_the_new_file_never_a_mixture() -> 
 
 def test_a_kill_loses_nothing_but_a_later_power_cut_still_may() -> None:
     """The page cache outlives the process; it is not the disk."""
-    bench = Bench()
-    file = bench.disk.open("/0.log", create=True)
-    bench.run(bench.disk.fsync_directory("/"))
-    file.append([b"x" * 100])
-    bench.loop.drop(bench.process.domain)
-    with pytest.raises(ProcessEnded):
-        file.append([b"from the grave"])
-
-    assert content(bench.boot(), "/0.log") == b"x" * 100
     lengths = set()
     for seed in range(20):
-        again = Bench()
-        again.files = bench.files
-        lengths.add(len(content(again.power_cut(seed), "/0.log") or b""))
-        again.loop.close()
+        bench = Bench()
+        file = bench.disk.open("/0.log", create=True)
+        bench.run(bench.disk.fsync_directory("/"))
+        file.append([b"x" * 100])
+        bench.loop.drop(bench.process.domain)
+        with pytest.raises(ProcessEnded):
+            file.append([b"from the grave"])
+        assert content(bench.boot(), "/0.log") == b"x" * 100
+        lengths.add(len(content(bench.power_cut(seed), "/0.log") or b""))
+        bench.loop.close()
+
     assert 0 in lengths
-    bench.loop.close()
 
 
 def test_bytes_appended_during_an_fsync_are_not_covered_by_it() -> None:

@@ -18,7 +18,23 @@ if TYPE_CHECKING:
 
 def check(history: History) -> list[str]:
     """Violations in words."""
-    return [*_lost_facts(history), *_lost_without_offset(history), *_holes(history)]
+    return [
+        *_trimmed(history),
+        *_lost_facts(history),
+        *_lost_without_offset(history),
+        *_holes(history),
+    ]
+
+
+def _trimmed(history: History) -> list[str]:
+    """Where nobody asked for it, nothing is removed from the beginning either (hazard S-18)."""
+    if history.may_trim:
+        return []
+    return [
+        f"lost: {partition} begins at {final.start} though nobody has trimmed it"
+        for partition, final in history.finals.items()
+        if final.start
+    ]
 
 
 def _lost_facts(history: History) -> list[str]:

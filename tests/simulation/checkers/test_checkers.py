@@ -140,6 +140,8 @@ def test_retention_may_remove_the_beginning() -> None:
     story.acked(b"a", 0)
     story.acked(b"b", 1)
 
+    assert len(survival.check(story.ends_as(b"b", start=1))) == 1
+    story.may_trim = True
     assert survival.check(story.ends_as(b"b", start=1)) == []
 
 
@@ -272,6 +274,16 @@ def test_writes_that_never_settle_and_logs_that_cannot_be_read_are_found() -> No
     story = Story()
     story.acked(b"a", 0)
     assert liveness.check(story.ends_as(b"a")) == []
+
+
+def test_a_damaged_partition_may_stay_offline_only_where_disks_are_that_bad() -> None:
+    """One broker alone cannot mend what the disk has destroyed, and must not pretend to."""
+    story = Story()
+    story.acked(b"a", 0)
+    story.offline.add(P)
+    assert len(liveness.check(story)) == 1
+    story.may_be_offline = True
+    assert liveness.check(story) == []
 
 
 def test_a_clean_history_passes_every_family() -> None:
