@@ -100,7 +100,8 @@ class Housekeeping:
             try:
                 await self._delete_old_segments(one, by_time=trusted)
             except KafkaError as error:
-                logger.error("%s", error.message)
+                if one.log.refusal is None:
+                    logger.error("%s", error.message)
             except CorruptLogError as error:
                 logger.error("retention of %s-%d: %s", *one.partition, error)
 
