@@ -46,6 +46,8 @@ def lines_of(places: Iterable[Path]) -> Iterator[bytes]:
     for place in places:
         files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
         for file in files:
+            if "site-packages" in file.relative_to(place).parts:
+                continue  # What pip has installed is no part of the standard library.
             yield from file.read_bytes().split(b"\n")
 
 
@@ -97,8 +99,11 @@ def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description="Lines through a broker and back.")
     parser.add_argument("-b", "--bootstrap", default="127.0.0.1:9092", metavar="HOST:PORT")
-    parser.add_argument("places", nargs="*", type=Path, metavar="FILE")
+    parser.add_argument("places", nargs="*", type=Path, metavar="FILE or DIRECTORY")
     arguments = parser.parse_args()
+    for place in arguments.places:
+        if not place.exists():
+            parser.error(f"there is no {place}")
     places = arguments.places or [Path(asyncio.__file__).parent.parent]
     return 0 if asyncio.run(roundtrip(arguments.bootstrap, places)) else 1
 

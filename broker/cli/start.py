@@ -76,6 +76,8 @@ def gather_settings(arguments: argparse.Namespace) -> dict[str, str]:
             text = Path(arguments.config).read_text("utf-8")
         except OSError as error:
             raise ConfigError(f"cannot read {arguments.config}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"cannot read {arguments.config}: it is not UTF-8 text") from None
         settings.update(parse_properties(text))
     settings.update(settings_from_environment(os.environ))
     for item in arguments.settings:
