@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 READ_BYTES = 1 << 20
+# The rest of a large reply is thrown away by the kernel: copying it would make this side the limit.
+DISCARD_FROM_BYTES = 64 << 10
+DISCARD = getattr(socket, "MSG_TRUNC", 0) if sys.platform == "linux" else 0
 
 
 @dataclass
@@ -27,7 +30,7 @@ class Flow:
     reply_count: int = 0
     reply_bytes: int = 0
     outgoing: memoryview = field(default_factory=lambda: memoryview(b""))
-    _left: int = 0
+    left_bytes: int = 0
     _prefix: bytes = b""
 
     def on_bytes(self, data: memoryview) -> None:
@@ -35,18 +38,18 @@ class Flow:
         self.reply_bytes += len(data)
         position = 0
         while position < len(data):
-            if self._left == 0:
+            if self.left_bytes == 0:
                 need = 4 - len(self._prefix)
                 self._prefix += bytes(data[position : position + need])
                 position += need
                 if len(self._prefix) < 4:
                     return
-                self._left = int.from_bytes(self._prefix)
+                self.left_bytes = int.from_bytes(self._prefix)
                 self._prefix = b""
-            taken = min(self._left, len(data) - position)
-            self._left -= taken
+            taken = min(self.left_bytes, len(data) - position)
+            self.left_bytes -= taken
             position += taken
-            if self._left == 0:
+            if self.left_bytes == 0:
                 self.reply_count += 1
                 self.in_flight -= 1
 
@@ -139,8 +142,12 @@ def run(orders: dict[str, Any]) -> dict[str, float]:
 
 
 def _read(flow: Flow, buffer: memoryview) -> None:
+    discards = DISCARD and flow.left_bytes >= DISCARD_FROM_BYTES
     try:
-        received = flow.sock.recv_into(buffer)
+        if discards:
+            received = flow.sock.recv_into(buffer, min(len(buffer), flow.left_bytes), DISCARD)
+        else:
+            received = flow.sock.recv_into(buffer)
     except BlockingIOError:
         return
     if received == 0:
