@@ -8,6 +8,7 @@
                      │                                   ├─► broker.replica ────────┤
                      │                                   ├─► broker.log ────────────┤
                      │                                   ├─► coordinator.controller ┤
+                     │                                   ├─► coordinator.group ─────┤
                      │                                   ├─► coordinator.store ─────┤
                      │                                   └─► client (wire part) ────┤
                      └─► all of the above                                           ▼
@@ -35,6 +36,12 @@ from tests.tidy.tree import (
 
 LEAVES = {"broker.context", "broker.tasks", "broker.metrics", "broker.config"}
 
+# What both kinds of groups share; the shard above knows both kinds.
+GROUP_LEAVES = {
+    f"coordinator.group.{name}"
+    for name in ("effects", "membership", "outbox", "records", "scope", "settings", "timeline")
+}
+
 # folder -> the folders (or leaf modules of broker) that its files may import.
 ALLOWED: dict[str, set[str]] = {
     # For type checkers only: the public names, which are loaded when they are first used.
@@ -54,6 +61,25 @@ ALLOWED: dict[str, set[str]] = {
         "coordinator.store.paths",
         "coordinator.store.store",
     },
+    "coordinator.group": {
+        "protocol",
+        "protocol.messages",
+        "protocol.records",
+        "coordinator",
+        "coordinator.metadata",
+        "coordinator.group.classic",
+        "coordinator.group.consumer",
+    },
+    "coordinator.group.classic": {"protocol", "protocol.messages", *GROUP_LEAVES, "coordinator"},
+    "coordinator.group.consumer": {
+        "protocol",
+        "protocol.messages",
+        "coordinator",
+        "coordinator.metadata",
+        # Members that speak the older protocol live in the newer kind of group while it migrates.
+        "coordinator.group.classic",
+        *GROUP_LEAVES,
+    },
     "client.state": {"protocol", "protocol.messages", "protocol.records"},
     "client": {"protocol", "protocol.messages", "protocol.records", "client.state"},
     "client.cli": {"protocol", "protocol.messages", "protocol.records", "client", "client.state"},
@@ -72,6 +98,7 @@ ALLOWED: dict[str, set[str]] = {
         "coordinator",
         "coordinator.metadata",
         "coordinator.controller",
+        "coordinator.group",
         "coordinator.store",
         "client.connection",
         "client.pool",

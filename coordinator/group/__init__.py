@@ -1,0 +1,1 @@
+"""Consumer groups and committed offsets: decisions only, one shard per offsets partition."""

@@ -1,0 +1,1 @@
+"""Groups whose members agree among themselves: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""

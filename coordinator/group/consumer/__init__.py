@@ -1,0 +1,1 @@
+"""Groups that the broker assigns for (KIP-848): one heartbeat, reconciled step by step."""

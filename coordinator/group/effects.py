@@ -1,0 +1,76 @@
+"""What the group coordinator's machine and its shell say to each other.
+
+The shell hands in a request with a ``Ticket``; the machine gives back effects. An ``Append`` goes
+to the offsets partition in the very same step, so that no rebalance slips between a check and its
+record (hazard G-02). What it means becomes visible when the shell reports it committed, and an
+``Answer`` that depends on it leaves only then (hazard G-03).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+Ticket = int
+"""The shell's name for one request that waits for its answer; never reused."""
+
+Token = int
+"""The machine's name for one append; never reused within a shard."""
+
+
+class Moment(NamedTuple):
+    """Now. Deadlines live on the monotonic clock, what is written to the log on the wall clock."""
+
+    now_ms: float
+    wall_ms: int
+
+
+class Caller(NamedTuple):
+    """Who asks: what group members are described with, and how the answer must be shaped."""
+
+    client_id: str
+    client_host: str
+    api_version: int
+
+
+class LogRecord(NamedTuple):
+    """One record of the offsets partition, to write or as it was read; None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+class Writer(NamedTuple):
+    """The producer of a transactional batch; -1, -1 outside of transactions."""
+
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.producer_id >= 0
+
+
+NOBODY = Writer()
+
+
+class Answer(NamedTuple):
+    """Send this response message to whoever holds the ticket; each ticket is answered once."""
+
+    ticket: Ticket
+    response: Any
+
+
+class Append(NamedTuple):
+    """Append these records as one batch, at once.
+
+    The shell then reports exactly one of ``committed(token)``, when the high watermark has passed
+    them, and ``failed(token, error)``. Before that it may report ``overdue(token)`` once: the
+    outcome is still open, but whoever waits has waited for offsets.commit.timeout.ms (GRP-05)."""
+
+    token: Token
+    records: tuple[LogRecord, ...]
+    writer: Writer = NOBODY
+
+
+Effect = Answer | Append
+Effects = list[Effect]

@@ -1,0 +1,47 @@
+"""What committed offsets and the shard ask of a group, whichever kind it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ottla.coordinator.group.effects import LogRecord, Moment
+    from ottla.protocol.errors import ErrorCode
+
+
+class Group(Protocol):
+    """One group, alive in memory."""
+
+    group_id: str
+
+    def check_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool
+    ) -> ErrorCode:
+        """Whether that member may commit in that generation (KIP-848: member epoch); -1 and an
+        empty id is an application that assigns by itself. NONE or the code to answer (G-02).
+
+        A commit that is let through counts as a sign of life."""
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
+        """Whether OffsetFetch 9 with that member and epoch may be answered."""
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a living member consumes the topic, so that its offsets must stay."""
+
+    def check_delete(self) -> ErrorCode:
+        """NONE where the group may be deleted: NON_EMPTY_GROUP while somebody is in it."""
+
+    def tombstones(self) -> Iterable[LogRecord]:
+        """The records that delete the group's own state (its offsets not among them)."""
+
+    @property
+    def empty_since_wall_ms(self) -> int | None:
+        """Since when nobody is in it; None while somebody is, or a rebalance goes on (G-01)."""
+
+    def on_unload(self, error: ErrorCode) -> None:
+        """The shard ends here: answer everybody who waits in this group."""
+
+    def on_loaded(self, moment: Moment) -> None:
+        """All records are read: every session starts anew from now (G-08)."""

@@ -1,0 +1,76 @@
+"""Where the groups of one shard put what they want done, and what shall happen when it is done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla.coordinator.group.effects import NOBODY, Answer, Append, Effects, LogRecord, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ottla.coordinator.group.effects import Ticket, Token
+    from ottla.protocol.errors import ErrorCode
+
+
+def nothing() -> None:
+    """What happens where nothing needs to."""
+
+
+class Continuation(NamedTuple):
+    """Exactly one of ``on_committed`` and ``on_failed`` is called; ``on_overdue`` at most once,
+    before them: whoever waits is to be answered, the outcome is still open."""
+
+    on_committed: Callable[[], object]
+    on_failed: Callable[[ErrorCode], object]
+    on_overdue: Callable[[], object] = nothing
+
+
+class Outbox:
+    """One per shard. The shell empties it after each call into the machine, in order."""
+
+    def __init__(self) -> None:
+        self._effects: Effects = []
+        self._open: dict[Token, Continuation] = {}
+        self._last_token = 0
+
+    @property
+    def open_count(self) -> int:
+        """Appends whose outcome is not known."""
+        return len(self._open)
+
+    def answer(self, ticket: Ticket, response: Any) -> None:
+        """Answer a request."""
+        self._effects.append(Answer(ticket, response))
+
+    def append(
+        self,
+        records: Sequence[LogRecord],
+        continuation: Continuation,
+        writer: Writer = NOBODY,
+    ) -> None:
+        """Write to the offsets partition, then go on as the outcome asks."""
+        assert records, "an empty batch would never be committed"
+        self._last_token += 1
+        self._open[self._last_token] = continuation
+        self._effects.append(Append(self._last_token, tuple(records), writer))
+
+    def take(self) -> Effects:
+        """What has gathered since the last time."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def committed(self, token: Token) -> None:
+        """The high watermark has passed the records."""
+        self._open.pop(token).on_committed()
+
+    def failed(self, token: Token, error: ErrorCode) -> None:
+        """The records were not written, or nobody can say whether they will be."""
+        self._open.pop(token).on_failed(error)
+
+    def overdue(self, token: Token) -> None:
+        """The outcome is still open after offsets.commit.timeout.ms."""
+        continuation = self._open.get(token)
+        if continuation is not None:
+            self._open[token] = continuation._replace(on_overdue=nothing)
+            continuation.on_overdue()

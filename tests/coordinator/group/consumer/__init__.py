@@ -1,0 +1,1 @@
+"""The KIP-848 group machine."""
