@@ -1,4 +1,4 @@
-"""Administration: topics, partitions, records and configurations.
+"""Administration: topics, partitions, records, configurations and, as ``groups``, groups.
 
 Calls over several things return one result for each, so that one refusal does not hide the
 successes; calls over one thing raise. A change whose connection was lost before the answer raises
@@ -27,6 +27,7 @@ from ottla.client.config_requests import (
 )
 from ottla.client.environment import Environment, real_environment
 from ottla.client.errors import ClientError, RequestRefused
+from ottla.client.groups import GroupAdmin
 from ottla.client.offsets import OffsetAt, list_offsets
 from ottla.client.routing import Router
 from ottla.protocol.errors import ErrorCode
@@ -61,6 +62,7 @@ class Admin:
         world = environment or real_environment()
         self._cluster = Cluster(world, parse_addresses(bootstrap), self.config)
         self._router = Router(self._cluster)
+        self.groups = GroupAdmin(self._router)
 
     async def start(self) -> None:
         """Reach the cluster. Raises TransportError; a wrong address is BrokerUnreachable."""

@@ -30,6 +30,7 @@ VERBS = {
     "topics": Verb("ottla.client.cli.topics:main", "create, list, describe, alter, delete topics"),
     "produce": Verb("ottla.client.cli.produce:main", "send lines of standard input to a topic"),
     "consume": Verb("ottla.client.cli.consume:main", "write the records of a topic as lines"),
+    "groups": Verb("ottla.client.cli.groups:main", "look at consumer groups, move their positions"),
     "log": Verb("ottla.broker.cli.log:main", "look into the files of a stopped broker"),
 }
 # Options that every client verb knows, so that they may come first, and take a value.

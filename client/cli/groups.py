@@ -1,0 +1,291 @@
+"""``ottla groups``: list, describe, explain and delete groups, and move their positions."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.client.admin import Admin
+from ottla.client.cli.arguments import Parser, add_client_options, checked
+from ottla.client.cli.group_text import describe, explain
+from ottla.client.cli.output import json_document, table, write
+from ottla.client.cli.run import CommandError, run, sentence
+from ottla.client.cli.settings import command_config
+from ottla.client.cli.start_offset import BEGINNING, END, Kind, Start, read_start
+from ottla.client.errors import ClientError, RequestRefused
+from ottla.client.group_requests import Committed, GroupRefused
+from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Sequence
+
+    from ottla.client.offsets import OffsetAt
+
+HOW_TO_FREE = "stop its members first; 'ottla groups describe' shows them"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command."""
+    arguments = parser().parse_args(argv)
+    return run(partial(perform, arguments))
+
+
+def parser() -> Parser:
+    """The command line, as ``ottla groups --help`` shows it."""
+    made = Parser(
+        prog="ottla groups",
+        description="Look at consumer groups and move their positions.",
+        allow_abbrev=False,
+    )
+    add_client_options(made, is_outer=True)
+    verbs = made.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    def verb(name: str, purpose: str) -> argparse.ArgumentParser:
+        inner = verbs.add_parser(name, help=purpose, description=purpose, allow_abbrev=False)
+        add_client_options(inner, is_outer=False)
+        return inner
+
+    listing = verb("list", "list the groups")
+    listing.add_argument(
+        "--state", action="append", default=[], help="only those in this state, such as Empty"
+    )
+    listing.add_argument(
+        "--type", action="append", default=[], choices=("classic", "consumer"), help="only those"
+    )
+    described = verb("describe", "show members, positions and lag of groups")
+    described.add_argument("groups", metavar="GROUP", nargs="+")
+    explained = verb("explain", "tell what has happened in a group: who joined, who left and why")
+    explained.add_argument("group", metavar="GROUP")
+    delete = verb("delete", "delete empty groups and their positions")
+    delete.add_argument("groups", metavar="GROUP", nargs="+")
+    reset = verb("reset-offsets", "let an empty group go on from somewhere else")
+    reset.add_argument("group", metavar="GROUP")
+    _add_partitions(reset, "all that the group has a position for")
+    reset.add_argument(
+        "-o",
+        "--offset",
+        metavar="WHERE",
+        type=checked(read_start),
+        required=True,
+        help="N, -N (before the end), beginning, end, @MS or @ISO-8601",
+    )
+    reset.add_argument("--dry-run", action="store_true", help="only show what would be done")
+    forget = verb("delete-offsets", "forget positions of a group")
+    forget.add_argument("group", metavar="GROUP")
+    _add_partitions(forget, "")
+    return made
+
+
+def _add_partitions(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument(
+        "topics",
+        metavar="TOPIC[:P,P]",
+        type=checked(read_partitions),
+        nargs="*" if default else "+",
+        help="topics, or some partitions of one" + (f" (default: {default})" if default else ""),
+    )
+
+
+def read_partitions(text: str) -> tuple[str, list[int] | None]:
+    """``topic`` or ``topic:0,1``. Raises ValueError."""
+    topic, colon, numbers = text.partition(":")
+    if not colon:
+        return topic, None
+    try:
+        return topic, [int(number) for number in numbers.split(",")]
+    except ValueError:
+        raise ValueError(f"{text!r} is not of the form TOPIC:P or TOPIC:P,P") from None
+
+
+async def perform(arguments: argparse.Namespace) -> int:
+    """Do what was asked for."""
+    async with Admin(arguments.bootstrap, command_config()) as admin:
+        match arguments.verb:
+            case "list":
+                return await list_groups(admin, arguments)
+            case "describe":
+                return await describe(admin, arguments)
+            case "explain":
+                return await explain(admin, arguments)
+            case "delete":
+                return await delete_groups(admin, arguments)
+            case "reset-offsets":
+                return await reset_offsets(admin, arguments)
+        assert arguments.verb == "delete-offsets"
+        return await delete_offsets(admin, arguments)
+
+
+async def list_groups(admin: Admin, arguments: argparse.Namespace) -> int:
+    """Write one line per group."""
+    groups = await admin.groups.list_all(arguments.state, arguments.type)
+    if arguments.format == "json":
+        write(
+            json_document(
+                [
+                    {
+                        "group": group.group_id,
+                        "type": group.kind,
+                        "protocol_type": group.protocol_type,
+                        "state": group.state,
+                    }
+                    for group in groups
+                ]
+            )
+        )
+        return 0
+    rows = [(group.group_id, group.kind, group.state) for group in groups]
+    write(table(("GROUP", "TYPE", "STATE"), rows))
+    return 0
+
+
+async def delete_groups(admin: Admin, arguments: argparse.Namespace) -> int:
+    """Delete them and say of each how it went."""
+    failures = []
+    for group_id in dict.fromkeys(arguments.groups):
+        try:
+            await admin.groups.delete(group_id)
+        except GroupRefused as error:
+            failures.append(_words(error))
+        else:
+            if arguments.format == "text":
+                write(f"deleted {group_id}\n")
+    if failures:
+        raise CommandError("; ".join(failures))
+    return 0
+
+
+def _words(error: GroupRefused) -> str:
+    if error.code is ErrorCode.NON_EMPTY_GROUP:
+        return f"group {error.group_id!r} has members; {HOW_TO_FREE}"
+    if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+        return f"group {error.group_id!r} does not exist; 'ottla groups list' shows those that do"
+    return sentence(error)
+
+
+async def reset_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
+    """Commit other positions in the name of the group, which must be empty."""
+    group_id = arguments.group
+    current = await admin.groups.offsets(group_id)
+    partitions = await _partitions(admin, arguments.topics, current)
+    if not partitions:
+        raise CommandError(f"group {group_id!r} has no positions; name the topics to set some for")
+    targets = await _targets(admin, partitions, arguments.offset)
+    if not arguments.dry_run:
+        results = await admin.groups.commit(
+            group_id, {where: Committed(offset) for where, offset in targets.items()}
+        )
+        for refused in results.values():
+            if refused is None:
+                continue
+            if refused.code is ErrorCode.UNKNOWN_MEMBER_ID:
+                raise CommandError(f"group {group_id!r} has members; {HOW_TO_FREE}")
+            raise refused
+    _write_moves(arguments, current, targets)
+    return 0
+
+
+def _write_moves(
+    arguments: argparse.Namespace,
+    current: dict[TopicPartition, Committed],
+    targets: dict[TopicPartition, int],
+) -> None:
+    moves = [
+        (
+            where.topic,
+            where.partition,
+            current[where].offset if where in current else None,
+            targets[where],
+        )
+        for where in sorted(targets)
+    ]
+    if arguments.format == "json":
+        names = ("topic", "partition", "from", "to")
+        write(json_document([dict(zip(names, move, strict=True)) for move in moves]))
+    else:
+        write(table(("TOPIC", "PARTITION", "FROM", "TO"), moves))
+
+
+async def delete_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
+    """Forget some positions."""
+    group_id = arguments.group
+    try:
+        current = await admin.groups.offsets(group_id)
+        wanted = await _partitions(admin, arguments.topics, current)
+        results = await admin.groups.delete_offsets(group_id, wanted)
+    except GroupRefused as error:
+        raise CommandError(_words(error)) from error
+    failures = []
+    for where, refused in sorted(results.items()):
+        if refused is None:
+            if arguments.format == "text":
+                write(f"deleted {where.topic}:{where.partition}\n")
+        elif refused.code is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
+            failures.append(f"members of group {group_id!r} read topic {where.topic!r}")
+        else:
+            failures.append(sentence(refused))
+    if failures:
+        raise CommandError("; ".join(dict.fromkeys(failures)))
+    return 0
+
+
+async def _partitions(
+    admin: Admin,
+    topics: Sequence[tuple[str, list[int] | None]],
+    current: dict[TopicPartition, Committed],
+) -> list[TopicPartition]:
+    """What the command line names; without names, all that the group has a position for."""
+    if not topics:
+        return sorted(current)
+    found: dict[TopicPartition, None] = {}
+    for topic, numbers in topics:
+        if numbers is None:
+            known = [where.partition for where in current if where.topic == topic]
+            numbers = known or list((await admin.describe_topic(topic)).partitions)
+        for number in numbers:
+            found[TopicPartition(topic, number)] = None
+    return sorted(found)
+
+
+async def _targets(
+    admin: Admin, partitions: Iterable[TopicPartition], start: Start
+) -> dict[TopicPartition, int]:
+    """The offset that the place stands for in each partition. Raises CommandError, ClientError."""
+    wanted = list(partitions)
+    firsts = await _look_up(admin, wanted, EARLIEST_TIMESTAMP)
+    ends = await _look_up(admin, wanted, LATEST_TIMESTAMP)
+    if start.kind is Kind.TIMESTAMP and start not in (BEGINNING, END):
+        later = await _look_up(admin, wanted, start.number)
+        return {
+            where: ends[where].offset if at.offset < 0 else at.offset for where, at in later.items()
+        }
+    targets = {}
+    for where in wanted:
+        first, end = firsts[where].offset, ends[where].offset
+        if start == BEGINNING:
+            targets[where] = first
+        elif start == END:
+            targets[where] = end
+        elif start.kind is Kind.FROM_END:
+            targets[where] = max(first, end - start.number)
+        elif first <= start.number <= end:
+            targets[where] = start.number
+        else:
+            raise CommandError(
+                f"topic {where.topic!r} partition {where.partition} goes from {first} to {end}, "
+                f"{start.number} is outside of it"
+            )
+    return targets
+
+
+async def _look_up(
+    admin: Admin, partitions: list[TopicPartition], timestamp: int
+) -> dict[TopicPartition, OffsetAt]:
+    found = {}
+    for where, answer in (await admin.list_offsets(dict.fromkeys(partitions, timestamp))).items():
+        if isinstance(answer, RequestRefused | ClientError):
+            raise answer
+        found[where] = answer
+    return found

@@ -1,0 +1,113 @@
+"""Who coordinates a group, and requests that go there (KIP-699 for brokers that know it)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.client.api import declare
+from ottla.client.errors import RequestRefused, TransportError
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode, error_code
+from ottla.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from ottla.protocol.ports import Address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.client.api import Api
+    from ottla.client.connection import Connection
+    from ottla.client.routing import Router
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+Result = TypeVar("Result")
+
+FIND_COORDINATOR = declare(
+    ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse, 0, 5
+)
+GROUP = 0
+# From here on one request asks for many.
+BATCHED_VERSION = 4
+MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+
+class Coordinators:
+    """Remembers who coordinates what until somebody says that it has moved."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._known: dict[str, int] = {}
+
+    async def find(self, group_id: str) -> int:
+        """The coordinator's node id, which the pool can connect to. Raises RequestRefused."""
+        known = self._known.get(group_id)
+        if known is not None:
+            return known
+        found: list[Coordinator] = []
+
+        def check(response: FindCoordinatorResponse, connection: Connection) -> None:
+            answer = _the_answer(response)
+            code = error_code(answer.error_code)
+            if code is not ErrorCode.NONE:
+                raise RequestRefused(code, answer.error_message, broker=str(connection.address))
+            found.append(answer)
+
+        cluster = self._router.cluster
+        connection = await cluster.any_connection()
+        batched = connection.version_of(FIND_COORDINATOR) >= BATCHED_VERSION
+        request = FindCoordinatorRequest(
+            key="" if batched else group_id,
+            key_type=GROUP,
+            coordinator_keys=[group_id] if batched else [],
+        )
+        await self._router.to_any(FIND_COORDINATOR, request, check)
+        answer = found[-1]
+        cluster.pool.set_address(answer.node_id, Address(answer.host, answer.port))
+        self._known[group_id] = answer.node_id
+        return answer.node_id
+
+    async def ask(
+        self,
+        group_id: str,
+        api: Api[Request, Response],
+        request: Request,
+        read: Callable[[Response, int, Connection], Result],
+        *,
+        is_repeatable: bool = True,
+    ) -> Result:
+        """Ask the group's coordinator; ``read`` raises RequestRefused for its errors.
+
+        It is asked again after errors that pass, wherever it has moved to."""
+
+        async def attempt() -> Result:
+            node_id = await self.find(group_id)
+            try:
+                connection = await self._router.cluster.pool.connection(node_id)
+                response = await connection.send(api, request)
+                return read(response, node_id, connection)
+            except TransportError:
+                self._known.pop(group_id, None)
+                raise
+            except RequestRefused as error:
+                if error.code in MOVED:
+                    self._known.pop(group_id, None)
+                raise
+
+        return await self._router.repeated(attempt, is_repeatable=is_repeatable)
+
+
+def _the_answer(response: FindCoordinatorResponse) -> Coordinator:
+    if response.coordinators:
+        return response.coordinators[0]
+    return Coordinator(
+        "",
+        response.node_id,
+        response.host,
+        response.port,
+        response.error_code,
+        response.error_message,
+    )
