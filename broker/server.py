@@ -293,6 +293,8 @@ class Broker:
         if self.network is not None:
             self.network.stop_accepting()
         await self._chores.stop()
+        if self.housekeeping is not None:
+            await self.housekeeping.finish()
         self.partitions.close()
         await asyncio.sleep(0)
         if self.network is not None:

@@ -81,6 +81,19 @@ def decode_offsets(content: bytes | None) -> dict[TopicPartition, int] | None:
     return offsets
 
 
+def encode_wall_clock(wall_ms: int) -> bytes:
+    """A moment of the wall clock, milliseconds."""
+    return _encode_lines([str(wall_ms)])
+
+
+def decode_wall_clock(content: bytes | None) -> int | None:
+    """The moment, None for an absent or spoiled file."""
+    match _decode_lines(content):
+        case [[text]] if text.isdecimal() and text.isascii():
+            return int(text)
+    return None
+
+
 def encode_leader_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
     """A leader epoch checkpoint of (epoch, start offset)."""
     return _encode_lines([f"{epoch} {start_offset}" for epoch, start_offset in entries])

@@ -105,6 +105,12 @@ class LogDirectories:
         directory = self.directory_of(partition)
         return None if directory is None else directory.checkpoints.high_watermarks.get(partition)
 
+    @property
+    def last_wall_ms(self) -> int | None:
+        """The wall clock as an earlier start or this one last believed it; None if none did."""
+        found = [each.checkpoints.wall_ms for each in self.online]
+        return max((wall_ms for wall_ms in found if wall_ms is not None), default=None)
+
     def on_failure(self, callback: Callable[[str], object]) -> None:
         """Call back, synchronously, with the path of each directory that goes (or is) offline."""
         for each in self.directories:
@@ -176,6 +182,14 @@ class LogDirectories:
                 await saved.save_recovery_points()
                 await saved.save_log_starts()
                 await saved.save_high_watermarks()
+            except KafkaError as error:
+                logger.error("%s", error.message)
+
+    async def save_wall_clock(self, wall_ms: int) -> None:
+        """Remember the time in every directory, for the next start; nothing is raised."""
+        for each in self.online:
+            try:
+                await each.checkpoints.save_wall_clock(wall_ms)
             except KafkaError as error:
                 logger.error("%s", error.message)
 

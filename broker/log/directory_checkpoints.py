@@ -1,4 +1,4 @@
-"""The offset checkpoints of one data directory: recovery points, log starts, high watermarks.
+"""The checkpoints of one data directory: recovery points, log starts, high watermarks, the time.
 
 What a checkpoint says about a partition that could not be loaded is kept as it is.
 """
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.log.checkpoints import (
     decode_offsets,
+    decode_wall_clock,
     encode_offsets,
+    encode_wall_clock,
     read_file,
     replace_file,
 )
 from ottla.broker.log.coalescing import CoalescedSave
-from ottla.broker.log.names import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, join
+from ottla.broker.log.names import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, WALL_CLOCK, join
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +34,8 @@ class DirectoryCheckpoints:
         self.log_starts: dict[TopicPartition, int] = {}
         # As last saved or found; absent means: from the log start (hazard R-26).
         self.high_watermarks: dict[TopicPartition, int] = {}
+        # The wall clock when it was last trusted, milliseconds; None if nobody has noted it.
+        self.wall_ms: int | None = None
         self._written: dict[str, bytes] = {}
         # Files that still speak of a partition which is to be forgotten.
         self._stale: set[str] = set()
@@ -46,6 +50,8 @@ class DirectoryCheckpoints:
         self.recovery_points = self._read(RECOVERY_POINTS)
         self.log_starts = self._read(LOG_STARTS)
         self.high_watermarks = self._read(HIGH_WATERMARKS)
+        path = join(self._home.health.path, WALL_CLOCK)
+        self.wall_ms = decode_wall_clock(read_file(self._home.disk, path))
 
     async def forget(self, partition: TopicPartition) -> None:
         """Let no file speak of the partition any more: a new one of its name may follow."""
@@ -81,10 +87,17 @@ class DirectoryCheckpoints:
     async def _save_high_watermarks(self) -> None:
         await self._write(HIGH_WATERMARKS, self.high_watermarks)
 
+    async def save_wall_clock(self, wall_ms: int) -> None:
+        """Remember the time for whoever starts here next (hazard S-18)."""
+        self.wall_ms = wall_ms
+        await self._write_content(WALL_CLOCK, encode_wall_clock(wall_ms))
+
     async def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        await self._write_content(name, encode_offsets(offsets))
+
+    async def _write_content(self, name: str, content: bytes) -> None:
         self._home.health.ensure_online()
         path = join(self._home.health.path, name)
-        content = encode_offsets(offsets)
         was_stale = name in self._stale
         self._stale.discard(name)
         if self._written.get(name) == content:

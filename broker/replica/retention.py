@@ -118,7 +118,11 @@ class ClockWatch:
     """Notices that the wall clock has jumped, upon which retention by time must wait.
 
     A step of a year would delete everything (hazard S-18). Trust comes back once both clocks have
-    agreed for the settling time, so a machine that slept overnight recovers by itself."""
+    agreed for the settling time, so a machine that slept overnight recovers by itself.
+
+    The monotonic clock says nothing about the time in which no process ran. There a long absence
+    and a jump look the same, and both cost no more than the settling time: ``begin`` compares
+    the wall clock with the last time that was trusted."""
 
     __slots__ = ("_difference_ms", "_jumped_at_ms", "settle_ms", "tolerance_ms")
 
@@ -127,6 +131,17 @@ class ClockWatch:
         self.settle_ms = settle_ms
         self._difference_ms: float | None = None
         self._jumped_at_ms: float | None = None
+
+    def begin(self, now_ms: float, wall_ms: int, last_wall_ms: int | None) -> bool:
+        """A process has started; ``last_wall_ms`` is the last time that an earlier one trusted.
+
+        None: nobody was here before, so there is nothing to lose. The last time must only be
+        remembered while ``is_trusted``: then an untrusted start that is followed by another one
+        begins to settle again, and a clock that was put right meanwhile is trusted at once."""
+        self._difference_ms = wall_ms - now_ms
+        if last_wall_ms is not None and abs(wall_ms - last_wall_ms) > self.tolerance_ms:
+            self._jumped_at_ms = now_ms
+        return self._jumped_at_ms is None
 
     def is_trusted(self, now_ms: float, wall_ms: int) -> bool:
         """Compare the clocks; to be asked every few minutes. False: delete nothing by time."""

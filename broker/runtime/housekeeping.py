@@ -33,6 +33,7 @@ logger = logging.getLogger("ottla.housekeeping")
 # How often flush.ms is looked at: it is a promise in milliseconds, kept to about this much.
 FLUSH_CHECK_MS = 100.0
 TIDY_MS = 1_000.0
+WALL_CLOCK_MS = 60_000.0
 
 
 class Intervals(NamedTuple):
@@ -55,11 +56,13 @@ class Housekeeping:
         self._tasks = tasks
         self._intervals = intervals
         self._clock_watch = ClockWatch()
+        self._was_trusted = True
         # Rules of the operator's own, beside those of the topics: any one is enough (LOG-23).
         self.policies: list[Policy] = []
 
     def start(self) -> None:
         """Start every chore."""
+        self._meet_clock()
         chores: dict[str, tuple[Callable[[], Awaitable[object]], float]] = {
             "flush": (self.flush_due, FLUSH_CHECK_MS),
             "retention": (self.apply_retention, self._intervals.retention_check_ms),
@@ -72,6 +75,11 @@ class Housekeeping:
         }
         for name, (chore, interval_ms) in chores.items():
             self._tasks.spawn(name, self._repeat(chore, interval_ms))
+        self._tasks.spawn("wall clock", self._note_times())
+
+    async def finish(self) -> None:
+        """The chores have been stopped and the logs are still open: note the time once more."""
+        await self.note_time()
 
     async def _repeat(self, chore: Callable[[], Awaitable[object]], interval_ms: float) -> None:
         while True:
@@ -93,19 +101,21 @@ class Housekeeping:
 
     async def apply_retention(self) -> None:
         """Delete the oldest segments by the policies of their topics."""
-        trusted = self._clock_watch.is_trusted(self._clock.now_ms(), self._clock.wall_ms())
-        if not trusted:
-            logger.warning("the wall clock has jumped: nothing is deleted by time until it settles")
+        trusted = self._trusts_clock()
+        # One time for all: a clock that jumps during the pass has been checked by nobody.
+        wall_ms = self._clock.wall_ms()
         for one in self._partitions:
             try:
-                await self._delete_old_segments(one, by_time=trusted)
+                await self._delete_old_segments(one, wall_ms, by_time=trusted)
             except KafkaError as error:
                 if one.log.refusal is None:
                     logger.error("%s", error.message)
             except CorruptLogError as error:
                 logger.error("retention of %s-%d: %s", *one.partition, error)
 
-    async def _delete_old_segments(self, one: PartitionRuntime, *, by_time: bool) -> None:
+    async def _delete_old_segments(
+        self, one: PartitionRuntime, wall_ms: int, *, by_time: bool
+    ) -> None:
         policies = [
             policy
             for policy in (*one.settings.policies, *self.policies)
@@ -113,7 +123,6 @@ class Housekeeping:
         ]
         if not policies:
             return
-        wall_ms = self._clock.wall_ms()
         high_watermark = one.replica.high_watermark
 
         def choose(segments: Sequence[SegmentView]) -> int:
@@ -141,6 +150,41 @@ class Housekeeping:
             wall_ms if modified_ms < 0 else modified_ms,
             segment.is_active,
         )
+
+    def _meet_clock(self) -> None:
+        """Compare the wall clock with what it was when a broker last ran here (hazard S-18)."""
+        wall_ms, last_wall_ms = self._clock.wall_ms(), self._partitions.logs.last_wall_ms
+        watch = self._clock_watch
+        self._was_trusted = watch.begin(self._clock.now_ms(), wall_ms, last_wall_ms)
+        if not self._was_trusted and last_wall_ms is not None:
+            logger.warning(
+                "the wall clock is %.1f hours from where it was when a broker last ran here: "
+                "that may be a jump, so nothing is deleted by time for %.0f minutes",
+                (wall_ms - last_wall_ms) / 3_600_000,
+                watch.settle_ms / 60_000,
+            )
+
+    def _trusts_clock(self) -> bool:
+        trusted = self._clock_watch.is_trusted(self._clock.now_ms(), self._clock.wall_ms())
+        if trusted != self._was_trusted:
+            self._was_trusted = trusted
+            if trusted:
+                logger.info("the wall clock has settled: retention by time goes on")
+            else:
+                logger.warning(
+                    "the wall clock has jumped: nothing is deleted by time until it settles"
+                )
+        return trusted
+
+    async def _note_times(self) -> None:
+        while True:
+            await self.note_time()
+            await self._clock.sleep(WALL_CLOCK_MS)
+
+    async def note_time(self) -> None:
+        """Save the wall clock for the next start, unless it is in doubt."""
+        if self._trusts_clock():
+            await self._partitions.logs.save_wall_clock(self._clock.wall_ms())
 
     async def checkpoint(self) -> None:
         """Save recovery points, log starts and high watermarks."""

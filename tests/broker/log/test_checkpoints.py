@@ -11,10 +11,12 @@ from ottla.broker.log.checkpoints import (
     decode_offsets,
     decode_partition_metadata,
     decode_properties,
+    decode_wall_clock,
     encode_leader_epochs,
     encode_offsets,
     encode_partition_metadata,
     encode_properties,
+    encode_wall_clock,
     read_file,
     replace_file,
 )
@@ -37,6 +39,16 @@ def test_leader_epochs_and_topic_id_are_kafkas_text() -> None:
     """Both lie in each partition's directory."""
     assert encode_leader_epochs(EPOCHS) == b"0\n3\n0 0\n3 120\n4 130\n"
     assert encode_partition_metadata(TOPIC_ID) == b"version: 0\ntopic_id: wfSjsg0eT1qLbH2On6Cxwg\n"
+
+
+def test_no_prefix_of_a_time_is_another_time() -> None:
+    """S-18: an earlier time than the true one would look like a jump, a spoiled one like none."""
+    content = encode_wall_clock(1_700_000_000_123)
+
+    assert content == b"0\n1\n1700000000123\n"
+    assert decode_wall_clock(content) == 1_700_000_000_123
+    assert all(decode_wall_clock(content[:cut]) is None for cut in range(len(content)))
+    assert [decode_wall_clock(bad) for bad in (None, b"0\n1\n-5\n", b"0\n1\n1 2\n")] == [None] * 3
 
 
 @given(

@@ -162,3 +162,26 @@ def test_a_slow_drift_is_no_jump() -> None:
     watch = ClockWatch(tolerance_ms=1_000)
 
     assert all(watch.is_trusted(step * 1e6, NOW_MS + step * 1_000_500) for step in range(100))
+
+
+@pytest.mark.parametrize("passed_ms", [YEAR_MS, -YEAR_MS, 601_000])
+def test_after_a_gap_between_two_lives_time_is_trusted_once_it_has_settled(passed_ms: int) -> None:
+    """S-18: while no process ran, a jump looks like a long sleep. Deleting an hour later harms
+    neither; at once, it harms the first one for good."""
+    watch = ClockWatch(tolerance_ms=600_000, settle_ms=3_600_000)
+    wall_ms = NOW_MS + passed_ms
+
+    begun = watch.begin(5_000.0, wall_ms, NOW_MS)
+    looks = [watch.is_trusted(5_000.0 + later, wall_ms + later) for later in (0, 3_599_999)]
+
+    assert (begun, looks) == (False, [False, False])
+    assert watch.is_trusted(5_000.0 + 3_600_000, wall_ms + 3_600_000)
+
+
+@pytest.mark.parametrize("last_wall_ms", [None, NOW_MS - 599_000, NOW_MS])
+def test_a_restart_is_no_reason_for_doubt(last_wall_ms: int | None) -> None:
+    """Else a broker that is restarted every hour would keep everything."""
+    watch = ClockWatch(tolerance_ms=600_000)
+
+    assert watch.begin(0.0, NOW_MS, last_wall_ms)
+    assert watch.is_trusted(1_000.0, NOW_MS + 1_000)

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.broker.log.checkpoints import decode_wall_clock, read_file
 from ottla.broker.replica.retention import ModifiedTimeRetention, SegmentFacts
+from ottla.broker.testing.memory_disk import MemoryDisk
+from ottla.client.real import RealClock
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ottla.protocol.records.builder import BatchOptions, encode_batch
 from tests.broker.api.requests import NOW, batch, create, fetched, listed, produced
 from tests.support.in_process import RunningBroker, running_broker
 
@@ -19,6 +23,32 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.support.raw_client import RawClient
+
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+NOTED = "/data/wall-clock-checkpoint"
+
+
+class ShiftedClock(RealClock):
+    """The machine's clocks, set by hand."""
+
+    __slots__ = ("now_offset_ms", "wall_offset_ms")
+
+    def __init__(self, wall_offset_ms: int = 0) -> None:
+        self.wall_offset_ms = wall_offset_ms
+        self.now_offset_ms = 0
+
+    def now_ms(self) -> float:
+        return super().now_ms() + self.now_offset_ms
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self.wall_offset_ms
+
+    def pass_time(self, time_ms: int) -> None:
+        """Both clocks agree that this much time goes by."""
+        self.now_offset_ms += time_ms
+        self.wall_offset_ms += time_ms
 
 
 async def fill(client: RawClient, count: int, **configs: str) -> int:
@@ -130,3 +160,80 @@ async def test_silent_producers_are_forgotten() -> None:
 
         assert before == 1
         assert len(partition.replica.history.producers) == 0
+
+
+async def fill_now(client: RawClient, clock: ShiftedClock) -> None:
+    """A topic with a day of retention and records of this minute, a segment each."""
+    await create(client, "t", 1, segment_bytes="1100", retention_ms=str(DAY_MS))
+    for _ in range(4):
+        record = (clock.wall_ms(), None, b"x" * 1000, ())
+        answer = await produced(client, encode_batch([record], BatchOptions()))
+        assert answer.error_code == 0
+
+
+async def start_offset_after(
+    disk: MemoryDisk, clock: ShiftedClock, pass_ms: Sequence[int] = ()
+) -> int:
+    """Start a broker there, apply retention at once and after each time; the log start then."""
+    async with running_broker(disk=disk, clock=clock) as running, running.connect() as client:
+        await keep_house(running)
+        for time_ms in pass_ms:
+            clock.pass_time(time_ms)
+            await keep_house(running)
+        return int((await listed(client, -2)).offset)
+
+
+async def test_a_clock_that_jumped_while_the_broker_was_down_deletes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """S-18: the battery of the clock is empty, and the machine comes back in another year. Nor
+    does a second start believe what the first one had doubts about."""
+    disk, clock = MemoryDisk(), ShiftedClock()
+    async with running_broker(disk=disk, clock=clock) as running, running.connect() as client:
+        await fill_now(client, clock)
+
+    year_later = ShiftedClock(365 * DAY_MS)
+    starts = [await start_offset_after(disk, year_later) for _ in range(2)]
+    put_right = await start_offset_after(disk, ShiftedClock(), [DAY_MS + HOUR_MS])
+
+    assert starts == [0, 0]
+    assert "deleted by time" in caplog.text
+    # Everything is in order again at once; a jump while the broker runs is another matter.
+    assert put_right == 4
+
+
+async def test_a_broker_that_slept_for_weeks_deletes_when_the_clock_has_settled() -> None:
+    """S-18: whoever switched it off for three weeks wants its old records gone, if a bit later."""
+    disk, clock = MemoryDisk(), ShiftedClock()
+    async with running_broker(disk=disk, clock=clock) as running, running.connect() as client:
+        await fill_now(client, clock)
+
+    weeks_later = ShiftedClock(21 * DAY_MS)
+    assert await start_offset_after(disk, weeks_later) == 0
+    assert await start_offset_after(disk, weeks_later, [HOUR_MS]) == 4
+
+
+async def test_the_time_is_noted_at_start_and_stop_and_only_while_it_is_believed() -> None:
+    """A kill must not make hours of running look like a jump, nor a jump pass for the truth."""
+    disk, clock = MemoryDisk(), ShiftedClock()
+
+    def noted() -> int:
+        found = decode_wall_clock(read_file(disk, NOTED))
+        assert found is not None
+        return found - clock.wall_ms() + clock.wall_offset_ms
+
+    async with running_broker(disk=disk, clock=clock) as running:
+        while not disk.exists(NOTED):
+            await clock.sleep(1)
+        at_start = noted()
+        clock.pass_time(5 * HOUR_MS)
+        assert running.broker.housekeeping is not None
+        await running.broker.housekeeping.note_time()
+        later = noted()
+        clock.wall_offset_ms += 365 * DAY_MS
+        await running.broker.housekeeping.note_time()
+    at_stop = noted()
+
+    assert abs(at_start) < 60_000
+    assert abs(later - 5 * HOUR_MS) < 60_000
+    assert at_stop == pytest.approx(later, abs=60_000)
