@@ -103,16 +103,3 @@ async def test_what_nobody_knows_is_left_alone() -> None:
     assert list(logs) == []
     await logs.tidy(10**12)
     assert set(names) <= set(house.entries("/d1"))
-
-
-async def test_a_partition_in_two_directories_is_served_from_one() -> None:
-    """Somebody copied it; neither copy is removed."""
-    house = House(2)
-    logs = await house.start()
-    log = await logs.create(partition(0), TOPIC_ID, is_new=True)
-    house.append(log, 3)
-    await logs.close(1)
-    house.disk.make_directory("/d2/orders-0")
-    logs = await house.start()
-    assert [log.directory for log in logs] == ["/d1/orders-0"]
-    assert logs.directories[1].unknown_names == ["orders-0"]
