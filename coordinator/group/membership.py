@@ -33,12 +33,24 @@ class Group(Protocol):
     def check_delete(self) -> ErrorCode:
         """NONE where the group may be deleted: NON_EMPTY_GROUP while somebody is in it."""
 
+    def check_offset_delete(self) -> ErrorCode:
+        """NONE where ``is_subscribed`` tells which offsets may go; NON_EMPTY_GROUP where members
+        are there whose topics nobody knows, as with Kafka Connect (KIP-496)."""
+
     def tombstones(self) -> Iterable[LogRecord]:
         """The records that delete the group's own state (its offsets not among them)."""
 
     @property
     def empty_since_wall_ms(self) -> int | None:
-        """Since when nobody is in it; None while somebody is, or a rebalance goes on (G-01)."""
+        """Since when nobody is in it; None while somebody is, or a rebalance goes on (G-01).
+
+        0 for a group that never had members, a simple one: each of its offsets counts from its
+        own commit. So it may be wherever the log does not tell."""
+
+    @property
+    def has_settled_subscriptions(self) -> bool:
+        """Whether members are there, no rebalance goes on, and ``is_subscribed`` knows all their
+        topics: committed offsets of other topics may then expire (KIP-211)."""
 
     def on_unload(self, error: ErrorCode) -> None:
         """The shard ends here: answer everybody who waits in this group."""
