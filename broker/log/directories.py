@@ -12,6 +12,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.broker.log.doubles import Doubles
 from ottla.broker.log.health import storage_error
 from ottla.broker.log.home import OPEN_SEGMENTS_MAX
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -54,6 +55,7 @@ class LogDirectories:
         self.directories = list(directories)
         # Directories that others remember and that are not there; see ``forget_missing``.
         self.missing_ids: frozenset[str] = frozenset()
+        self.doubles = Doubles()
         self._locks = list(locks)
         self._release_due_ms = 0.0
         self._creating: set[TopicPartition] = set()
@@ -118,6 +120,10 @@ class LogDirectories:
 
     # -- partitions --------------------------------------------------------------------------
 
+    async def choose(self, partition: TopicPartition, topic_id: Uuid) -> None:
+        """The partition is now known to be of that topic; decides which of two copies counts."""
+        await self.doubles.choose(partition, topic_id, self.directory_of(partition))
+
     async def create(
         self, partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool
     ) -> PartitionLog:
@@ -159,6 +165,7 @@ class LogDirectories:
     async def delete(self, partition: TopicPartition) -> None:
         """Remove a partition's log; one that does not exist is fine."""
         directory = self.directory_of(partition)
+        await self.doubles.give_up(partition)
         if directory is None:
             return
         if partition in directory.damaged:

@@ -56,6 +56,7 @@ class LogDirectory:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         # Partitions whose log must not be served or cut: why.
         self.damaged: dict[TopicPartition, str] = {}
+        self._damaged_logs: dict[TopicPartition, PartitionLog] = {}
         self.unknown_names: list[str] = []
         self.reserved_count = 0
         self.load_total = 0
@@ -139,13 +140,17 @@ class LogDirectory:
             scanned_bytes = await load_log(log, known)
         except CorruptLogError as error:
             logger.error("%s", error)
-            self.damaged[partition] = str(error)
+            self._mark_damaged(log, str(error))
         except KafkaError as error:
-            self.damaged[partition] = error.message
+            self._mark_damaged(log, error.message)
         else:
             self.logs[partition] = log
             if scanned_bytes:
                 logger.info("recovered %s, %d bytes scanned", log, scanned_bytes)
+
+    def _mark_damaged(self, log: PartitionLog, reason: str) -> None:
+        self.damaged[log.partition] = reason
+        self._damaged_logs[log.partition] = log
 
     def _new_log(self, partition: TopicPartition, topic_id: Uuid | None) -> PartitionLog:
         settings, observer = self._open_as(partition)
@@ -208,19 +213,43 @@ class LogDirectory:
             source = join(self.path, partition_name(partition))
             await self.checkpoints.forget(partition)
             path = await self._rename(source, partition, STRAY_MARK)
-            del self.damaged[partition]
+            del self.damaged[partition], self._damaged_logs[partition]
             return path
         return await self._retire(self.logs[partition], STRAY_MARK)
 
+    # Of a partition that other directories have as well (read ``doubles.py``).
+
+    def copies(self) -> list[tuple[PartitionLog, str | None]]:
+        """All that lies here, and what is wrong with it."""
+        sound = [(log, None) for log in self.logs.values()]
+        return sound + [(log, self.damaged[one]) for one, log in self._damaged_logs.items()]
+
+    def take_out(self, partition: TopicPartition) -> None:
+        """Out of service for the time being, without a trace on the disk."""
+        for known in (self.logs, self.damaged, self._damaged_logs):
+            known.pop(partition, None)
+
+    def put_back(self, log: PartitionLog, damage: str | None) -> None:
+        """It is the one, whatever can be said of it."""
+        if damage is None:
+            self.logs[log.partition] = log
+        else:
+            self._mark_damaged(log, damage)
+
+    async def set_copy_aside(self, log: PartitionLog) -> str:
+        """Keep what was taken out under another name, which is returned. Raises KafkaError."""
+        self.home.health.ensure_online()
+        return await self._retire(log, STRAY_MARK)
+
     async def repair(self, partition: TopicPartition) -> PartitionLog | None:
         """Load a damaged log again, cutting it at the damage: the operator's choice."""
-        del self.damaged[partition]
+        del self.damaged[partition], self._damaged_logs[partition]
         await self._load(partition, None, cut_damage=True)
         return self.logs.get(partition)
 
     async def _retire(self, log: PartitionLog, mark: str) -> str:
         log.refusal = "it is deleted"
-        del self.logs[log.partition]
+        self.logs.pop(log.partition, None)
         async with log.lock:
             try:
                 await self.checkpoints.forget(log.partition)

@@ -60,11 +60,11 @@ async def open_directories(
         await asyncio.gather(
             *(each.load(config.broker_id, config.workers_per_directory) for each in opened.online)
         )
+        await opened.doubles.sort_out(opened.directories)
     except BaseException:
         for lock in locks:
             lock.release()
         raise
-    _drop_duplicates(opened)
     return opened
 
 
@@ -114,20 +114,6 @@ async def _write_identities(opened: LogDirectories, identities: dict[str, Identi
             )
         except OSError as error:
             directory.home.health.judge(f"cannot write to {directory.path}", error)
-
-
-def _drop_duplicates(opened: LogDirectories) -> None:
-    """A partition may live once; a second copy is neither served nor removed."""
-    seen: dict[object, str] = {}
-    for directory in opened.directories:
-        for partition in list(directory.logs):
-            if partition in seen:
-                reason = f"{partition} lies in {seen[partition]} and in {directory.path}"
-                logger.error("%s", reason)
-                del directory.logs[partition]
-                directory.unknown_names.append(str(partition))
-            else:
-                seen[partition] = directory.path
 
 
 async def forget_missing(opened: LogDirectories) -> None:

@@ -70,7 +70,6 @@ class Partitions:
         self._lag_time_max_ms = lag_time_max_ms
         self._logs: LogDirectories | None = None
         self._partitions: dict[tuple[str, int], PartitionRuntime] = {}
-        self._histories: dict[TopicPartition, ReplicaHistory] = {}
         self._controller_epoch = -1
         # Requests of the controller are carried out one after the other, as they were sent.
         self._lock = asyncio.Lock()
@@ -88,8 +87,7 @@ class Partitions:
 
     def open_as(self, partition: TopicPartition) -> tuple[LogSettings, LogObserver]:
         """What a log is opened with: its topic's settings and a history to be told."""
-        history = self._histories[partition] = ReplicaHistory()
-        return self._settings_of(partition.topic).log, history
+        return self._settings_of(partition.topic).log, ReplicaHistory()
 
     # ---- looking ----
 
@@ -155,6 +153,8 @@ class Partitions:
         self, partition: TopicPartition, topic_id: Uuid, *, is_new: bool
     ) -> PartitionRuntime:
         runtime = self._partitions.get(partition)
+        if runtime is None:
+            await self.logs.choose(partition, topic_id)
         log = self.logs.get(partition) if runtime is None else runtime.log
         if log is not None and not _same_topic(log, topic_id):
             # The directory belongs to a topic of the same name that was deleted while this broker
@@ -185,7 +185,10 @@ class Partitions:
         bounds = LogBounds(
             log.log_start_offset, log.log_end_offset, self.logs.high_watermark(partition)
         )
-        replica = Replica(self._node_id, self._histories[partition], limits, bounds)
+        # The log's own: what lies in two directories was opened, and told about, twice.
+        history = log.observer
+        assert isinstance(history, ReplicaHistory)
+        replica = Replica(self._node_id, history, limits, bounds)
         return PartitionRuntime(partition, log, replica, settings, self._waiting, self._clock)
 
     # ---- StopReplica ----
@@ -226,7 +229,6 @@ class Partitions:
         except KafkaError as error:
             logger.error("%s-%d cannot be deleted: %s", *partition, error.message)
             return error.code
-        self._histories.pop(partition, None)
         return ErrorCode.NONE
 
     def _on_directory_failure(self, path: str) -> None:

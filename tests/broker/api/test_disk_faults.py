@@ -154,3 +154,36 @@ async def test_without_the_store_a_producer_is_told_to_come_again() -> None:
 
     assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert given.error_code == ErrorCode.NONE
+
+
+async def copy_directory(disk: MemoryDisk, source: str, target: str) -> None:
+    """As a disk that was taken out keeps it."""
+    disk.make_directory(target)
+    for name in await disk.scan(source):
+        found = disk.open(f"{source}/{name}")
+        disk.open(f"{target}/{name}", create=True).append([found.pread(found.size_bytes, 0)])
+
+
+async def test_a_disk_that_comes_back_from_the_dead_does_not_win_over_what_followed() -> None:
+    """It is named first in log.dirs, and has the log of the week before, with its producers."""
+    disk = MemoryDisk()
+    batches = [
+        batch(b"x", producer_id=9, producer_epoch=0, base_sequence=sequence) for sequence in (0, 1)
+    ]
+    for records in batches:
+        async with running_broker(disk=disk) as running, running.connect() as client:
+            await create(client)
+            await produced(client, records)
+        if records is batches[0]:
+            await copy_directory(disk, "/data/t-0", "/back/t-0")
+
+    # The metadata store lies in the first of the directories.
+    await copy_directory(disk, "/data/metadata-store", "/back/metadata-store")
+    both = {"log.dirs": "/back,/data"}
+    async with running_broker(both, disk) as running, running.connect() as client:
+        repeated = await produced(client, batches[1])
+        following = await produced(client, batch(b"y"))
+
+    assert (repeated.error_code, repeated.base_offset) == (ErrorCode.NONE, 1)
+    assert following.base_offset == 2
+    assert [name for name in await disk.scan("/back") if name.endswith("-stray")] != []
