@@ -65,6 +65,7 @@ class LogDirectory:
         self.checkpoints = DirectoryCheckpoints(home, self.logs)
         home.save_recovery_points = self.checkpoints.save_recovery_points
         home.save_log_starts = self.checkpoints.save_log_starts
+        home.save_cleaner_offsets = self.checkpoints.save_cleaner_offsets
         self._open_as = open_as
         self._is_loaded = False
         self._sync_names = CoalescedSave(self._fsync_names)
@@ -136,6 +137,7 @@ class LogDirectory:
             cut_damage,
         )
         log = self._new_log(partition, None)
+        log.cleaned_offset = self.checkpoints.cleaner_offsets.get(partition, 0)
         try:
             scanned_bytes = await load_log(log, known)
         except CorruptLogError as error:
@@ -144,6 +146,7 @@ class LogDirectory:
         except KafkaError as error:
             self._mark_damaged(log, error.message)
         else:
+            log.cleaned_offset = min(log.cleaned_offset, log.log_end_offset)
             self.logs[partition] = log
             if scanned_bytes:
                 logger.info("recovered %s, %d bytes scanned", log, scanned_bytes)

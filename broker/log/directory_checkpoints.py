@@ -1,4 +1,5 @@
-"""The checkpoints of one data directory: recovery points, log starts, high watermarks, the time.
+"""The checkpoints of one data directory: recovery points, log starts, high watermarks, the time,
+and how far the cleaner has come.
 
 What a checkpoint says about a partition that could not be loaded is kept as it is.
 """
@@ -16,7 +17,14 @@ from ottla.broker.log.checkpoints import (
     replace_file,
 )
 from ottla.broker.log.coalescing import CoalescedSave
-from ottla.broker.log.names import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, WALL_CLOCK, join
+from ottla.broker.log.names import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    WALL_CLOCK,
+    join,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +42,7 @@ class DirectoryCheckpoints:
         self.log_starts: dict[TopicPartition, int] = {}
         # As last saved or found; absent means: from the log start (hazard R-26).
         self.high_watermarks: dict[TopicPartition, int] = {}
+        self.cleaner_offsets: dict[TopicPartition, int] = {}
         # The wall clock when it was last trusted, milliseconds; None if nobody has noted it.
         self.wall_ms: int | None = None
         self._written: dict[str, bytes] = {}
@@ -44,12 +53,14 @@ class DirectoryCheckpoints:
         self.save_recovery_points = CoalescedSave(self._save_recovery_points)
         self.save_log_starts = CoalescedSave(self._save_log_starts)
         self.save_high_watermarks = CoalescedSave(self._save_high_watermarks)
+        self.save_cleaner_offsets = CoalescedSave(self._save_cleaner_offsets)
 
     def read(self) -> None:
         """Take over what the files say; a spoiled one counts as absent. Raises OSError."""
         self.recovery_points = self._read(RECOVERY_POINTS)
         self.log_starts = self._read(LOG_STARTS)
         self.high_watermarks = self._read(HIGH_WATERMARKS)
+        self.cleaner_offsets = self._read(CLEANER_OFFSETS)
         path = join(self._home.health.path, WALL_CLOCK)
         self.wall_ms = decode_wall_clock(read_file(self._home.disk, path))
 
@@ -59,6 +70,7 @@ class DirectoryCheckpoints:
             (RECOVERY_POINTS, self.recovery_points),
             (LOG_STARTS, self.log_starts),
             (HIGH_WATERMARKS, self.high_watermarks),
+            (CLEANER_OFFSETS, self.cleaner_offsets),
         ):
             if offsets.pop(partition, None) is not None:
                 self._stale.add(name)
@@ -69,6 +81,8 @@ class DirectoryCheckpoints:
             await self.save_log_starts()
         if HIGH_WATERMARKS in self._stale:
             await self.save_high_watermarks()
+        if CLEANER_OFFSETS in self._stale:
+            await self.save_cleaner_offsets()
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         path = join(self._home.health.path, name)
@@ -86,6 +100,13 @@ class DirectoryCheckpoints:
 
     async def _save_high_watermarks(self) -> None:
         await self._write(HIGH_WATERMARKS, self.high_watermarks)
+
+    async def _save_cleaner_offsets(self) -> None:
+        for partition, log in self._logs.items():
+            # Most logs are never compacted, and need no line.
+            if log.cleaned_offset or partition in self.cleaner_offsets:
+                self.cleaner_offsets[partition] = log.cleaned_offset
+        await self._write(CLEANER_OFFSETS, self.cleaner_offsets)
 
     async def save_wall_clock(self, wall_ms: int) -> None:
         """Remember the time for whoever starts here next (hazard S-18)."""

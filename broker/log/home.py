@@ -93,6 +93,7 @@ class LogHome:
         "offload",
         "open_segments",
         "random",
+        "save_cleaner_offsets",
         "save_log_starts",
         "save_recovery_points",
     )
@@ -107,7 +108,8 @@ class LogHome:
         self.health = health
         self.open_segments = open_segments
         self.graveyard = Graveyard(seams.disk, health)
-        # Set by the data directory: both make its checkpoint of all logs durable.
+        # Set by the data directory: each makes its checkpoint of all logs durable.
+        self.save_cleaner_offsets: Callable[[], Awaitable[None]] = _nothing
         self.save_recovery_points: Callable[[], Awaitable[None]] = _nothing
         self.save_log_starts: Callable[[], Awaitable[None]] = _nothing
 

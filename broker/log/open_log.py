@@ -48,6 +48,8 @@ class OpenLog:
         self.log_end_offset = 0
         # Everything below is on the disk for certain; recovery scans from here.
         self.recovery_point = 0
+        # Compacted up to here; what was appended since may hold newer values of any key.
+        self.cleaned_offset = 0
         self.segments: tuple[Segment, ...] = ()
         self._base_offsets: list[int] = []
         # Serialises what changes the set of segments or their files: flush, truncation,

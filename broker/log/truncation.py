@@ -107,6 +107,10 @@ async def _lower_offsets(log: OpenLog, end_offset: int) -> None:
         if log.log_start_offset > end_offset:
             log.log_start_offset = end_offset
             await log.home.save_log_starts()
+        if log.cleaned_offset > end_offset:
+            # Other records will take those offsets, and nobody has compacted them.
+            log.cleaned_offset = end_offset
+            await log.home.save_cleaner_offsets()
     except KafkaError:
         # Nothing is cut yet, so a full disk need not make the log unusable.
         log.refusal = None
