@@ -36,6 +36,9 @@ Outcome = Any
 """A response message, a Later of one, a coroutine that ends in one of these, or None."""
 
 _PREFIX = Struct(">hhi")
+# API, version, correlation id, and the length of the client id that follows.
+_START_BYTES = 10
+_start_of = Struct(">hhih").unpack_from
 _API_VERSIONS_KEY = 18
 _UNSUPPORTED_VERSION = Struct(">ih")
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION
@@ -52,6 +55,7 @@ class _Route:
         "header",
         "key",
         "response",
+        "straight",
         "version",
         "waits",
     )
@@ -66,6 +70,7 @@ class _Route:
         self.handler: Callable[[Services, RequestContext, Any], Outcome] = api.handler
         self.decode = decoder(api.request, version)
         self.encode = encoder(api.response, version)
+        self.straight = api.straight(version)
 
 
 class Dispatcher:
@@ -89,6 +94,27 @@ class Dispatcher:
 
     def dispatch(self, peer: Peer, frame: memoryview, reply: Reply) -> Any:
         """Handle one frame; the meaning of the result is ``context.Dispatch``'s."""
+        if len(frame) >= _START_BYTES:
+            key, version, correlation_id, size = _start_of(frame)
+            route = self._routes.get(key << 16 | version)
+            if route is not None and route.straight is not None and size >= 0:
+                try:
+                    answer = route.straight(
+                        self._services, peer, frame, _START_BYTES + size, correlation_id
+                    )
+                except Exception as error:
+                    self._on_bug(route, error, reply)
+                    return None
+                if answer is not None:
+                    route.count += 1
+                    if answer:
+                        reply.send((answer,))
+                    else:
+                        reply.skip()
+                    return None
+        return self._dispatch_any(peer, frame, reply)
+
+    def _dispatch_any(self, peer: Peer, frame: memoryview, reply: Reply) -> Any:
         try:
             (key, version, correlation_id, client_id), position = decode_request_header(frame)
         except RemoteProtocolError as error:

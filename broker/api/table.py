@@ -16,6 +16,8 @@ from ottla.protocol.messages.api_versions import ApiVersion
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ottla.broker.api.produce import Straight
+
 
 @dataclass(frozen=True, slots=True)
 class Api:
@@ -23,7 +25,8 @@ class Api:
     sake of clients that only test for them.
 
     ``waits``: what the handler suspends for is the cluster's answer, not its own ordered part, so
-    it must hold neither a handler slot nor its connection's lane meanwhile."""
+    it must hold neither a handler slot nor its connection's lane meanwhile. ``straight_name``: what
+    makes the shorter way of the commonest requests of a version."""
 
     key: ApiKey
     min_version: int
@@ -31,6 +34,7 @@ class Api:
     handler_name: str
     served_from: int = 0
     waits: bool = False
+    straight_name: str = ""
 
     def serves(self, version: int) -> bool:
         """Whether requests of that version are answered."""
@@ -39,9 +43,12 @@ class Api:
     @property
     def handler(self) -> Callable[..., Any]:
         """The function, loaded now."""
-        module, _, function = self.handler_name.partition(":")
-        found: Callable[..., Any] = getattr(import_module(f"ottla.broker.api.{module}"), function)
-        return found
+        return _load(self.handler_name)
+
+    def straight(self, version: int) -> Straight | None:
+        """The shorter way of a version's commonest requests, if it has one."""
+        made: Straight | None = _load(self.straight_name)(version) if self.straight_name else None
+        return made
 
     @property
     def request(self) -> type[Any]:
@@ -52,10 +59,18 @@ class Api:
         return API[self.key].response()
 
 
+def _load(name: str) -> Callable[..., Any]:
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(import_module(f"ottla.broker.api.{module}"), function)
+    return found
+
+
 TABLE: dict[int, Api] = {
     api.key: api
     for api in (
-        Api(ApiKey.PRODUCE, 0, 11, "produce:handle", served_from=3),
+        Api(
+            ApiKey.PRODUCE, 0, 11, "produce:handle", served_from=3, straight_name="produce:straight"
+        ),
         Api(ApiKey.FETCH, 4, 12, "fetch:handle"),
         Api(ApiKey.LIST_OFFSETS, 1, 9, "list_offsets:handle"),
         Api(ApiKey.METADATA, 0, 13, "metadata:handle", waits=True),

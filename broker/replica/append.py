@@ -10,7 +10,7 @@ CORRUPT_MESSAGE, which clients repeat, and not INVALID_RECORD, which they do not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Flag, auto
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +18,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records.batch import (
     APPEND_TIME_BIT,
     CONTROL_BIT,
+    CRC_END,
     DELETE_HORIZON_BIT,
     MAGIC,
     MAGIC_POSITION,
@@ -28,6 +29,7 @@ from ottla.protocol.records.batch import (
     parse_batch,
 )
 from ottla.protocol.records.compression import Codec
+from ottla.protocol.records.crc32c import crc32c
 
 if TYPE_CHECKING:
     from ottla.protocol.ports import Buffer
@@ -52,6 +54,18 @@ class AppendRules:
     timestamp_before_max_ms: int = INT64_MAX
     timestamp_after_max_ms: int = 60 * 60 * 1000
     codec: Codec | None = None
+    # No more than this, and records that nobody needs to look into, let alone to change.
+    plain_bytes_max: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        is_plain = (
+            not self.is_compacted
+            and not self.uses_append_time
+            and self.codec is None
+            and self.timestamp_before_max_ms == INT64_MAX
+        )
+        plain_bytes_max = min(self.max_message_bytes, self.segment_bytes) if is_plain else -1
+        object.__setattr__(self, "plain_bytes_max", plain_bytes_max)
 
 
 class Look(Flag):
@@ -130,6 +144,36 @@ def judge_produced(
     if reason is not None:
         return _refuse(ErrorCode.INVALID_TIMESTAMP, reason)
     return _plan(batch, codec, rules)
+
+
+def judge_plain(records: Buffer, rules: AppendRules, wall_ms: int) -> RecordBatch | None:
+    """The one batch in the records of a produce request of version 7 or later, if it may be
+    written as it came and belongs to no transaction.
+
+    None: ask ``judge_produced``, which accepts all that is accepted here. HOT."""
+    try:
+        batch = parse_batch(records)
+    except KafkaError:
+        return None
+    size_bytes = batch.size_bytes
+    count = batch.record_count
+    latest_ms = wall_ms + rules.timestamp_after_max_ms
+    if (
+        size_bytes != len(records)
+        or size_bytes > rules.plain_bytes_max
+        or batch.base_offset != 0
+        or not 0 < count == batch.last_offset_delta + 1
+        or not 0 <= batch.attributes <= _ZSTD
+        or not NO_TIMESTAMP <= batch.max_timestamp <= latest_ms
+        or not NO_TIMESTAMP <= batch.base_timestamp <= latest_ms
+        or crc32c(batch.buffer[CRC_END:]) != batch.crc
+    ):
+        return None
+    if batch.producer_id != NO_PRODUCER_ID and (
+        batch.producer_id < 0 or batch.producer_epoch < 0 or batch.base_sequence < 0
+    ):
+        return None
+    return batch
 
 
 def _refuse(error: ErrorCode, message: str) -> AppendPlan:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.broker.log.txn_index import AbortedTransaction
-from ottla.broker.replica.append import AppendPlan, AppendTime, judge_produced
-from ottla.broker.replica.producer import Action
+from ottla.broker.replica.append import AppendPlan, AppendTime, judge_plain, judge_produced
+from ottla.broker.replica.partition import ACKS_ALL
+from ottla.broker.replica.producer import APPEND, Action
 from ottla.broker.replica.watermark import Isolation
 from ottla.broker.runtime.partition_read import PartitionRead
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
@@ -155,53 +156,75 @@ class PartitionRuntime:
         if batch.producer_id > NO_PRODUCER_ID:
             verdict = replica.history.producers.judge(batch)
             if verdict.action is _DUPLICATE:
-                return self._duplicate(verdict)
+                return _repeated(self, verdict)
             if verdict.action is _REFUSE:
                 return _refused(self.log, verdict.error, verdict.error.text)
         return self._append(batch, stamps_time=plan.stamps_time)
 
-    def _append(self, batch: RecordBatch, *, stamps_time: bool) -> Appended:
+    def write_plain(self, records: memoryview, acks: int) -> int:
+        """Append what nearly every producer sends, when the write alone settles it. HOT.
+
+        The base offset, or -1: nothing has changed then, and ``judge`` and ``write`` say why."""
         replica, log = self.replica, self.log
+        leading = replica.leading
+        if (
+            leading is None
+            or not self._is_open
+            or (acks == ACKS_ALL and leading.followers)
+            or replica.can_append(acks) is not _NONE
+            or log.home.health.is_low_on_space
+            or log.settings.asks_for_flushes
+        ):
+            return NOTHING
+        batch = judge_plain(records, self.settings.append_rules, self._clock.wall_ms())
+        if batch is None:
+            return NOTHING
+        if batch.producer_id != NO_PRODUCER_ID:
+            verdict = replica.history.producers.judge(batch)
+            if verdict is not APPEND:
+                return NOTHING
+        leader_epoch = batch.leader_epoch
+        try:
+            self._put(batch)
+        except KafkaError:
+            batch.stamp(0, leader_epoch)
+            return NOTHING
+        return batch.base_offset
+
+    def _append(self, batch: RecordBatch, *, stamps_time: bool) -> Appended:
         append_time = NOTHING
         if stamps_time:
             append_time = self._append_time.next(self._clock.wall_ms())
             batch.stamp_append_time(append_time)
-        leader_epoch = replica.leader_epoch
-        batch.stamp(log.log_end_offset, leader_epoch)
-        now_ms = self._clock.now_ms()
         try:
-            log.append((batch,), now_ms)
-            # Told only now: what a failed write left in memory would make its retry a duplicate
-            # (hazard T-04).
-            aborted = replica.history.observe(batch)
-            log_end_offset = log.log_end_offset
-            moved = replica.on_appended(log_end_offset, now_ms)
-            if aborted is not None:
-                log.append_aborted(AbortedTransaction(*aborted))
+            self._put(batch)
         except KafkaError as error:
             return _refused(self.log, error.code, error.message)
+        return Appended(
+            _NONE,
+            batch.base_offset,
+            self.log.log_end_offset,
+            append_time,
+            self.log.log_start_offset,
+            batch.leader_epoch,
+        )
+
+    def _put(self, batch: RecordBatch) -> None:
+        """Give the batch its place, write it, and tell everybody. Raises KafkaError."""
+        replica, log = self.replica, self.log
+        batch.stamp(log.log_end_offset, replica.leader_epoch)
+        now_ms = self._clock.now_ms()
+        log.append((batch,), now_ms)
+        # Told only now: what a failed write left in memory would make its retry a duplicate
+        # (hazard T-04).
+        aborted = replica.history.observe(batch)
+        moved = replica.on_appended(log.log_end_offset, now_ms)
+        if aborted is not None:
+            log.append_aborted(AbortedTransaction(*aborted))
         release = self._waiting.release
         release(self.append_key)
         if moved:
             release(self.watermark_key)
-        return Appended(
-            _NONE,
-            batch.base_offset,
-            log_end_offset,
-            append_time,
-            log.log_start_offset,
-            leader_epoch,
-        )
-
-    def _duplicate(self, verdict: Verdict) -> Appended:
-        stamped = self.settings.append_rules.uses_append_time
-        return Appended(
-            base_offset=verdict.base_offset,
-            next_offset=verdict.last_offset + 1,
-            log_append_time_ms=verdict.timestamp if stamped else NOTHING,
-            log_start_offset=self.log.log_start_offset,
-            leader_epoch=self.replica.leader_epoch,
-        )
 
     def replication_state(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
         """The outcome of an append once it is known, None while it is open."""
@@ -321,4 +344,15 @@ def _refused(log: PartitionLog, error: ErrorCode, message: str | None) -> Append
         error,
         log_start_offset=log.log_start_offset,
         error_message=error.text if message is None else message,
+    )
+
+
+def _repeated(partition: PartitionRuntime, verdict: Verdict) -> Appended:
+    stamped = partition.settings.append_rules.uses_append_time
+    return Appended(
+        base_offset=verdict.base_offset,
+        next_offset=verdict.last_offset + 1,
+        log_append_time_ms=verdict.timestamp if stamped else NOTHING,
+        log_start_offset=partition.log_start_offset,
+        leader_epoch=partition.leader_epoch,
     )

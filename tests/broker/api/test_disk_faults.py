@@ -143,6 +143,22 @@ async def test_a_partition_on_a_dead_disk_is_told_once_that_nobody_leads_it(
     assert 1 <= len(told) <= 3
 
 
+async def test_a_failed_write_leaves_the_request_as_it_came() -> None:
+    """It is judged once more, at length, for its answer: the broker's own stamp would refuse it."""
+    async with with_faults() as (_running, client, plan):
+        await create(client)
+        await produced(client, batch(b"a"))
+        plan.add(DiskFault(frozenset({"append"}), errno.ENOMEM, ".log", times=2))
+
+        answers = [await produced(client, batch(b"b")) for _ in range(2)]
+
+        assert [answer.error_code for answer in answers] == [
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            ErrorCode.NONE,
+        ]
+        assert answers[1].base_offset == 1
+
+
 async def test_without_the_store_a_producer_is_told_to_come_again() -> None:
     """Other codes make clients give up for good; this one they repeat until an id is there."""
     async with with_faults() as (_running, client, plan):

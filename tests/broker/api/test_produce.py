@@ -39,9 +39,11 @@ async def test_every_version_appends(client: RawClient, version: int) -> None:
     """Old clients send old versions for ever."""
     await create(client)
 
-    answer = await produced(client, batch(b"x"), version)
+    answers = [await produced(client, batch(b"x"), version) for _ in range(2)]
 
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+    assert [answer.error_code for answer in answers] == [ErrorCode.NONE] * 2
+    assert [answer.base_offset for answer in answers] == [0, 1]
+    assert answers[0].log_append_time_ms == answers[1].log_append_time_ms == -1
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -100,9 +102,11 @@ async def test_bad_records_are_refused_and_nothing_is_written(
     """Each of these would stop every consumer that met it."""
     await create(client)
 
-    answer = await produced(client, records, version)
+    # The first request of a version is served at length, the later ones try the short way first.
+    answers = [await produced(client, records, version) for _ in range(2)]
 
-    assert (answer.error_code, answer.base_offset) == (code, -1)
+    for answer in answers:
+        assert (answer.error_code, answer.base_offset) == (code, -1)
     assert (await fetched(client, 0)).high_watermark == 0
 
 

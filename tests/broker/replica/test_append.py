@@ -13,6 +13,7 @@ from ottla.broker.replica.append import (
     AppendTime,
     Look,
     judge_inside,
+    judge_plain,
     judge_produced,
 )
 from ottla.protocol.errors import ErrorCode
@@ -50,7 +51,12 @@ def changed(layout: str, position: int, value: int, *, sealed: bool = True) -> b
 
 
 def judge(content: bytearray | None, rules: AppendRules = RULES, version: int = 9) -> AppendPlan:
-    return judge_produced(content, rules, version, WALL_MS)
+    plan = judge_produced(content, rules, version, WALL_MS)
+    # The short verdict may leave to the long one what it likes, but never contradict it.
+    if content is not None and version >= 7 and judge_plain(content, rules, WALL_MS) is not None:
+        assert plan.error is ErrorCode.NONE
+        assert (plan.look, plan.recompress, plan.stamps_time) == (Look.NOT, None, False)
+    return plan
 
 
 def test_a_good_batch_is_kept_as_it_came() -> None:
@@ -100,6 +106,39 @@ def test_a_batch_that_no_producer_may_send_is_refused(
     assert plan.batch is None
 
 
+@pytest.mark.parametrize("codec", list(Codec))
+def test_the_usual_batch_needs_the_short_verdict_only(codec: Codec) -> None:
+    """Nearly all requests are these; each would cost twice if they were judged at length."""
+    options = BatchOptions(producer_id=7, producer_epoch=0, base_sequence=3, codec=codec)
+
+    assert judge_plain(produced(), RULES, WALL_MS) is not None
+    assert judge_plain(produced(options), RULES, WALL_MS) is not None
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        AppendRules(is_compacted=True),
+        AppendRules(uses_append_time=True),
+        AppendRules(codec=Codec.ZSTD),
+        AppendRules(timestamp_before_max_ms=HOUR_MS),
+        AppendRules(timestamp_after_max_ms=-1),
+        AppendRules(max_message_bytes=len(produced()) - 1),
+        AppendRules(segment_bytes=len(produced()) - 1),
+    ],
+)
+def test_the_short_verdict_leaves_whatever_a_topic_asks_for(rules: AppendRules) -> None:
+    """What must be looked into or changed is not written as it came."""
+    assert judge_plain(produced(), rules, WALL_MS) is None
+
+
+def test_the_short_verdict_leaves_transactions() -> None:
+    """They are judged by more than the batch."""
+    options = BatchOptions(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+
+    assert judge_plain(produced(options), RULES, WALL_MS) is None
+
+
 @pytest.mark.requirement("LOG-35")
 @pytest.mark.parametrize("position", [21, 22, 30, 57, 60, 61, -1])
 def test_a_flipped_bit_is_corruption_wherever_it_is(position: int) -> None:
@@ -108,6 +147,7 @@ def test_a_flipped_bit_is_corruption_wherever_it_is(position: int) -> None:
     content[position] ^= 0x04
 
     assert judge(content).error is ErrorCode.CORRUPT_MESSAGE
+    assert judge_plain(content, RULES, WALL_MS) is None
 
 
 def test_a_marker_of_a_client_is_refused() -> None:
