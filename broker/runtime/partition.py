@@ -19,7 +19,7 @@ from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.records.batch import NO_PRODUCER_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from ottla.broker.log.partition_log import PartitionLog
     from ottla.broker.replica.leading import Leadership
@@ -77,6 +77,8 @@ class PartitionRuntime:
         # Closed while a new leader epoch is being made durable (hazard R-04) and after the end.
         self._is_open = False
         self._has_unsaved_epoch = False
+        # Told after each change of role, when the partition serves in it or serves no more.
+        self.on_role: Callable[[PartitionRuntime], object] = _nobody_listens
         self.append_key: Hashable = ("log end", partition)
         self.watermark_key: Hashable = ("high watermark", partition)
         self.flush_key: Hashable = ("flushed", partition)
@@ -102,6 +104,7 @@ class PartitionRuntime:
         self._is_open = True
         if change.is_new_epoch or change.watermark_moved:
             self.wake_waiters()
+        self.on_role(self)
         return change
 
     def stop(self) -> None:
@@ -109,6 +112,7 @@ class PartitionRuntime:
         self._is_open = False
         self.replica.resign()
         self.wake_waiters()
+        self.on_role(self)
 
     def use_settings(self, settings: TopicSettings) -> None:
         """The topic's configuration has changed."""
@@ -337,6 +341,10 @@ class PartitionRuntime:
         """The log has lost records at its start."""
         if self.replica.on_cut(self.log.log_start_offset, self.log.log_end_offset):
             self.wake_waiters()
+
+
+def _nobody_listens(_partition: PartitionRuntime) -> None:
+    """Most partitions have nobody who lives on them."""
 
 
 def _refused(log: PartitionLog, error: ErrorCode, message: str | None) -> Appended:

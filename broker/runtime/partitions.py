@@ -74,6 +74,8 @@ class Partitions:
         # Requests of the controller are carried out one after the other, as they were sent.
         self._lock = asyncio.Lock()
         self.error_for_missing: Callable[[str, int], ErrorCode] = _unknown
+        # Hears of each role that a partition here takes on or loses.
+        self.on_role: Callable[[PartitionRuntime], object] = _ignore
 
     def attach(self, logs: LogDirectories) -> None:
         """Take over the loaded logs; they serve once the controller has given them a role."""
@@ -189,7 +191,9 @@ class Partitions:
         history = log.observer
         assert isinstance(history, ReplicaHistory)
         replica = Replica(self._node_id, history, limits, bounds)
-        return PartitionRuntime(partition, log, replica, settings, self._waiting, self._clock)
+        runtime = PartitionRuntime(partition, log, replica, settings, self._waiting, self._clock)
+        runtime.on_role = lambda changed: self.on_role(changed)
+        return runtime
 
     # ---- StopReplica ----
 
@@ -253,3 +257,7 @@ def _leadership(state: LeaderAndIsrPartitionState) -> Leadership:
 
 def _unknown(_topic: str, _index: int) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _ignore(_partition: PartitionRuntime) -> None:
+    """Nobody listens."""
