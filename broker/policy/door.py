@@ -48,6 +48,7 @@ _TOPIC_OPERATIONS = (
     Operation.DESCRIBE_CONFIGS,
     Operation.ALTER_CONFIGS,
 )
+_GROUP_OPERATIONS = (Operation.READ, Operation.DELETE, Operation.DESCRIBE)
 _CLUSTER_OPERATIONS = (
     Operation.CREATE,
     Operation.ALTER,
@@ -88,6 +89,10 @@ class Door:
     def topic_operations(self, caller: Caller, topic: str) -> int:
         """Bit field of what the caller may do to the topic (Metadata 8+)."""
         return self._bits(caller, ResourceType.TOPIC, topic, _TOPIC_OPERATIONS)
+
+    def group_operations(self, caller: Caller, group_id: str) -> int:
+        """Bit field of what the caller may do to the group (KIP-430)."""
+        return self._bits(caller, ResourceType.GROUP, group_id, _GROUP_OPERATIONS)
 
     def cluster_operations(self, caller: Caller) -> int:
         """Bit field of what the caller may do to the cluster (Metadata 8-10)."""

@@ -5,10 +5,11 @@ No future and no task: a parked request is one small object and one callback.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 Answer = TypeVar("Answer")
 
@@ -39,3 +40,23 @@ class Later(Generic[Answer]):
         self._deliver = deliver
         if self._answer is not None:
             deliver(self._answer)
+
+
+def gathered(parts: Sequence[Later[Any]], build: Callable[[list[Any]], Answer]) -> Later[Answer]:
+    """The answer made of the parts' answers, in their order, once all of them are there."""
+    whole: Later[Answer] = Later()
+    answers: list[Any] = [None] * len(parts)
+    open_count = len(parts)
+
+    def take(index: int, answer: Any) -> None:
+        nonlocal open_count
+        answers[index] = answer
+        open_count -= 1
+        if open_count == 0:
+            whole.complete(build(answers))
+
+    for index, part in enumerate(parts):
+        part.then(partial(take, index))
+    if not parts:
+        whole.complete(build(answers))
+    return whole

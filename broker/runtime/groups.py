@@ -1,0 +1,154 @@
+"""The group coordinator of this broker: which shard a group belongs to, and whether it is here.
+
+A group's coordinator is whoever leads partition ``abs(hash(group)) mod n`` of the offsets topic
+(GRP-01). This file finds the shard and keeps the set of shards equal to what is led; shards.py runs
+them, coordinator/group decides in them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC
+from ottla.broker.runtime.later import Later
+from ottla.broker.runtime.shards import Asked, Shard, State
+from ottla.coordinator.group.effects import Caller
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.context import RequestContext
+    from ottla.broker.runtime.metadata import MetadataCache
+    from ottla.broker.runtime.partition import PartitionRuntime
+    from ottla.broker.runtime.shards import Machine, ShardParts
+    from ottla.coordinator.metadata.delta import Delta
+
+_HASH_MODULUS = 1 << 32
+_INT32_LIMIT = 1 << 31
+
+
+def partition_for(key: str, partition_count: int) -> int:
+    """The internal partition of a group or transactional id: Java's string hash, made positive.
+
+    The hash goes over UTF-16 units, and its smallest value counts as 0, as in every Kafka."""
+    value = 0
+    units = key.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) % _HASH_MODULUS
+    if value >= _INT32_LIMIT:
+        value = 0 if value == _INT32_LIMIT else _HASH_MODULUS - value
+    return value % partition_count
+
+
+def caller_of(context: RequestContext) -> Caller:
+    """Who asks, as groups describe their members: Kafka shows addresses with a slash."""
+    return Caller(context.client_id, f"/{context.client_host}", context.api_version)
+
+
+class GroupCoordinator:
+    """Owned by the server; handlers ask it, ``Partitions`` tells it of roles.
+
+    ``make_machine`` gives an empty ``GroupShard``."""
+
+    def __init__(
+        self,
+        metadata: MetadataCache,
+        make_machine: Callable[[], Machine],
+        parts: ShardParts,
+    ) -> None:
+        self._metadata = metadata
+        self._make_machine = make_machine
+        self._parts = parts
+        self._shards: dict[int, Shard] = {}
+        metadata.subscribe(self._on_metadata)
+
+    # ---- roles ----
+
+    def on_role(self, partition: PartitionRuntime) -> None:
+        """A partition on this broker has been given a role, or has lost it."""
+        topic, index = partition.partition
+        if topic != OFFSETS_TOPIC:
+            return
+        is_leader = partition.check_leader_epoch(-1) is ErrorCode.NONE
+        shard = self._shards.get(index)
+        if shard is not None:
+            is_same = shard.partition is partition and shard.leader_epoch == partition.leader_epoch
+            if is_leader and is_same:
+                return
+            del self._shards[index]
+            shard.end(ErrorCode.NOT_COORDINATOR)
+        if is_leader:
+            self._parts.stalls.start()
+            shard = self._shards[index] = Shard(partition, self._make_machine, self._parts)
+            shard.load()
+
+    def close(self) -> None:
+        """Answer everybody who waits; the broker stops."""
+        self._parts.stalls.stop()
+        shards, self._shards = self._shards, {}
+        for shard in shards.values():
+            shard.end(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _on_metadata(self, delta: Delta) -> None:
+        if delta.made_topics or delta.gone_topics or delta.partitions:
+            for shard in list(self._shards.values()):
+                shard.on_topics_changed()
+
+    # ---- asking ----
+
+    def handle(
+        self,
+        group_id: str,
+        request: Any,
+        caller: Caller,
+        refuse: Callable[[ErrorCode], Any],
+    ) -> Later[Any]:
+        """The answer of the group's machine to one request about that group alone.
+
+        ``refuse`` makes the answer where there is no machine to ask, or none any more."""
+        later: Later[Any] = Later()
+        shard, error = self.find(group_id)
+        if shard is None:
+            later.complete(refuse(error))
+        else:
+            shard.handle(request, caller, Asked(later, refuse))
+        return later
+
+    def ask_all(
+        self, request: Any, caller: Caller, refuse: Callable[[ErrorCode], Any]
+    ) -> list[Later[Any]]:
+        """The answers of all machines here. Some may refuse: they are still loading."""
+        answers = []
+        for _index, shard in sorted(self._shards.items()):
+            error = shard.check()
+            if error is ErrorCode.NOT_COORDINATOR:
+                # On its way to another broker, which will tell of it.
+                continue
+            later: Later[Any] = Later()
+            if error is ErrorCode.NONE:
+                shard.handle(request, caller, Asked(later, refuse))
+            else:
+                later.complete(refuse(error))
+            answers.append(later)
+        return answers
+
+    def find(self, group_id: str) -> tuple[Shard | None, ErrorCode]:
+        """The shard that may be asked about the group, or why there is none."""
+        topic = self._metadata.topic(OFFSETS_TOPIC)
+        if topic is None or not topic.partitions:
+            return None, ErrorCode.NOT_COORDINATOR
+        shard = self._shards.get(partition_for(group_id, len(topic.partitions)))
+        if shard is None:
+            return None, ErrorCode.NOT_COORDINATOR
+        error = shard.check()
+        return (shard, error) if error is ErrorCode.NONE else (None, error)
+
+    @property
+    def shards(self) -> list[Shard]:
+        """By partition, for diagnostics."""
+        return [shard for _index, shard in sorted(self._shards.items())]
+
+    @property
+    def is_loading(self) -> bool:
+        return any(shard.state is State.LOADING for shard in self._shards.values())

@@ -1,0 +1,96 @@
+"""The topics that the cluster keeps for itself: how they are made, and when.
+
+They are made when they are first needed (FindCoordinator, Metadata), with the settings of the
+broker's configuration and never with a client's.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.broker.runtime.cluster_admin import TopicSpec
+from ottla.coordinator.metadata.image import INTERNAL_TOPICS
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.broker.runtime.cluster_admin import ClusterAdmin
+    from ottla.broker.tasks import Tasks
+    from ottla.coordinator.metadata.broker_configs import BrokerConfig
+
+logger = logging.getLogger("ottla.coordinator")
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+# Kafka's admin tools call themselves so, and may write what no other client may.
+ADMIN_CLIENT_ID = "__admin_client"
+_CREATE_TIMEOUT_MS = 30_000
+
+
+def is_closed_to(client_id: str, topic: str) -> bool:
+    """Whether that client may not produce to the topic: one stray record would be taken for a
+    commit, or keep a partition from loading."""
+    return topic in INTERNAL_TOPICS and client_id != ADMIN_CLIENT_ID
+
+
+class InternalTopics:
+    """Owned by the server."""
+
+    def __init__(self, config: BrokerConfig, admin: ClusterAdmin, tasks: Tasks) -> None:
+        self._config = config
+        self._admin = admin
+        self._tasks = tasks
+        self._underway: set[str] = set()
+        self._last_error: dict[str, str] = {}
+
+    def spec(self, topic: str) -> TopicSpec:
+        """How a topic that does not exist is to be made when somebody asks for it."""
+        config = self._config
+        if topic == OFFSETS_TOPIC:
+            return TopicSpec(
+                topic,
+                partition_count=config.offsets_topic_num_partitions,
+                replication_factor=config.offsets_topic_replication_factor,
+                configs={
+                    "cleanup.policy": "compact",
+                    "compression.type": "producer",
+                    "segment.bytes": str(config.offsets_topic_segment_bytes),
+                },
+            )
+        if topic == TRANSACTIONS_TOPIC:
+            return TopicSpec(
+                topic,
+                partition_count=config.transaction_state_log_num_partitions,
+                replication_factor=config.transaction_state_log_replication_factor,
+                configs={
+                    "cleanup.policy": "compact",
+                    "compression.type": "uncompressed",
+                    "unclean.leader.election.enable": "false",
+                    "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                    "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                },
+            )
+        return TopicSpec(topic)
+
+    def request(self, topic: str) -> None:
+        """Have the topic made, unless that is underway; whoever needs it comes again."""
+        if topic not in self._underway:
+            self._underway.add(topic)
+            self._tasks.spawn(f"make {topic}", self._make(topic))
+
+    async def _make(self, topic: str) -> None:
+        try:
+            (result,) = await self._admin.create_topics(
+                [self.spec(topic)], validate_only=False, timeout_ms=_CREATE_TIMEOUT_MS
+            )
+        finally:
+            self._underway.discard(topic)
+        error = result.error_code
+        if error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            self._last_error.pop(topic, None)
+            return
+        # Clients ask many times a second; the operator is told once for each reason.
+        reason = result.message or error.text
+        if self._last_error.get(topic) != reason:
+            self._last_error[topic] = reason
+            logger.warning("%s cannot be made yet: %s", topic, reason)

@@ -1,0 +1,382 @@
+"""Runs one coordinator machine over the internal partition it lives on.
+
+A shard lives for one leader epoch. It loads, then hands requests to the machine and carries out
+what comes back: appends go to the log in the very step in which the machine decided (hazard G-02),
+answers that depend on them come from the machine once it hears that they are committed (G-03).
+When anything is in doubt the machine is thrown away and another one loaded: there is no undoing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ottla.broker.replica.append import AppendPlan
+from ottla.broker.runtime.shards_appends import OpenAppends
+from ottla.coordinator.group.effects import Answer, LogRecord, Moment, Writer
+from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
+from ottla.protocol.records.batch import parse_batch
+from ottla.protocol.records.builder import BatchOptions, encode_batch
+from ottla.protocol.records.compression import Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ottla.broker.runtime.later import Later
+    from ottla.broker.runtime.partition import PartitionRuntime
+    from ottla.broker.runtime.produces import Flushes
+    from ottla.broker.runtime.shards_loading import Loader
+    from ottla.broker.runtime.stalls import StallClock
+    from ottla.broker.runtime.waiting import Waiting
+    from ottla.broker.runtime.wheel import TimingWheel, WheelTimer
+    from ottla.broker.tasks import Tasks
+    from ottla.coordinator.group.effects import Append, Caller, Effect, Effects, Ticket, Token
+    from ottla.protocol.ports import Clock
+
+logger = logging.getLogger("ottla.coordinator")
+
+ACKS_ALL = -1
+_NONE = ErrorCode.NONE
+# What a coordinator's caller is told of an append that failed: clients look for the coordinator
+# again, or come again. Sizes stay as they are: the machine knows what was too large.
+_AS_COORDINATOR = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+
+
+class Machine(Protocol):
+    """What runs in a shard: decisions only (see coordinator/group/effects.py)."""
+
+    @property
+    def must_reload(self) -> bool: ...
+
+    def replay(self, record: LogRecord, writer: Writer, moment: Moment) -> object: ...
+
+    def replay_marker(
+        self, producer_id: int, producer_epoch: int, committed: bool, moment: Moment
+    ) -> object: ...
+
+    def on_loaded(self, moment: Moment) -> Effects: ...
+
+    def handle(self, request: Any, caller: Caller, ticket: Ticket, moment: Moment) -> Effects: ...
+
+    def committed(self, token: Token, moment: Moment) -> Effects: ...
+
+    def failed(self, token: Token, error: ErrorCode, moment: Moment) -> Effects: ...
+
+    def overdue(self, token: Token, moment: Moment) -> Effects: ...
+
+    def next_deadline_ms(self) -> float | None: ...
+
+    def on_deadline(self, moment: Moment) -> Effects: ...
+
+    def on_topics_changed(self, moment: Moment) -> Effects: ...
+
+    def unload(self, error: ErrorCode) -> Effects: ...
+
+
+class Asked(NamedTuple):
+    """A request that waits: where its answer goes, and how to say that there is none."""
+
+    later: Later[Any]
+    refuse: Callable[[ErrorCode], Any]
+
+
+class State(Enum):
+    """LOADING answers COORDINATOR_LOAD_IN_PROGRESS, DAMAGED COORDINATOR_NOT_AVAILABLE."""
+
+    LOADING = auto()
+    ACTIVE = auto()
+    DAMAGED = auto()
+    ENDED = auto()
+
+
+class ShardParts(NamedTuple):
+    """What all shards of a coordinator share. ``commit_timeout_ms``: offsets.commit.timeout.ms."""
+
+    clock: Clock
+    stalls: StallClock
+    wheel: TimingWheel
+    waiting: Waiting
+    tasks: Tasks
+    flushes: Flushes
+    loader: Loader
+    commit_timeout_ms: float
+    codec: Codec = Codec.NONE
+
+
+class Shard:
+    """Owned by the coordinator; made when its partition is led here under another epoch.
+
+    ``make_machine`` gives an empty machine. ``load`` is called once, ``end`` ends it for good."""
+
+    def __init__(
+        self,
+        partition: PartitionRuntime,
+        make_machine: Callable[[], Machine],
+        parts: ShardParts,
+    ) -> None:
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.state = State.LOADING
+        self.machine = make_machine()
+        self._make_machine = make_machine
+        self._parts = parts
+        self._appends = self._make_appends()
+        self._asked: dict[Ticket, Asked] = {}
+        self._last_ticket = 0
+        self._effects: deque[Effect] = deque()
+        self._is_performing = False
+        self._timer: WheelTimer | None = None
+        self._armed_ms = 0.0
+
+    @property
+    def waiting_count(self) -> int:
+        """Requests that are not answered."""
+        return len(self._asked)
+
+    def check(self) -> ErrorCode:
+        """Whether the machine may be asked now. Valid only while this epoch is led (G-12)."""
+        if self.state is State.ACTIVE:
+            # Also while a newer epoch is on its way to the disk: the partition is closed then.
+            led = self.partition.check_leader_epoch(self.leader_epoch) is _NONE
+            return _NONE if led else ErrorCode.NOT_COORDINATOR
+        if self.state is State.LOADING:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if self.state is State.DAMAGED:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return ErrorCode.NOT_COORDINATOR
+
+    # ---- loading and ending ----
+
+    def load(self) -> None:
+        """Begin to read the partition; requests are refused until that is done."""
+        parts = self._parts
+        self.state = State.LOADING
+        parts.tasks.spawn(f"load {self.partition.partition}", self._load(self.machine))
+
+    async def _load(self, machine: Machine) -> None:
+        def is_wanted() -> bool:
+            is_led = self.partition.leader_epoch == self.leader_epoch
+            return self.state is State.LOADING and self.machine is machine and is_led
+
+        replay = _Replay(machine, self._moment)
+        started_ms = self._parts.clock.now_ms()
+        try:
+            count = await self._parts.loader.load(self.partition, replay, is_wanted)
+        except (KafkaError, CorruptLogError) as error:
+            if is_wanted():
+                self.state = State.DAMAGED
+                logger.error("%s-%d cannot be loaded: %s", *self.partition.partition, error)
+            return
+        if count is not None:
+            self.state = State.ACTIVE
+            took_ms = self._parts.clock.now_ms() - started_ms
+            if count:
+                where = self.partition.partition
+                logger.info("loaded %d records of %s-%d in %d ms", count, *where, took_ms)
+            self._call(machine.on_loaded)
+
+    def end(self, error: ErrorCode) -> None:
+        """Answer everybody with the error and do nothing any more."""
+        if self.state is State.ENDED:
+            return
+        was_active = self.state is State.ACTIVE
+        self.state = State.ENDED
+        self._drop(error, ask_machine=was_active)
+
+    def _reload(self) -> None:
+        """Throw the machine away, which may believe what the log does not say."""
+        logger.warning("%s-%d is loaded again", *self.partition.partition)
+        self.state = State.LOADING
+        self._drop(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ask_machine=False)
+        self.machine = self._make_machine()
+        self._appends = self._make_appends()
+        self.load()
+
+    def _drop(self, error: ErrorCode, *, ask_machine: bool) -> None:
+        self._appends.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        # What the machine wanted before this is not carried out: its log is closed to it.
+        effects = list(self._effects)
+        self._effects.clear()
+        effects += self.machine.unload(error) if ask_machine else []
+        for effect in effects:
+            if isinstance(effect, Answer):
+                self._answer(effect)
+        asked, self._asked = self._asked, {}
+        for one in asked.values():
+            one.later.complete(one.refuse(error))
+
+    def _make_appends(self) -> OpenAppends:
+        parts = self._parts
+        return OpenAppends(
+            self.partition,
+            parts.waiting,
+            parts.clock,
+            parts.commit_timeout_ms,
+            self._on_settled,
+            self._on_overdue,
+        )
+
+    # ---- asking the machine ----
+
+    def handle(self, request: Any, caller: Caller, asked: Asked) -> None:
+        """Ask the machine, which ``check`` allows; the answer comes now or later."""
+        self._last_ticket = ticket = self._last_ticket + 1
+        self._asked[ticket] = asked
+        self._call(partial(self.machine.handle, request, caller, ticket))
+
+    def on_topics_changed(self) -> None:
+        """Topics or their partitions are different."""
+        if self.state is State.ACTIVE:
+            self._call(self.machine.on_topics_changed)
+
+    def on_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
+        """A transaction marker was written to this partition, and is committed."""
+        if self.state is State.ACTIVE:
+            moment = self._moment()
+            self.machine.replay_marker(producer_id, producer_epoch, committed, moment)
+
+    def _on_settled(self, token: Token, error: ErrorCode) -> None:
+        if error is _NONE:
+            self._call(partial(self.machine.committed, token))
+        else:
+            self._call(partial(self.machine.failed, token, _AS_COORDINATOR.get(error, error)))
+
+    def _on_overdue(self, token: Token) -> None:
+        self._call(partial(self.machine.overdue, token))
+
+    def _moment(self) -> Moment:
+        return Moment(self._parts.stalls.now_ms(), self._parts.clock.wall_ms())
+
+    def _call(self, ask: Callable[[Moment], Effects]) -> None:
+        """Ask the machine something and carry out what it wants."""
+        machine = self.machine
+        is_sane = False
+        try:
+            self._effects += ask(self._moment())
+            is_sane = True
+        finally:
+            if not is_sane:
+                # A bug in a decision. Nobody knows what it has half done.
+                self._reload()
+        if not self._is_performing:
+            self._perform()
+        if self.machine is machine and self.state is State.ACTIVE:
+            if machine.must_reload:
+                self._reload()
+            else:
+                self._arm()
+
+    def _perform(self) -> None:
+        """Carry out effects in the order of the decisions. An answer that leaves may bring in the
+        next request of its connection: what comes of that waits its turn here."""
+        self._is_performing = True
+        try:
+            while self._effects:
+                effect = self._effects.popleft()
+                if isinstance(effect, Answer):
+                    self._answer(effect)
+                else:
+                    self._append(effect)
+        finally:
+            self._is_performing = False
+
+    def _answer(self, answer: Answer) -> None:
+        asked = self._asked.pop(answer.ticket)
+        asked.later.complete(answer.response)
+
+    # ---- appending ----
+
+    def _append(self, append: Append) -> None:
+        partition = self.partition
+        data = self._encode(append)
+        rules = partition.settings.append_rules
+        if len(data) > rules.max_message_bytes or len(data) > rules.segment_bytes:
+            self._on_settled(append.token, ErrorCode.MESSAGE_TOO_LARGE)
+            return
+        error = partition.check_leader_epoch(self.leader_epoch)
+        if error is not _NONE:
+            self._on_settled(append.token, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        written = partition.write(AppendPlan(_NONE, None, parse_batch(data)), ACKS_ALL)
+        if written.error_code is not _NONE:
+            self._on_settled(append.token, written.error_code)
+            return
+        needs_flush = partition.flush_is_due
+        if needs_flush:
+            self._parts.flushes.start(partition)
+        outcome = self._appends.outcome(written.next_offset, needs_flush=needs_flush)
+        if outcome is not None and not self._appends:
+            self._on_settled(append.token, outcome)
+        else:
+            self._appends.add(append.token, written.next_offset, needs_flush=needs_flush)
+
+    def _encode(self, append: Append) -> bytearray:
+        wall_ms = self._parts.clock.wall_ms()
+        writer = append.writer
+        codec = self.partition.settings.append_rules.codec
+        options = BatchOptions(
+            codec=self._parts.codec if codec is None else codec,
+            producer_id=writer.producer_id,
+            producer_epoch=writer.producer_epoch,
+            is_transactional=writer.is_transactional,
+        )
+        # Writable: the log stamps its offset and epoch into it.
+        return bytearray(
+            encode_batch([(wall_ms, key, value, ()) for key, value in append.records], options)
+        )
+
+    # ---- deadlines ----
+
+    def _arm(self) -> None:
+        """Be called at the machine's next deadline. A timer that comes too early looks again;
+        heartbeats move deadlines all the time, and need not move it."""
+        deadline_ms = self.machine.next_deadline_ms()
+        if deadline_ms is None:
+            return
+        if self._timer is not None:
+            if self._armed_ms <= deadline_ms:
+                return
+            self._timer.cancel()
+        self._armed_ms = deadline_ms
+        real_ms = self._parts.stalls.real_ms(deadline_ms)
+        self._timer = self._parts.wheel.call_at(real_ms, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self.state is not State.ACTIVE:
+            return
+        deadline_ms = self.machine.next_deadline_ms()
+        if deadline_ms is None:
+            return
+        # After a stall this clock has stood still, so members get their time to be heard (G-09).
+        if deadline_ms > self._parts.stalls.now_ms() or self.check() is not _NONE:
+            self._arm()
+        else:
+            self._call(self.machine.on_deadline)
+
+
+class _Replay:
+    """The machine while it loads; asks the time once for each batch."""
+
+    def __init__(self, machine: Machine, moment: Callable[[], Moment]) -> None:
+        self._machine = machine
+        self._moment = moment
+
+    def replay_all(self, records: Iterable[LogRecord], writer: Writer) -> None:
+        moment = self._moment()
+        replay = self._machine.replay
+        for record in records:
+            replay(record, writer, moment)
+
+    def replay_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        self._machine.replay_marker(producer_id, producer_epoch, committed, self._moment())

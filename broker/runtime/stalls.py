@@ -1,0 +1,69 @@
+"""A clock for those who expire others: it stands still while this process does.
+
+While the event loop is blocked, or the process stopped, heartbeats pile up in socket buffers. When
+it wakes up every deadline has passed, and expiring members first and reading their heartbeats
+second would evict a healthy group (hazards G-09, P-02). So time that nobody could use to be heard
+is not counted against anybody, and a little more is granted to read what has come.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.protocol.ports import Clock, Timer
+
+TICK_MS = 200.0
+# Lateness up to this is an ordinary busy loop, which still reads its sockets between timers.
+STALL_MS = 500.0
+# How long the clock stands still after a stall: some turns of the loop, to read what waits.
+GRACE_MS = 100.0
+
+
+class StallClock:
+    """Owned by the server. ``now_ms`` never goes back; ``start`` it before relying on it.
+
+    A stall is seen at the first question after it, whoever asks: no timer has to run before."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._stalled_ms = 0.0
+        self._expected_ms: float | None = None
+        self._last_ms = 0.0
+        self._timer: Timer | None = None
+        self.stall_count = 0
+
+    def start(self) -> None:
+        """Watch the loop from now on. May be called again."""
+        if self._timer is None:
+            self._tick()
+
+    def stop(self) -> None:
+        """Watch no longer; the clock then runs as any other."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        self._expected_ms = None
+
+    def now_ms(self) -> float:
+        """Monotonic milliseconds without the stalls."""
+        real_ms = self._clock.now_ms()
+        if self._expected_ms is not None:
+            late_ms = real_ms - self._expected_ms
+            if late_ms > STALL_MS:
+                self.stall_count += 1
+                self._stalled_ms += late_ms + GRACE_MS
+                # Counted once: the tick that is late too must not see the same stall again.
+                self._expected_ms = real_ms + TICK_MS
+        self._last_ms = max(self._last_ms, real_ms - self._stalled_ms)
+        return self._last_ms
+
+    def real_ms(self, deadline_ms: float) -> float:
+        """A point on this clock as one on the real clock, if nothing stalls until then."""
+        return deadline_ms + self._stalled_ms
+
+    def _tick(self) -> None:
+        self.now_ms()
+        next_ms = self._clock.now_ms() + TICK_MS
+        self._expected_ms = next_ms
+        self._timer = self._clock.call_at(next_ms, self._tick)
