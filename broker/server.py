@@ -24,6 +24,7 @@ from ottla.broker.runtime.config_watch import ConfigWatch
 from ottla.broker.runtime.control import ControlReceiver, LocalChannel
 from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.broker.runtime.controllership import ControllerParts
+from ottla.broker.runtime.directory_failures import DirectoryFailures
 from ottla.broker.runtime.housekeeping import Housekeeping, Intervals
 from ottla.broker.runtime.lifecycle import Lifecycle, Registration
 from ottla.broker.runtime.metadata import MetadataCache
@@ -86,6 +87,7 @@ class Broker:
             config.replica_lag_time_max_ms,
         )
         self.partitions.error_for_missing = self.metadata.error_for_missing
+        self.metadata.is_offline_here = self.partitions.is_offline
         self.metadata.subscribe(self._on_metadata)
         self._configs = ConfigWatch(self.metadata, clock, self.tasks)
         self._receiver = ControlReceiver(self.metadata, self.partitions, self._configs)
@@ -135,7 +137,9 @@ class Broker:
             self.config.broker_rack,
             -1 if clean_epoch is None else clean_epoch,
         )
-        await lifecycle.register(registration, (self._configs, controller))
+        failures = DirectoryFailures(self.node_id, self.ports.clock, self.tasks)
+        await lifecycle.register(registration, (self._configs, controller, failures))
+        logs.on_failure(failures.on_failure)
         await self._wait_until_ready()
         self._start_chores()
         network.start()

@@ -164,7 +164,11 @@ def _topic(
             leader_epoch=state.leader_epoch,
             replica_nodes=list(state.replicas),
             isr_nodes=list(state.isr),
-            offline_replicas=[node for node in state.replicas if node not in live],
+            offline_replicas=[
+                node
+                for node in state.replicas
+                if node not in live or node in state.offline_replicas
+            ],
         )
         if state.leader not in live:
             part.error_code = (

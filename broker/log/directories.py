@@ -157,10 +157,25 @@ class LogDirectories:
         assert partition not in self._creating
         self._creating.add(partition)
         try:
-            emptiest = min(online, key=lambda each: each.partition_count)
+            # One without space left would refuse again and again.
+            emptiest = min(
+                online, key=lambda each: (each.home.health.is_low_on_space, each.partition_count)
+            )
             return await emptiest.create(partition, topic_id)
         finally:
             self._creating.discard(partition)
+
+    async def set_aside(self, partition: TopicPartition) -> None:
+        """The log is of a topic that was deleted: keep it under another name (S-32, C-22).
+
+        On a failed directory it is only forgotten, and will be met there again."""
+        directory = self.directory_of(partition)
+        assert directory is not None
+        if not directory.home.health.is_online:
+            directory.take_out(partition)
+            return
+        kept_as = await directory.set_aside(partition)
+        logger.warning("%s-%d is of a deleted topic: kept as %s", *partition, kept_as)
 
     async def delete(self, partition: TopicPartition) -> None:
         """Remove a partition's log; one that does not exist is fine."""
@@ -168,7 +183,10 @@ class LogDirectories:
         await self.doubles.give_up(partition)
         if directory is None:
             return
-        if partition in directory.damaged:
+        if not directory.home.health.is_online:
+            # Nothing can be removed from it, and its records must not be in a new topic's way.
+            directory.take_out(partition)
+        elif partition in directory.damaged:
             await directory.set_aside(partition)
         else:
             await directory.delete(partition)

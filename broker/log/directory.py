@@ -170,6 +170,7 @@ class LogDirectory:
             raise storage_error(self.damaged[partition])
         log = self._new_log(partition, topic_id)
         disk = self.home.disk
+        is_made = False
         self.reserved_count += 1
         try:
             # A predecessor's offsets must not be taken for this one's after a crash.
@@ -178,6 +179,7 @@ class LogDirectory:
                 # Left by a deletion that did not come through: its records are not the new one's.
                 await self._rename(log.directory, partition, STRAY_MARK)
             disk.make_directory(log.directory)
+            is_made = True
             if topic_id is not None:
                 # Nobody reads the directory yet: no need to replace the file atomically.
                 path = join(log.directory, PARTITION_METADATA)
@@ -188,7 +190,10 @@ class LogDirectory:
             await log.sync_names()
             await self._sync_names()
         except OSError as error:
-            raise self.home.health.judge(f"cannot create {log.directory}", error) from error
+            refusal = self.home.health.judge(f"cannot create {log.directory}", error)
+            if is_made and self.home.health.is_online:
+                await _unmake(log)
+            raise refusal from error
         finally:
             self.reserved_count -= 1
         self.logs[partition] = log
@@ -305,6 +310,16 @@ class LogDirectory:
 
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(self.logs.values())
+
+
+async def _unmake(log: PartitionLog) -> None:
+    """A full disk stopped it half way: the next try must not find it, nor fill the disk more."""
+    for segment in log.segments:
+        segment.detach()
+    try:
+        await log.home.disk.remove_tree(log.directory)
+    except OSError as error:
+        log.home.health.judge(f"cannot remove {log.directory}", error)
 
 
 async def _close_each(

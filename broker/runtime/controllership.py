@@ -10,13 +10,17 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.broker.runtime.lost_replicas import LostReplicas
 from ottla.broker.runtime.senders import Senders
 from ottla.broker.runtime.world import WorldReader
 from ottla.coordinator.controller.events import (
     BrokersRead,
     ConfigRead,
     DeleteTopics,
+    DirectoryFailed,
     Event,
+    ReplicasAwaited,
+    ReplicasBack,
     ReplicasFailed,
     RolesRefused,
     StatesRead,
@@ -108,6 +112,9 @@ class Controllership:
         self._queue: asyncio.Queue[str | Event | _Command] = asyncio.Queue()
         self._marks: set[str] = set()
         self._commands: set[asyncio.Future[Results]] = set()
+        self._lost = LostReplicas(
+            parts.clock, lambda node_id: self._queue.put_nowait(ReplicasAwaited(node_id))
+        )
         self._is_over = False
 
     # ---- from outside ----
@@ -118,6 +125,7 @@ class Controllership:
             await self._check_place()
             await self._load()
             self._mark(paths.DELETE_TOPICS)
+            self._mark(paths.LOG_DIR_EVENTS)
             while True:
                 item = await self._queue.get()
                 if isinstance(item, str):
@@ -126,6 +134,9 @@ class Controllership:
                 elif isinstance(item, _Command):
                     await self._obey(item)
                 else:
+                    if isinstance(item, ReplicasAwaited):
+                        lost = self.machine.offline_on(item.node_id)
+                        self._lost.asked(item.node_id, lost)
                     await self._perform(item)
         finally:
             self._resign()
@@ -194,6 +205,9 @@ class Controllership:
             changed = await self._reader.isr_changes()
             if changed:
                 await self._perform(StatesRead(await self._reader.states(changed, image)))
+        elif path == paths.LOG_DIR_EVENTS:
+            for node_id in await self._reader.directory_failures():
+                await self._perform(DirectoryFailed(node_id))
         elif path.startswith(_TOPIC_CONFIGS):
             name = paths.decode_entity(path.removeprefix(_TOPIC_CONFIGS))
             values = await self._reader.topic_config(name)
@@ -275,9 +289,13 @@ class Controllership:
         if error_code(response.error_code) is ErrorCode.STALE_CONTROLLER_EPOCH:
             self._mark(paths.CONTROLLER)
         if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
-            failed, refused = _failures(node_id, request, response)
+            served, failed, refused = _outcome(node_id, request, response)
+            back = self._lost.take_back(node_id, served)
+            if back:
+                self._queue.put_nowait(ReplicasBack(node_id, back))
             if failed:
                 self._queue.put_nowait(ReplicasFailed(node_id, failed))
+                self._lost.failed(node_id)
             if refused:
                 again_ms = self._parts.clock.now_ms() + REFUSED_ROLE_RETRY_MS
                 event = RolesRefused(refused)
@@ -286,6 +304,7 @@ class Controllership:
     def _resign(self) -> None:
         self._is_over = True
         self._senders.stop()
+        self._lost.stop()
         for reply in self._commands:
             _fail(reply, KafkaError(ErrorCode.NOT_CONTROLLER, "the controller has resigned"))
         self._commands.clear()
@@ -304,19 +323,23 @@ def _fail(reply: asyncio.Future[Results], error: KafkaError) -> None:
         reply.exception()
 
 
-def _failures(
+def _outcome(
     node_id: int, request: LeaderAndIsrRequest, response: LeaderAndIsrResponse
-) -> tuple[tuple[TopicPartition, ...], tuple[TopicPartition, ...]]:
-    """Replicas whose disk failed, and those that could not take on their role."""
+) -> tuple[list[TopicPartition], tuple[TopicPartition, ...], tuple[TopicPartition, ...]]:
+    """Replicas that took on their role, those whose disk failed, and those that refused it."""
     names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
+    served: list[TopicPartition] = []
     failed: list[TopicPartition] = []
     refused: list[TopicPartition] = []
     for topic in response.topics:
         for partition in topic.partition_errors:
             error, name = error_code(partition.error_code), names.get(topic.topic_id)
-            if error is ErrorCode.NONE or name is None:
+            if name is None:
                 continue
             item = TopicPartition(name, partition.partition_index)
+            if error is ErrorCode.NONE:
+                served.append(item)
+                continue
             (failed if error is ErrorCode.KAFKA_STORAGE_ERROR else refused).append(item)
-            logger.warning("broker %d has not taken on its role in %s: %s", node_id, item, error)
-    return tuple(failed), tuple(refused)
+            logger.info("broker %d has not taken on its role in %s: %s", node_id, item, error)
+    return served, tuple(failed), tuple(refused)

@@ -50,6 +50,8 @@ class MetadataCache:
         self._nodes: dict[str, tuple[Node, ...]] = {}
         self.image = MetadataImage("")
         self.is_complete = False
+        # Whether a partition lies on a data directory of this broker that has failed.
+        self.is_offline_here: Callable[[str, int], bool] = _never
 
     # ---- changing ----
 
@@ -175,8 +177,11 @@ class MetadataCache:
 
     def error_for_missing(self, topic: str, partition: int) -> ErrorCode:
         """Why a partition cannot be served here: it is elsewhere, or nowhere."""
-        known = self.image.partition(topic, partition) is not None
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self.image.partition(topic, partition) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self.is_offline_here(topic, partition):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def _read_nodes(self, listener: str) -> tuple[Node, ...]:
         nodes = []
@@ -186,3 +191,7 @@ class MetadataCache:
             if end is not None:
                 nodes.append(Node(node_id, end.host, end.port, broker.rack))
         return tuple(nodes)
+
+
+def _never(_topic: str, _partition: int) -> bool:
+    return False

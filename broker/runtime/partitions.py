@@ -70,6 +70,12 @@ class Partitions:
         self._lag_time_max_ms = lag_time_max_ms
         self._logs: LogDirectories | None = None
         self._partitions: dict[tuple[str, int], PartitionRuntime] = {}
+        # Those on a directory that has failed; they are not in the table any more.
+        self._offline: set[tuple[str, int]] = set()
+        # New ones that could not be made so far: they stay new (S-13).
+        self._unmade: dict[TopicPartition, Uuid] = {}
+        # Why roles were refused: told once, though the controller asks again and again.
+        self._refusals: dict[TopicPartition, str] = {}
         self._controller_epoch = -1
         # Requests of the controller are carried out one after the other, as they were sent.
         self._lock = asyncio.Lock()
@@ -96,6 +102,10 @@ class Partitions:
     def find(self, topic: str, index: int) -> PartitionRuntime | None:
         """The partition if it is (or was last) assigned here."""
         return self._partitions.get((topic, index))
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        """Whether the partition's data directory has failed under it."""
+        return (topic, index) in self._offline
 
     def __iter__(self) -> Iterator[PartitionRuntime]:
         return iter(list(self._partitions.values()))
@@ -146,8 +156,11 @@ class Partitions:
             runtime = await self._find_or_make(partition, topic.topic_id, is_new=state.is_new)
             change = await runtime.become(_leadership(state))
             answer.error_code = change.error
+            self._refusals.pop(partition, None)
         except KafkaError as error:
-            logger.error("%s-%d cannot be served: %s", *partition, error.message)
+            if self._refusals.get(partition) != error.message:
+                self._refusals[partition] = error.message
+                logger.error("%s-%d cannot be served: %s", *partition, error.message)
             answer.error_code = error.code
         return answer
 
@@ -163,17 +176,26 @@ class Partitions:
             # was down. It is kept for the operator, under another name (hazards C-22, S-32).
             if runtime is not None:
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
-            directory = self.logs.directory_of(partition)
-            assert directory is not None
-            kept_as = await directory.set_aside(partition)
-            logger.warning("%s-%d is of a deleted topic: kept as %s", *partition, kept_as)
+            await self.logs.set_aside(partition)
             log = None
             is_new = True
         if runtime is None:
             if log is None:
-                log = await self.logs.create(partition, topic_id, is_new=is_new)
+                log = await self._make_log(partition, topic_id, is_new=is_new)
+            log.home.health.ensure_online()
+            self._offline.discard(partition)
             runtime = self._partitions[partition] = self._make(partition, log)
         return runtime
+
+    async def _make_log(
+        self, partition: TopicPartition, topic_id: Uuid, *, is_new: bool
+    ) -> PartitionLog:
+        if is_new:
+            self._unmade[partition] = topic_id
+        is_new = self._unmade.get(partition) == topic_id
+        log = await self.logs.create(partition, topic_id, is_new=is_new)
+        self._unmade.pop(partition, None)
+        return log
 
     def _make(self, partition: TopicPartition, log: PartitionLog) -> PartitionRuntime:
         settings = self._settings_of(partition.topic)
@@ -228,6 +250,9 @@ class Partitions:
             del self._partitions[partition]
         if not state.delete_partition:
             return ErrorCode.NONE
+        self._offline.discard(partition)
+        for known in (self._unmade, self._refusals):
+            known.pop(partition, None)
         try:
             await self.logs.delete(partition)
         except KafkaError as error:
@@ -236,9 +261,12 @@ class Partitions:
         return ErrorCode.NONE
 
     def _on_directory_failure(self, path: str) -> None:
+        """Synchronous: nothing of that directory is led a moment longer (S-12)."""
         for one in self:
             if one.log.home.health.path == path:
-                one.wake_waiters()
+                self._offline.add(one.partition)
+                del self._partitions[one.partition]
+                one.stop()
 
 
 def _same_topic(log: PartitionLog, topic_id: Uuid) -> bool:

@@ -56,6 +56,7 @@ class WorldReader:
         topics = await self.topics()
         deleting = await self.deletions()
         await self.session.children(paths.ISR_CHANGES, self.watch)
+        await self.session.children(paths.LOG_DIR_EVENTS, self.watch)
         changes: list[Change] = [BrokerChanged(one) for one in brokers]
         changes += [TopicChanged(one) for one in topics.topics]
         changes += await self._configs()
@@ -170,6 +171,21 @@ class WorldReader:
                 continue
             changed |= dict.fromkeys(paths.parse_partition_list(node.data) or ())
         return list(changed)
+
+    async def directory_failures(self) -> list[int]:
+        """Take the announcements of brokers that have lost a data directory."""
+        nodes: dict[int, None] = {}
+        for name in await self.session.children(paths.LOG_DIR_EVENTS, self.watch):
+            path = f"{paths.LOG_DIR_EVENTS}/{name}"
+            try:
+                node = await self.session.get(path)
+                await self.session.delete(path)
+            except NoNode:
+                continue
+            node_id = paths.parse_log_dir_event(node.data)
+            if node_id is not None:
+                nodes[node_id] = None
+        return list(nodes)
 
     async def deletions(self) -> list[str]:
         """Topics that somebody wants to be deleted."""

@@ -108,6 +108,26 @@ class ReplicasFailed(NamedTuple):
     partitions: tuple[TopicPartition, ...]
 
 
+class DirectoryFailed(NamedTuple):
+    """A broker said that one of its data directories has failed, but not which one (KIP-112)."""
+
+    node_id: int
+
+
+class ReplicasAwaited(NamedTuple):
+    """It is time to ask a broker again whether it can serve what it could not: disks fill up, and
+    space is freed."""
+
+    node_id: int
+
+
+class ReplicasBack(NamedTuple):
+    """A broker that was asked again has taken on its roles in these."""
+
+    node_id: int
+    partitions: tuple[TopicPartition, ...]
+
+
 class RolesRefused(NamedTuple):
     """A broker answered that it could not take on these roles; it is to be told again (C-12)."""
 
@@ -140,6 +160,9 @@ Event = (
     | StatesRead
     | ConfigRead
     | ReplicasFailed
+    | DirectoryFailed
+    | ReplicasAwaited
+    | ReplicasBack
     | RolesRefused
     | CreateTopics
     | DeleteTopics

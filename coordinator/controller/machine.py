@@ -18,8 +18,11 @@ from ottla.coordinator.controller.events import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    DirectoryFailed,
     Event,
     Identity,
+    ReplicasAwaited,
+    ReplicasBack,
     ReplicasFailed,
     RolesRefused,
     StatesRead,
@@ -108,6 +111,14 @@ class Controller:
                 news = [item for item in partitions if item not in offline and self._has(item)]
                 offline.update(partitions)
                 return self._settled(news, None, f"broker {node_id} lost replicas")
+            case ReplicasBack(node_id, partitions):
+                return self._on_replicas_back(node_id, partitions)
+            case DirectoryFailed(node_id):
+                held = [one for one in _every_partition(self.image) if self._is_on(node_id, one)]
+                lost = self.offline_on(node_id)
+                return self._ask(node_id, [item for item in held if item not in lost])
+            case ReplicasAwaited(node_id):
+                return self._ask(node_id, sorted(self.offline_on(node_id)))
             case RolesRefused(partitions):
                 known = [item for item in partitions if self._has(item)]
                 messages = tuple(self._writer(self.image).announce(known)) if known else ()
@@ -156,6 +167,27 @@ class Controller:
     def deleting(self) -> frozenset[str]:
         """Topics whose deletion has begun and not ended."""
         return frozenset(self._deleting)
+
+    def offline_on(self, node_id: int) -> frozenset[TopicPartition]:
+        """The replicas that a live broker cannot serve."""
+        return frozenset(self._offline.get(node_id, ()))
+
+    def _ask(self, node_id: int, items: list[TopicPartition]) -> ControllerDecision:
+        if node_id not in self.image.brokers:
+            return ControllerDecision(reason="the broker has gone")
+        known = [item for item in items if self._has(item)]
+        messages = tuple(self._writer(self.image).ask(node_id, known))
+        return ControllerDecision(messages=messages, reason=f"what can broker {node_id} serve")
+
+    def _on_replicas_back(
+        self, node_id: int, partitions: Iterable[TopicPartition]
+    ) -> ControllerDecision:
+        back = self.offline_on(node_id).intersection(partitions)
+        if not back:
+            return ControllerDecision(reason="nothing was missing")
+        self._offline[node_id].difference_update(back)
+        items = [item for item in sorted(back) if self._has(item)]
+        return self._settled(items, None, f"broker {node_id} has replicas back")
 
     def _on_brokers(self, event: BrokersRead) -> ControllerDecision:
         difference = compare_brokers(self.image.brokers, event.brokers, self._seen)
@@ -298,6 +330,10 @@ class Controller:
 
     def _has(self, item: TopicPartition) -> bool:
         return self.image.partition(item.topic, item.partition) is not None
+
+    def _is_on(self, node_id: int, item: TopicPartition) -> bool:
+        state = self.image.partition(item.topic, item.partition)
+        return state is not None and node_id in state.replicas
 
     def _has_state(self, item: TopicPartition) -> bool:
         state = self.image.partition(item.topic, item.partition)

@@ -71,6 +71,16 @@ class RequestWriter:
                 yield self._to(node_id, self._leadership(held, INCREMENTAL_UPDATE, new))
         yield from self.update(changed)
 
+    def ask(self, node_id: int, items: Sequence[TopicPartition]) -> Iterator[ControlRequest]:
+        """Repeat one broker's roles, for the sake of its answer."""
+        held = [
+            item
+            for item in items
+            if self._state(item).has_state and node_id in self._state(item).replicas
+        ]
+        if held:
+            yield self._to(node_id, self._leadership(held, INCREMENTAL_UPDATE, frozenset()))
+
     def update(self, changed: Sequence[TopicPartition]) -> Iterator[ControlRequest]:
         """Tell everybody, but leave the replicas' roles as they are."""
         yield from self._to_all(self._update(changed, INCREMENTAL_UPDATE))

@@ -9,11 +9,11 @@ partition's state.
 
 from __future__ import annotations
 
-import json
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
+from ottla.coordinator.store import znode
 from ottla.protocol.ids import TopicPartition, Uuid, uuid_from_text, uuid_to_text
 
 if TYPE_CHECKING:
@@ -188,11 +188,11 @@ def build_broker(payload: BrokerPayload) -> bytes:
         value["broker_epoch"] = payload.generation
     if payload.clean_stop_epoch >= 0:
         value["clean_stop_epoch"] = payload.clean_stop_epoch
-    return _build(value)
+    return znode.build(value)
 
 
 def parse_broker(data: bytes) -> BrokerPayload | None:
-    value = _parse(data)
+    value = znode.parse(data)
     try:
         protocols = value.get("listener_security_protocol_map") or {}
         uris = value.get("endpoints") or [f"PLAINTEXT://{value['host']}:{value['port']}"]
@@ -220,24 +220,24 @@ def _bracketed(host: str) -> str:
 def build_topic(payload: TopicPayload) -> bytes:
     value: dict[str, object] = {
         "version": 2 if payload.topic_id is None else 3,
-        "partitions": _named(payload.partitions),
-        "adding_replicas": _named(payload.adding),
-        "removing_replicas": _named(payload.removing),
+        "partitions": znode.named(payload.partitions),
+        "adding_replicas": znode.named(payload.adding),
+        "removing_replicas": znode.named(payload.removing),
     }
     if payload.topic_id is not None:
         value["topic_id"] = uuid_to_text(payload.topic_id)
-    return _build(value)
+    return znode.build(value)
 
 
 def parse_topic(data: bytes) -> TopicPayload | None:
-    value = _parse(data)
+    value = znode.parse(data)
     try:
         text = value.get("topic_id")
         return TopicPayload(
             uuid_from_text(text) if text else None,
-            _numbered(value["partitions"]),
-            _numbered(value.get("adding_replicas") or {}),
-            _numbered(value.get("removing_replicas") or {}),
+            znode.numbered(value["partitions"]),
+            znode.numbered(value.get("adding_replicas") or {}),
+            znode.numbered(value.get("removing_replicas") or {}),
         )
     except (KeyError, ValueError, TypeError, AttributeError):
         return None
@@ -255,39 +255,39 @@ def build_state(payload: StatePayload) -> bytes:
         value["leader_recovery_state"] = 1
     if payload.eligible_leaders:
         value["eligible_leaders"] = list(payload.eligible_leaders)
-    return _build(value)
+    return znode.build(value)
 
 
 def parse_state(data: bytes) -> StatePayload | None:
-    value = _parse(data)
+    value = znode.parse(data)
     try:
         return StatePayload(
             int(value["leader"]),
             int(value["leader_epoch"]),
-            _ids(value["isr"]),
+            znode.ids_of(value["isr"]),
             int(value.get("controller_epoch", 0)),
             bool(value.get("leader_recovery_state", 0)),
-            _ids(value.get("eligible_leaders", ())),
+            znode.ids_of(value.get("eligible_leaders", ())),
         )
     except (KeyError, ValueError, TypeError, AttributeError):
         return None
 
 
 def build_cluster_id(cluster_id: str) -> bytes:
-    return _build({"version": "1", "id": cluster_id})
+    return znode.build({"version": "1", "id": cluster_id})
 
 
 def parse_cluster_id(data: bytes) -> str | None:
-    found = _parse(data).get("id")
+    found = znode.parse(data).get("id")
     return found if isinstance(found, str) and found else None
 
 
 def build_controller(node_id: int, wall_ms: int) -> bytes:
-    return _build({"version": 1, "brokerid": node_id, "timestamp": str(wall_ms)})
+    return znode.build({"version": 1, "brokerid": node_id, "timestamp": str(wall_ms)})
 
 
 def parse_controller(data: bytes) -> int | None:
-    return _number(_parse(data).get("brokerid"))
+    return znode.number_of(znode.parse(data).get("brokerid"))
 
 
 def build_number(number: int) -> bytes:
@@ -296,37 +296,37 @@ def build_number(number: int) -> bytes:
 
 
 def parse_number(data: bytes) -> int | None:
-    return _number(data.decode("ascii", "replace"))
+    return znode.number_of(data.decode("ascii", "replace"))
 
 
 def build_incarnation(incarnation: str) -> bytes:
     """Which life of the process registered this generation of the broker."""
-    return _build({"version": 1, "incarnation": incarnation})
+    return znode.build({"version": 1, "incarnation": incarnation})
 
 
 def parse_incarnation(data: bytes) -> str | None:
-    found = _parse(data).get("incarnation")
+    found = znode.parse(data).get("incarnation")
     return found if isinstance(found, str) else None
 
 
 def build_config(values: Mapping[str, str]) -> bytes:
-    return _build({"version": 1, "config": dict(values)})
+    return znode.build({"version": 1, "config": dict(values)})
 
 
 def parse_config(data: bytes) -> dict[str, str] | None:
-    found = _parse(data).get("config")
+    found = znode.parse(data).get("config")
     if not isinstance(found, dict):
         return None
     return {str(name): str(value) for name, value in found.items() if value is not None}
 
 
 def build_config_change(entity_type: str, name: str) -> bytes:
-    return _build({"version": 2, "entity_path": f"{entity_type}/{encode_entity(name)}"})
+    return znode.build({"version": 2, "entity_path": f"{entity_type}/{encode_entity(name)}"})
 
 
 def parse_config_change(data: bytes) -> tuple[str, str] | None:
     """Entity type and name of what changed; a path of two entities keeps its tail as the name."""
-    value = _parse(data)
+    value = znode.parse(data)
     match value.get("entity_path"), value.get("entity_type"), value.get("entity_name"):
         case str(entity_path), _, _ if "/" in entity_path:
             entity_type, _slash, name = entity_path.partition("/")
@@ -339,60 +339,40 @@ def parse_config_change(data: bytes) -> tuple[str, str] | None:
 def build_partition_list(changed: Iterable[TopicPartition]) -> bytes:
     """The partitions of an ISR notification or of a preferred election."""
     listed = [{"topic": item.topic, "partition": item.partition} for item in changed]
-    return _build({"version": 1, "partitions": listed})
+    return znode.build({"version": 1, "partitions": listed})
 
 
 def parse_partition_list(data: bytes) -> list[TopicPartition] | None:
     try:
         return [
             TopicPartition(str(item["topic"]), int(item["partition"]))
-            for item in _parse(data)["partitions"]
+            for item in znode.parse(data)["partitions"]
         ]
     except (KeyError, ValueError, TypeError):
         return None
 
 
+def build_log_dir_event(node_id: int) -> bytes:
+    """One of the broker's data directories has failed, which is the only kind of event there is."""
+    return znode.build({"version": 1, "broker": node_id, "event": 1})
+
+
+def parse_log_dir_event(data: bytes) -> int | None:
+    """The broker; what is no failure means nothing to anybody."""
+    value = znode.parse(data)
+    return znode.number_of(value.get("broker")) if value.get("event") == 1 else None
+
+
 def build_producer_id_block(block: ProducerIdBlock) -> bytes:
     value = {"version": 1, "broker": block.broker}
-    return _build({**value, "block_start": str(block.first), "block_end": str(block.last)})
+    return znode.build({**value, "block_start": str(block.first), "block_end": str(block.last)})
 
 
 def parse_producer_id_block(data: bytes) -> ProducerIdBlock | None:
-    value = _parse(data)
+    value = znode.parse(data)
     try:
         return ProducerIdBlock(
             int(value["broker"]), int(value["block_start"]), int(value["block_end"])
         )
     except (KeyError, ValueError, TypeError):
         return None
-
-
-def _build(value: Mapping[str, object]) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
-def _parse(data: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(data)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _number(value: object) -> int | None:
-    try:
-        return int(value)  # type: ignore[call-overload, no-any-return]
-    except (ValueError, TypeError):
-        return None
-
-
-def _ids(value: Iterable[object]) -> tuple[int, ...]:
-    return tuple(int(item) for item in value)  # type: ignore[call-overload]
-
-
-def _named(replicas: Mapping[int, tuple[int, ...]]) -> dict[str, list[int]]:
-    return {str(index): list(replicas[index]) for index in sorted(replicas)}
-
-
-def _numbered(replicas: Mapping[str, Iterable[object]]) -> dict[int, tuple[int, ...]]:
-    return {int(index): _ids(replicas[index]) for index in sorted(replicas, key=int)}

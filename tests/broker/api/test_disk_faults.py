@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -15,7 +16,8 @@ from ottla.client.real import RealClock
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.broker.api.requests import batch, create, fetched, produced
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.broker.api.requests import batch, create, fetched, listed, produced
 from tests.support.in_process import RunningBroker, running_broker
 
 if TYPE_CHECKING:
@@ -203,3 +205,69 @@ async def test_a_disk_that_comes_back_from_the_dead_does_not_win_over_what_follo
     assert (repeated.error_code, repeated.base_offset) == (ErrorCode.NONE, 1)
     assert following.base_offset == 2
     assert [name for name in await disk.scan("/back") if name.endswith("-stray")] != []
+
+
+async def described(client: RawClient, name: str) -> tuple[int, int, list[int]]:
+    """Error, leader and offline replicas of a topic's only partition, as clients see it."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+    answer = await client.call(9, request)
+    part = answer.topics[0].partitions[0]
+    return part.error_code, part.leader_id, part.offline_replicas
+
+
+async def until_leader_is(running: RunningBroker, name: str, leader: int) -> None:
+    """Wait for the controller."""
+    async with asyncio.timeout(10):
+        while running.broker.metadata.leader_of(name, 0)[0] != leader:
+            await running.broker.ports.clock.sleep(1)
+
+
+async def test_a_topic_made_on_a_full_disk_is_served_as_soon_as_there_is_room() -> None:
+    """It stayed without a leader until the broker was restarted, which nobody had a reason for."""
+    async with with_faults() as (running, client, plan):
+        plan.add(DiskFault(frozenset({"append"}), errno.ENOSPC, "partition.metadata"))
+        made = await create(client)
+        await until_leader_is(running, "t", -1)
+        refused = await described(client, "t")
+        plan.clear()
+        await until_leader_is(running, "t", 1)
+
+        assert made.error_code == ErrorCode.NONE
+        assert refused == (ErrorCode.LEADER_NOT_AVAILABLE, -1, [1])
+        assert await described(client, "t") == (ErrorCode.NONE, 1, [])
+        assert (await produced(client, batch(b"x"))).base_offset == 0
+        names = await running.broker.ports.disk.scan("/data")
+        assert [name for name in names if "t-0" in name] == ["t-0"]
+
+
+async def test_a_directory_that_fails_takes_its_partitions_offline_for_everybody() -> None:
+    """S-12: reads of a dying disk still work, so its broker stayed the leader and failed every
+    write; now clients are told, in a larger cluster another replica leads, and the name is free."""
+    async with with_faults(TWO_DISKS) as (running, client, plan), running.connect() as reader:
+        lost, kept = await two_topics(running, client)
+        waits = {"max_wait_ms": 60_000, "min_bytes": 1}
+        parked = asyncio.create_task(fetched(reader, 3, topic=lost, **waits))
+        while not running.broker.waiting.count:
+            await running.broker.ports.clock.sleep(1)
+        plan.add(DiskFault(frozenset({"append"}), errno.EIO, "/d2/"))
+
+        first = await produced(client, batch(b"y"), topic=lost)
+        async with asyncio.timeout(10):
+            told = await parked
+        await until_leader_is(running, lost, -1)
+        answers = [
+            (await produced(client, batch(b"y"), topic=lost)).error_code,
+            (await fetched(client, 0, topic=lost)).error_code,
+            (await listed(client, -1, topic=lost)).error_code,
+        ]
+
+        assert [first.error_code, told.error_code] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+        assert answers == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
+        assert await described(client, lost) == (ErrorCode.LEADER_NOT_AVAILABLE, -1, [1])
+        assert await described(client, kept) == (ErrorCode.NONE, 1, [])
+        assert (await produced(client, batch(b"y"), topic=kept)).base_offset == 3
+        await delete(client, lost)
+        await create(client, lost)
+        assert (await produced(client, batch(b"z"), topic=lost)).base_offset == 0
+        assert path_of(running, lost) == "/d1"
+        assert not running.broker.has_failed

@@ -8,6 +8,9 @@ import pytest
 
 from ottla.coordinator.controller.events import (
     ConfigRead,
+    DirectoryFailed,
+    ReplicasAwaited,
+    ReplicasBack,
     ReplicasFailed,
     StatesRead,
     TopicsRead,
@@ -240,3 +243,47 @@ def test_the_only_replica_on_a_failed_disk_is_offline() -> None:
 
     scene.live(broker(1, 2))
     assert scene.state("t", 0).leader == 1
+
+
+def test_a_replica_that_came_back_leads_again_if_nobody_else_can() -> None:
+    """A full disk refuses a new topic; a minute later there is room, and nobody restarts for it."""
+    scene = Scene(broker(1))
+    scene.create(TopicSpec("t"))
+    scene.handle(ReplicasFailed(1, (T0,)))
+    asked = scene.handle(ReplicasAwaited(1))
+    before = scene.state("t", 0)
+    decision = scene.handle(ReplicasBack(1, (T0, TopicPartition("none", 0))))
+
+    (question,) = requests_to(asked, 1, LeaderAndIsrRequest)
+    assert question.topic_states[0].partition_states[0].leader == NO_LEADER
+    assert len(asked.messages) == 1
+    assert scene.state("t", 0).leader == 1
+    assert scene.state("t", 0).leader_epoch == before.leader_epoch + 1
+    (update,) = requests_to(decision, 1, UpdateMetadataRequest)
+    assert update.topic_states[0].partition_states[0].offline_replicas == []
+    assert scene.handle(ReplicasBack(1, (T0,))).messages == ()
+    assert scene.handle(ReplicasAwaited(1)).messages == ()
+
+
+def test_after_a_directory_failed_the_broker_is_asked_about_all_it_holds() -> None:
+    """KIP-112: the announcement does not say what was lost; what is known is not asked again."""
+    scene = three()
+    scene.create(TopicSpec("u", partition_count=1, replication_factor=1))
+    scene.handle(ReplicasFailed(1, (T0,)))
+    decision = scene.handle(DirectoryFailed(1))
+
+    held = [
+        (topic.topic_name, state.partition_index)
+        for request in requests_to(decision, 1, LeaderAndIsrRequest)
+        for topic in request.topic_states
+        for state in topic.partition_states
+    ]
+    on_first = [
+        (name, index)
+        for name, topic in scene.controller.image.topics.items()
+        for index, state in topic.partitions.items()
+        if 1 in state.replicas and (name, index) != ("t", 0)
+    ]
+    assert sorted(held) == sorted(on_first)
+    assert {message.node_id for message in decision.messages} <= {1}
+    assert scene.handle(DirectoryFailed(9)).messages == ()

@@ -156,3 +156,13 @@ def test_permanent_paths_come_after_their_parents() -> None:
     for path in paths.PERMANENT_PATHS:
         assert path.rpartition("/")[0] in made
         made.add(path)
+
+
+def test_a_failed_directory_is_announced_in_kafkas_words() -> None:
+    """KIP-112; other events are for nobody, and nonsense is passed over."""
+    data = paths.build_log_dir_event(3)
+
+    assert json.loads(data) == {"version": 1, "broker": 3, "event": 1}
+    assert paths.parse_log_dir_event(data) == 3
+    assert paths.parse_log_dir_event(b'{"version":1,"broker":3,"event":2}') is None
+    assert paths.parse_log_dir_event(b"not JSON") is None

@@ -1,0 +1,71 @@
+"""When a controller asks brokers again for the replicas that they could not serve.
+
+A full disk refuses a new topic and is freed a minute later; a dead one refuses for ever. Nobody
+can tell from the answer, so the broker is asked now and then, less often each time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ports import Clock, Timer
+
+FIRST_DELAY_MS = 2_000.0
+DELAY_MAX_MS = 300_000.0
+
+
+class LostReplicas:
+    """Owned by one controllership. ``ask`` is called with a broker's id when its time has come."""
+
+    def __init__(self, clock: Clock, ask: Callable[[int], object]) -> None:
+        self._clock = clock
+        self._ask = ask
+        self._timers: dict[int, Timer] = {}
+        self._delays: dict[int, float] = {}
+        self._failed_ms: dict[int, float] = {}
+        self._asked: dict[int, set[TopicPartition]] = {}
+
+    def failed(self, node_id: int) -> None:
+        """The broker cannot serve something, once more or for the first time."""
+        now_ms = self._clock.now_ms()
+        last_ms = self._failed_ms.get(node_id)
+        self._failed_ms[node_id] = now_ms
+        if node_id in self._timers:
+            return
+        delay_ms = FIRST_DELAY_MS
+        if last_ms is not None and now_ms - last_ms <= 2 * DELAY_MAX_MS:
+            delay_ms = min(2 * self._delays[node_id], DELAY_MAX_MS)
+        self._delays[node_id] = delay_ms
+        self._timers[node_id] = self._clock.call_at(now_ms + delay_ms, lambda: self._due(node_id))
+
+    def asked(self, node_id: int, partitions: Collection[TopicPartition]) -> None:
+        """The broker is being asked about these."""
+        self._asked[node_id] = set(partitions)
+
+    def take_back(
+        self, node_id: int, served: Iterable[TopicPartition]
+    ) -> tuple[TopicPartition, ...]:
+        """Those of the served ones that the broker was asked about; each once per question.
+
+        Else a replica that fails as soon as it leads, and only then, would go back and forth as
+        fast as requests can be sent."""
+        asked = self._asked.get(node_id)
+        if not asked:
+            return ()
+        back = tuple(item for item in served if item in asked)
+        asked.difference_update(back)
+        return back
+
+    def stop(self) -> None:
+        """The controllership is over."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _due(self, node_id: int) -> None:
+        del self._timers[node_id]
+        self._ask(node_id)
