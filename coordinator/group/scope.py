@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.deadlines import Deadlines
+from ottla.coordinator.group.effects import Moment
 from ottla.coordinator.group.outbox import Outbox
+from ottla.coordinator.group.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -19,9 +21,15 @@ class Scope:
     """``new_id`` draws a random member id suffix, a UUID as text.
 
     Keys of ``deadlines`` are (group id, anything the group understands); the shard hands an
-    expired key to that group's ``on_deadline(rest, moment)``."""
+    expired key to that group's ``on_deadline(rest)``, and those of the group id "", which no
+    group with members can have, to the committed offsets. ``moment`` is that of the call the
+    shard is in. Whoever changed its memory before its records were written sets ``must_reload``
+    when they were not: what is in memory is then not what is in the log."""
 
     settings: GroupSettings
     new_id: Callable[[], str]
     outbox: Outbox = field(default_factory=Outbox)
     deadlines: Deadlines[tuple[str, Hashable]] = field(default_factory=Deadlines)
+    timeline: Timeline = field(default_factory=Timeline)
+    moment: Moment = Moment(0.0, 0)
+    must_reload: bool = False
