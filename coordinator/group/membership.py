@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
 
     from ottla.coordinator.group.effects import LogRecord, Moment
     from ottla.protocol.errors import ErrorCode
@@ -15,6 +15,18 @@ class Group(Protocol):
     """One group, alive in memory."""
 
     group_id: str
+
+    @property
+    def group_type(self) -> str:
+        """``classic`` or ``consumer``, as ListGroups 5 writes it."""
+
+    @property
+    def state_name(self) -> str:
+        """As Kafka writes it in ListGroups and the descriptions."""
+
+    @property
+    def protocol_type(self) -> str | None:
+        """What the members do together: ``consumer``, ``connect``; None before the first one."""
 
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool
@@ -57,3 +69,11 @@ class Group(Protocol):
 
     def on_loaded(self, moment: Moment) -> None:
         """All records are read: every session starts anew from now (G-08)."""
+
+    def on_deadline(self, rest: Hashable) -> None:
+        """A deadline of this group has come; ``rest`` is its key without the group id."""
+
+
+Groups = dict[str, Group]
+"""All groups of a shard that have, had or await members; one table for both kinds, because a group
+may change its kind while its id stays. A group of which only offsets are known is not in it."""

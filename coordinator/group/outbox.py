@@ -74,3 +74,8 @@ class Outbox:
         if continuation is not None:
             self._open[token] = continuation._replace(on_overdue=nothing)
             continuation.on_overdue()
+
+    def fail_all(self, error: ErrorCode) -> None:
+        """Nobody will say any more what became of the appends; whoever waits is to be told."""
+        while self._open:
+            self._open.pop(next(iter(self._open))).on_failed(error)

@@ -39,7 +39,16 @@ LEAVES = {"broker.context", "broker.tasks", "broker.metrics", "broker.config"}
 # What both kinds of groups share; the shard above knows both kinds.
 GROUP_LEAVES = {
     f"coordinator.group.{name}"
-    for name in ("effects", "membership", "outbox", "records", "scope", "settings", "timeline")
+    for name in (
+        "effects",
+        "membership",
+        "outbox",
+        "record_values",
+        "records",
+        "scope",
+        "settings",
+        "timeline",
+    )
 }
 
 # folder -> the folders (or leaf modules of broker) that its files may import.

@@ -1,0 +1,110 @@
+"""What happened in each group, for whoever asks why a consumer waits, left or loops.
+
+Kept in memory only, and little of it: the last events of each group, and of all groups together
+no more than a bound, for which the groups that were quiet longest give way. A heartbeat is no
+event. Sentences are made when somebody reads them, so that noting one stays cheap.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.effects import Moment
+
+EVENTS_OF_GROUP_MAX = 200
+EVENTS_MAX = 20_000
+DETAIL_CHARACTERS_MAX = 255
+
+
+class EventKind(Enum):
+    """The beginning of the sentence; ``{member}`` is the member's id."""
+
+    ID_GIVEN = "{member} asked to join and was given its id"
+    JOINED = "{member} joined"
+    REJOINED = "{member} came again"
+    REPLACED = "{member} took the place of an earlier process with its instance id"
+    TURNED_AWAY = "{member} was turned away"
+    LEFT = "{member} left"
+    REMOVED = "{member} was removed"
+    REBALANCE_STARTED = "a rebalance started"
+    REBALANCE_EXTENDED = "the rebalance waits longer"
+    GENERATION = "a generation was formed"
+    ASSIGNED = "the assignment was handed out"
+    TOLD = "{member} was told"
+    REFUSED = "{member} was refused"
+    WRITE_FAILED = "a record could not be written"
+    EMPTY = "the group is empty"
+    LOADED = "the group was read from the log"
+    CONVERTED = "the group changed its protocol"
+    DELETED = "the group was deleted"
+
+
+class Event(NamedTuple):
+    """``epoch`` is the generation, or with KIP-848 the group's epoch; -1 where it has none."""
+
+    wall_ms: int
+    group_id: str
+    kind: EventKind
+    member_id: str
+    epoch: int
+    detail: str
+
+    @property
+    def sentence(self) -> str:
+        """For people; the time is not in it."""
+        text = self.kind.value.format(member=self.member_id or "somebody")
+        if self.epoch >= 0:
+            text += f" in {self.epoch}"
+        return f"{text}: {self.detail}" if self.detail else text
+
+
+class Timeline:
+    """One per shard; the groups write, ``ottla groups explain`` reads."""
+
+    def __init__(
+        self, events_of_group_max: int = EVENTS_OF_GROUP_MAX, events_max: int = EVENTS_MAX
+    ) -> None:
+        assert 0 < events_of_group_max <= events_max
+        self._events_of_group_max = events_of_group_max
+        self._events_max = events_max
+        # In the order in which the groups were last written to.
+        self._groups: dict[str, deque[Event]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def note(
+        self,
+        moment: Moment,
+        group_id: str,
+        kind: EventKind,
+        member_id: str = "",
+        epoch: int = -1,
+        detail: str = "",
+    ) -> None:
+        """Something happened. The detail names the timer and its length, the code or the reason
+        a client gave; what is too long of it is cut (hazard G-10)."""
+        events = self._groups.pop(group_id, None)
+        if events is None:
+            events = deque()
+        elif len(events) >= self._events_of_group_max:
+            events.popleft()
+            self._count -= 1
+        self._groups[group_id] = events
+        detail = detail[:DETAIL_CHARACTERS_MAX]
+        events.append(Event(moment.wall_ms, group_id, kind, member_id, epoch, detail))
+        self._count += 1
+        while self._count > self._events_max:
+            quietest = next(iter(self._groups))
+            self._groups[quietest].popleft()
+            self._count -= 1
+            if not self._groups[quietest]:
+                del self._groups[quietest]
+
+    def of_group(self, group_id: str) -> list[Event]:
+        """What is still known of a group, oldest first; of one that is gone as well."""
+        return list(self._groups.get(group_id, ()))
