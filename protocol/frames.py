@@ -14,6 +14,9 @@ from ottla.protocol.errors import RemoteProtocolError
 if TYPE_CHECKING:
     from ottla.protocol.ports import Buffer
 
+_LENGTH = Struct(">i")
+_length_at = _LENGTH.unpack_from
+
 FRAME_BYTES_MAX = 104_857_600  # Kafka's default of socket.request.max.bytes
 
 
@@ -44,7 +47,6 @@ class KafkaFraming:
     __slots__ = ("_frame_bytes_max",)
 
     prefix_bytes = 4
-    _length = Struct(">i")
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._frame_bytes_max = frame_bytes_max
@@ -52,7 +54,7 @@ class KafkaFraming:
     def measure(self, buffer: Buffer, start: int, end: int) -> int:
         if end - start < 4:
             return 0
-        length: int = self._length.unpack_from(buffer, start)[0]
+        length: int = _length_at(buffer, start)[0]
         if 0 <= length <= self._frame_bytes_max:
             return length + 4
         raise RemoteProtocolError(
@@ -60,4 +62,4 @@ class KafkaFraming:
         )
 
     def prefix(self, content_bytes: int) -> bytes:
-        return self._length.pack(content_bytes)
+        return _LENGTH.pack(content_bytes)

@@ -118,7 +118,7 @@ def straight(version: int) -> Straight | None:
             return None
         if acks == 0:
             return b""
-        return answer(correlation_id, named, index, base_offset, partition.log_start_offset)
+        return answer(correlation_id, named, index, base_offset, partition.log.log_start_offset)
 
     return append
 

@@ -47,7 +47,7 @@ class Home(Protocol):
     sent_bytes: int
     response_count: int
 
-    def respond(self, request: Request) -> None:
+    def respond(self, connection: Connection) -> None:
         """A request is answered: call ``flush_answers`` of its connection soon."""
 
     def schedule(self, connection: Connection) -> None:
@@ -104,7 +104,7 @@ class Connection:
         self.client_host = socket.peer.host
         self.principal = entrance.spec.principal
         self.closed = False
-        self.respond: Callable[[Request], None] = home.respond
+        self.respond: Callable[[Connection], None] = home.respond
         self._home = home
         self._entrance = entrance
         self._surroundings = surroundings
@@ -193,6 +193,7 @@ class Connection:
         free_handlers, submit = channel.free, channel.submit
         pipeline = self._output.pipeline
         settings = self._surroundings.settings
+        unanswered_max, unsent_max = settings.unanswered_requests_max, settings.unsent_bytes_max
         start, end = intake.start, intake.end
         turn_end = self.request_count + REQUESTS_PER_TURN_MAX
         while start < end:
@@ -213,9 +214,9 @@ class Connection:
             intake.start = frame_end
             if not submit(request, view[start + prefix_bytes : frame_end]):
                 self.blocked |= LANE
-            if len(pipeline) >= settings.unanswered_requests_max:
+            if len(pipeline) >= unanswered_max:
                 self.blocked |= UNANSWERED
-            if self.unsent_bytes > settings.unsent_bytes_max:
+            if self.unsent_bytes > unsent_max:
                 self.blocked |= UNSENT
             if self.blocked:
                 break

@@ -64,16 +64,12 @@ class Output:
             count += 1
             tail += make_prefix(request.size_bytes)
             for part in parts:
-                if isinstance(part, FileRegion):
+                if isinstance(part, FileRegion) or len(part) > JOINED_BYTES_MAX:
                     self._seal()
                     self._items.append(part)
                     tail = self._tail
-                elif len(part) <= JOINED_BYTES_MAX:
-                    tail += part
                 else:
-                    self._seal()
-                    self._items.append(part)
-                    tail = self._tail
+                    tail += part
         return count
 
     def flush(self, transport: Transport) -> int:

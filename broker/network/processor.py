@@ -17,7 +17,7 @@ from ottla.broker.network.connection import Connection
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.broker.network.request import Owner, Request
+    from ottla.broker.network.request import Owner
     from ottla.broker.network.surroundings import Entrance, Surroundings
     from ottla.protocol.ports import Socket, Timer
 
@@ -44,7 +44,7 @@ class Processor:
         self._on_closed = on_closed
         self._loop = asyncio.get_running_loop()
         self._new_connections: deque[tuple[Socket, Entrance]] = deque()
-        self._answered: list[Request] = []
+        self._answered: list[Connection] = []
         self._scheduled: list[Connection] = []
         # Inside an event the answers are looked at when it ends; outside of one a callback is
         # needed, one for all that come together.
@@ -68,7 +68,7 @@ class Processor:
 
     @property
     def answered_count(self) -> int:
-        """Answers in the queue, not looked at yet."""
+        """Connections with answers that were not looked at yet."""
         return len(self._answered)
 
     def start(self) -> None:
@@ -85,8 +85,9 @@ class Processor:
         self._new_connections.append((socket, entrance))
         self._wake()
 
-    def respond(self, request: Request) -> None:
-        self._answered.append(request)
+    def respond(self, connection: Connection) -> None:
+        connection.is_dirty = True
+        self._answered.append(connection)
         if not self._is_running:
             self._wake()
 
@@ -139,7 +140,10 @@ class Processor:
     def _on_event(self, connection: Connection, step: Callable[[], None]) -> None:
         self._is_running = True
         try:
-            self._step(connection, step)
+            step()
+        except Exception as error:
+            self._on_failure(connection, error)
+        try:
             if self._answered:
                 self._process_answers()
         finally:
@@ -148,12 +152,16 @@ class Processor:
     def _step(self, connection: Owner, step: Callable[[], None]) -> None:
         try:
             step()
-        except OSError as error:
-            connection.close(f"{error}")
         except Exception as error:
-            # A fault of ours in one connection must not take the others with it.
-            logger.exception("connection %s failed", connection.connection_id)
-            connection.close(f"internal error: {error}")
+            self._on_failure(connection, error)
+
+    def _on_failure(self, connection: Owner, error: Exception) -> None:
+        if isinstance(error, OSError):
+            connection.close(f"{error}")
+            return
+        # A fault of ours in one connection must not take the others with it.
+        logger.error("connection %s failed", connection.connection_id, exc_info=error)
+        connection.close(f"internal error: {error}")
 
     def _wake(self) -> None:
         if not self._is_woken:
@@ -195,16 +203,14 @@ class Processor:
         there is nothing left."""
         while self._answered:
             answered, self._answered = self._answered, []
-            dirty = []
-            for request in answered:
-                connection = request.owner
-                if not connection.is_dirty:
-                    connection.is_dirty = True
-                    dirty.append(connection)
-            for connection in dirty:
+            for connection in answered:
                 connection.is_dirty = False
-                if not connection.closed:
-                    self._step(connection, connection.flush_answers)
+                if connection.closed:
+                    continue
+                try:
+                    connection.flush_answers()
+                except Exception as error:
+                    self._on_failure(connection, error)
 
     # Time.
 

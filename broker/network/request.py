@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.broker.context import Peer
 from ottla.protocol.ports import FileRegion
@@ -21,8 +21,9 @@ class Owner(Peer, Protocol):
     """The connection of a request, as the request and the request channel know it."""
 
     unsent_bytes: int
+    # Noted by the processor as having answers that it has not looked at yet.
     is_dirty: bool
-    respond: Callable[[Request], None]
+    respond: Callable[[Any], None]
 
     def flush_answers(self) -> None:
         """Send the answers whose turn has come. Raises OSError."""
@@ -70,15 +71,18 @@ class Request:
         owner.unsent_bytes += size_bytes
         if mute_ms > 0:
             owner.mute(mute_ms)
-        owner.respond(self)
+        if not owner.is_dirty:
+            owner.respond(owner)
 
     def skip(self) -> None:
         assert self.parts is None, "a request is answered once"
         self.parts = NO_ANSWER
-        self.owner.respond(self)
+        if not self.owner.is_dirty:
+            self.owner.respond(self.owner)
 
     def close(self, reason: str) -> None:
         assert self.parts is None, "a request is answered once"
         self.parts = END_CONNECTION
         self.owner.stop_serving(reason)
-        self.owner.respond(self)
+        if not self.owner.is_dirty:
+            self.owner.respond(self.owner)

@@ -26,7 +26,7 @@ class ProcessorStatus:
     connection_count: int
     accepted_count: int
     new_connection_count: int  # in its queue
-    answered_count: int  # in its response queue
+    answered_count: int  # connections in its response queue
     request_count: int
     response_count: int
     received_bytes: int

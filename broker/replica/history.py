@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.replica.epochs import LeaderEpochs
 from ottla.broker.replica.producers import ProducerTable
 from ottla.protocol.errors import CorruptLogError
+from ottla.protocol.records.batch import NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +58,8 @@ class ReplicaHistory:
         Returns the entry that an abort marker adds to the transaction index: producer id, first
         offset, the marker's offset, last stable offset after it."""
         self.epochs.observe(batch.leader_epoch, batch.base_offset)
+        if batch.producer_id == NO_PRODUCER_ID:
+            return None
         done = self.producers.observe(batch)
         if done is None or not done.is_aborted:
             return None

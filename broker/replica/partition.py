@@ -161,10 +161,19 @@ class Replica:
 
     def on_appended(self, log_end_offset: int, now_ms: float) -> bool:
         """The leader's log ends there now; True if the high watermark has moved."""
-        assert self.leading is not None
+        leading = self.leading
+        assert leading is not None
         assert log_end_offset > self.log_end_offset
         self.log_end_offset = log_end_offset
-        return self.maybe_raise_watermark(now_ms)
+        if (
+            leading.followers
+            or leading.insync_count < self.limits.min_insync_replicas
+            or self.history.producers.transactions.awaits_watermark
+        ):
+            return self.maybe_raise_watermark(now_ms)
+        # Nobody else counts: what is written is committed.
+        self.high_watermark = log_end_offset
+        return True
 
     def on_replicated(
         self, log_end_offset: int, leader_high_watermark: int, leader_epoch: int

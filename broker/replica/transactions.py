@@ -39,6 +39,11 @@ class Transactions:
         return self._first_unstable
 
     @property
+    def awaits_watermark(self) -> bool:
+        """Whether a marker waits to be replicated, so that a higher watermark means something."""
+        return bool(self._ended)
+
+    @property
     def open_transactions(self) -> dict[int, int]:
         """First offset by producer id."""
         return dict(self._open)

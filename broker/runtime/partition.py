@@ -15,6 +15,7 @@ from ottla.broker.replica.partition import ACKS_ALL
 from ottla.broker.replica.producer import APPEND, Action
 from ottla.broker.replica.watermark import Isolation
 from ottla.broker.runtime.partition_read import PartitionRead
+from ottla.broker.runtime.waiting import WaitKey
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.records.batch import NO_PRODUCER_ID
 
@@ -79,9 +80,9 @@ class PartitionRuntime:
         self._has_unsaved_epoch = False
         # Told after each change of role, when the partition serves in it or serves no more.
         self.on_role: Callable[[PartitionRuntime], object] = _nobody_listens
-        self.append_key: Hashable = ("log end", partition)
-        self.watermark_key: Hashable = ("high watermark", partition)
-        self.flush_key: Hashable = ("flushed", partition)
+        self.append_key: Hashable = WaitKey(f"log end of {partition}")
+        self.watermark_key: Hashable = WaitKey(f"high watermark of {partition}")
+        self.flush_key: Hashable = WaitKey(f"flush of {partition}")
 
     # ---- roles ----
 
@@ -225,10 +226,12 @@ class PartitionRuntime:
         moved = replica.on_appended(log.log_end_offset, now_ms)
         if aborted is not None:
             log.append_aborted(AbortedTransaction(*aborted))
-        release = self._waiting.release
-        release(self.append_key)
-        if moved:
-            release(self.watermark_key)
+        waiting = self._waiting
+        watchers = waiting.watchers
+        if self.append_key in watchers:
+            waiting.release(self.append_key)
+        if moved and self.watermark_key in watchers:
+            waiting.release(self.watermark_key)
 
     def replication_state(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
         """The outcome of an append once it is known, None while it is open."""

@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 DRAIN_MAX = 256
 
 
+class WaitKey:
+    """Something that requests wait for. Equal to itself only, so that its hash costs nothing."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"WaitKey({self._name!r})"
+
+
 class Owner(Protocol):
     """The connection a request came from."""
 
@@ -85,7 +97,8 @@ class Waiting:
         self._wheel = wheel
         self._defer = defer
         self._drain_max = drain_max
-        self._watchers: dict[Hashable, dict[Waiter, None]] = {}
+        # Read by those who release often: what is not in it needs no call.
+        self.watchers: dict[Hashable, dict[Waiter, None]] = {}
         self._owners: dict[Owner, dict[Waiter, None]] = {}
         self._released: dict[Hashable, None] = {}
         self._queue: deque[Waiter] = deque()
@@ -100,7 +113,7 @@ class Waiting:
     @property
     def key_count(self) -> int:
         """Keys that somebody waits on."""
-        return len(self._watchers)
+        return len(self.watchers)
 
     def park(
         self,
@@ -125,7 +138,7 @@ class Waiting:
             waiter.cancel()
             return waiter
         for key in waiter.keys:
-            self._watchers.setdefault(key, {})[waiter] = None
+            self.watchers.setdefault(key, {})[waiter] = None
         # Watched first and asked second: a release in between is then not lost.
         if not just_asked and try_complete():
             waiter.cancel()
@@ -135,7 +148,7 @@ class Waiting:
 
     def release(self, key: Hashable) -> None:
         """Something behind this key has moved, for better or worse: ask its waiters soon."""
-        if key in self._watchers:
+        if key in self.watchers:
             self._released[key] = None
             self._schedule()
 
@@ -165,11 +178,11 @@ class Waiting:
     def _forget(self, waiter: Waiter) -> None:
         del self._parked[waiter]
         for key in waiter.keys:
-            watchers = self._watchers.get(key)
+            watchers = self.watchers.get(key)
             if watchers is not None:
                 watchers.pop(waiter, None)
                 if not watchers:
-                    del self._watchers[key]
+                    del self.watchers[key]
         if waiter.owner is not None and waiter.owner in self._owners:
             self._owners[waiter.owner].pop(waiter, None)
 
@@ -193,7 +206,7 @@ class Waiting:
         self._drain_is_coming = False
         released, self._released = self._released, {}
         for key in released:
-            for waiter in self._watchers.get(key, ()):
+            for waiter in self.watchers.get(key, ()):
                 if not waiter._queued:
                     waiter._queued = True
                     self._queue.append(waiter)

@@ -43,6 +43,7 @@ NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 _SEQUENCE_COUNT = 1 << 31
 
+_put_place = struct.Struct(">qii").pack_into
 _put_int64 = struct.Struct(">q").pack_into
 _put_int32 = struct.Struct(">i").pack_into
 _put_uint32 = struct.Struct(">I").pack_into
@@ -182,7 +183,9 @@ class RecordBatch:
 
     def stamp(self, base_offset: int, leader_epoch: int) -> None:
         """Give the batch its place in the log, in this view and in the buffer."""
-        stamp(self.buffer, self.position, base_offset, leader_epoch)
+        # In one call, with the length that lies between them.
+        length = self.size_bytes - LENGTH_END
+        _put_place(self.buffer, self.position, base_offset, length, leader_epoch)
         self.base_offset = base_offset
         self.leader_epoch = leader_epoch
 

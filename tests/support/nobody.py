@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ottla.broker.network.request import Request
 
 
 class Nobody:
@@ -21,7 +19,7 @@ class Nobody:
         self.unsent_bytes = 0
         self.opened_count = 0
         self.room_count = 0
-        self.respond: Callable[[Request], None] = lambda request: None
+        self.respond: Callable[[Any], None] = lambda _owner: None
 
     def on_close(self, callback: Callable[[], object]) -> None: ...
 
