@@ -1,0 +1,424 @@
+"""A coordinator's shard over a real log: loading, appending, waiting, ending, and stalls."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.runtime.groups import partition_for
+from ottla.broker.runtime.partition import PartitionRuntime
+from ottla.broker.runtime.shards import State
+from ottla.broker.testing.memory_disk import MemoryDisk
+from ottla.coordinator.group.effects import LogRecord, Writer
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.batch import parse_batch
+from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
+from tests.broker.runtime.node import quiet
+from tests.broker.runtime.shard_site import (
+    COMMIT_TIMEOUT_MS,
+    NODE,
+    OTHER,
+    Fail,
+    Get,
+    Put,
+    Session,
+    ShardSite,
+    Wait,
+)
+
+WITH_OTHER = (NODE, OTHER)
+
+
+@pytest.mark.requirement("GRP-01")
+def test_a_group_lives_where_every_kafka_puts_it() -> None:
+    """Java's string hash over UTF-16, and its absolute value, with one value that has none."""
+    known = {
+        "my-group": 12,
+        "console-consumer-1": 24,
+        "txn-1": 10,
+        "": 0,
+        "a": 47,
+        "polygenelubricants": 0,
+    }
+
+    assert {group: partition_for(group, 50) for group in known} == known
+    # Two UTF-16 units: 0xD83D * 31 + 0xDE00.
+    assert partition_for("\N{GRINNING FACE}", 1_000_000) == (0xD83D * 31 + 0xDE00) % 1_000_000
+
+
+async def test_an_append_is_in_the_log_before_its_answer() -> None:
+    """A commit that is answered must be where the next coordinator finds it (G-03)."""
+    site = ShardSite()
+    await site.loaded()
+
+    answers = site.ask(Put(b"k", b"v"))
+
+    assert answers == ["stored"]
+    assert site.partition.log.log_end_offset == 1
+    await site.stop()
+
+
+async def test_a_restart_reads_what_was_appended() -> None:
+    """The log is the only memory that lasts, transactions and tombstones included."""
+    disk = MemoryDisk()
+    site = ShardSite(disk)
+    await site.loaded()
+    site.ask(Put(b"k", b"1"))
+    site.ask(Put(b"k", b"2"))
+    site.ask(Put(b"t", b"3", Writer(7, 0)))
+    await site.stop()
+
+    again = ShardSite(disk)
+    await again.open()
+    await again.lead(leader_epoch=1)
+    await quiet()
+
+    assert again.machine.replayed[1] == (LogRecord(b"k", b"2"), Writer())
+    assert again.machine.replayed[2] == (LogRecord(b"t", b"3"), Writer(7, 0))
+    assert again.machine.calls == ["loaded"]
+    assert again.ask(Get(b"k")) == [b"2"]
+    await again.stop()
+
+
+async def test_markers_are_replayed_with_their_outcome() -> None:
+    """Offsets of a transaction count when its marker says so (GRP-16)."""
+    disk = MemoryDisk()
+    site = ShardSite(disk)
+    await site.loaded()
+    site.ask(Put(b"t", b"3", Writer(7, 1)))
+    marker = encode_marker(TransactionMarker(7, 1, ControlType.ABORT, 0), 1, 1, 0)
+    site.partition.log.append((parse_batch(bytearray(marker)),), 0)
+    await site.stop()
+
+    again = ShardSite(disk)
+    await again.open()
+    await again.lead(leader_epoch=1)
+    await quiet()
+
+    assert again.machine.markers == [(7, 1, False)]
+    await again.stop()
+
+
+@pytest.mark.requirement("GRP-09")
+async def test_while_it_loads_nobody_hears_that_there_is_nothing() -> None:
+    """-1 from a half read cache would reset every consumer (G-04)."""
+    site = ShardSite()
+    await site.open()
+    await site.lead()
+
+    before = site.ask(Get(b"k"))
+    await quiet()
+
+    assert before == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert site.ask(Get(b"k")) == ["nothing"]
+    await site.stop()
+
+
+async def test_loading_leaves_the_loop_to_others() -> None:
+    """A million offsets must not stop every connection for their time."""
+    disk = MemoryDisk()
+    site = ShardSite(disk)
+    await site.loaded()
+    for _ in range(30):
+        site.ask(Put(b"k", b"v", times=100))
+    await site.stop()
+    again = ShardSite(disk)
+    await again.open()
+    await again.lead(leader_epoch=1)
+    await quiet()
+
+    # The clock stands: a loader that never paused would be through.
+    first = len(again.machine.replayed)
+    assert 0 < first < 3000
+    assert again.shard.state is State.LOADING
+    for _ in range(5):
+        await again.clock.advance(1)
+    assert len(again.machine.replayed) == 3000
+    assert again.shard.state is State.ACTIVE
+    await again.stop()
+
+
+@pytest.mark.requirement("GRP-04")
+async def test_an_answer_waits_for_every_replica_in_sync() -> None:
+    """Otherwise a failover takes back what a consumer was told is safe (G-03)."""
+    site = ShardSite()
+    await site.open()
+    await site.lead(isr=WITH_OTHER)
+    await quiet()
+
+    answers = [site.ask(Put(b"a", b"1")), site.ask(Put(b"b", b"2"))]
+    await quiet()
+    before = [list(answer) for answer in answers]
+    invisible = site.ask(Get(b"a"))
+    await site.lead(isr=(NODE,), partition_epoch=1)
+    await quiet()
+
+    assert before == [[], []]
+    assert invisible == ["nothing"]
+    assert answers == [["stored"], ["stored"]]
+    assert site.ask(Get(b"a")) == [b"1"]
+    assert site.waiting.count == 0
+    await site.stop()
+
+
+@pytest.mark.requirement("GRP-05")
+async def test_who_waits_too_long_is_told_and_the_outcome_still_counts() -> None:
+    """The client may try again; what it wrote may yet be committed, once and not twice."""
+    site = ShardSite()
+    await site.open()
+    await site.lead(isr=WITH_OTHER)
+    await quiet()
+
+    first = site.ask(Put(b"a", b"1"))
+    await site.clock.advance(COMMIT_TIMEOUT_MS / 2)
+    second = site.ask(Put(b"b", b"2"))
+    await site.clock.advance(COMMIT_TIMEOUT_MS / 2 + 20)
+
+    assert (first, second) == (["overdue"], [])
+    await site.clock.advance(COMMIT_TIMEOUT_MS / 2)
+    assert (first, second) == (["overdue"], ["overdue"])
+    await site.clock.advance(3 * COMMIT_TIMEOUT_MS)
+    third = site.ask(Put(b"c", b"3"))
+    await site.lead(isr=(NODE,), partition_epoch=1)
+    await quiet()
+    assert (first, second, third) == (["overdue"], ["overdue"], ["stored"])
+    assert site.ask(Get(b"b")) == [b"2"]
+    assert site.waiting.count == 0
+    await site.stop()
+
+
+async def test_too_few_replicas_refuse_before_anything_is_written() -> None:
+    """acks=all with min.insync.replicas is what makes a commit safe."""
+    site = ShardSite(**{"min.insync.replicas": "2"})
+    await site.loaded()
+
+    answers = site.ask(Put(b"k", b"v"))
+
+    assert answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert site.partition.log.log_end_offset == 0
+    await site.stop()
+
+
+async def test_what_is_too_large_for_the_topic_is_refused() -> None:
+    """The machine knows what to say of it; the log must not take it (G-10)."""
+    site = ShardSite(**{"max.message.bytes": "1000"})
+    await site.loaded()
+
+    assert site.ask(Put(b"k", b"v" * 1000)) == [ErrorCode.MESSAGE_TOO_LARGE]
+    assert site.ask(Put(b"k", b"v")) == ["stored"]
+    await site.stop()
+
+
+async def test_uncommitted_records_of_the_last_leader_are_not_shown() -> None:
+    """They may vanish with this broker: loading ends when they are committed (G-03)."""
+    site = ShardSite()
+    await site.open()
+    await site.lead(isr=WITH_OTHER)
+    await quiet()
+    site.ask(Put(b"k", b"v"))
+
+    await site.lead(leader_epoch=1, isr=WITH_OTHER)
+    await quiet()
+    before = site.ask(Get(b"k"))
+    await site.lead(leader_epoch=1, isr=(NODE,), partition_epoch=1)
+    await quiet()
+
+    assert before == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert site.ask(Get(b"k")) == [b"v"]
+    await site.stop()
+
+
+@pytest.mark.requirement("GRP-10")
+async def test_losing_the_partition_answers_everybody_at_once() -> None:
+    """They find the next coordinator instead of waiting for this one (G-12)."""
+    site = ShardSite()
+    await site.open()
+    await site.lead(isr=WITH_OTHER)
+    await quiet()
+    parked, unanswered = site.ask(Put(b"k", b"v")), site.ask(Wait())
+
+    await site.follow(1)
+    await quiet()
+
+    assert (parked, unanswered) == ([ErrorCode.NOT_COORDINATOR], [ErrorCode.NOT_COORDINATOR])
+    assert site.ask(Get(b"k")) == [ErrorCode.NOT_COORDINATOR]
+    assert site.groups.shards == []
+    assert site.waiting.count == 0
+    await site.stop()
+
+
+async def test_a_newer_epoch_of_the_same_leader_loads_anew() -> None:
+    """What was on its way under the old epoch is in the log or it is not; the log says which."""
+    site = ShardSite()
+    await site.loaded()
+    unanswered = site.ask(Wait())
+
+    await site.lead(leader_epoch=1)
+    await quiet()
+
+    assert unanswered == [ErrorCode.NOT_COORDINATOR]
+    assert len(site.machines) == 2
+    assert site.shard.leader_epoch == 1
+    await site.stop()
+
+
+async def test_two_loads_in_a_row_leave_one_machine() -> None:
+    """A load that is overtaken by a role change must stop where it is."""
+    site = ShardSite()
+    await site.open()
+    await site.lead()
+    await site.lead(leader_epoch=1)
+    await quiet()
+
+    assert site.machines[0].calls == []
+    assert site.machines[1].calls == ["loaded"]
+    assert site.ask(Put(b"k", b"v")) == ["stored"]
+    await site.stop()
+
+
+async def test_the_same_role_again_disturbs_nobody() -> None:
+    """The controller repeats itself; members must not notice."""
+    site = ShardSite()
+    await site.loaded()
+    unanswered = site.ask(Wait())
+
+    await site.lead()
+    await site.lead(partition_epoch=1)
+
+    assert unanswered == []
+    assert len(site.machines) == 1
+    await site.stop()
+
+
+async def test_the_old_epoch_answers_nobody_while_the_next_is_made_durable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between the controller's word and the disk's the partition is closed, and so is the shard."""
+    site = ShardSite()
+    await site.loaded()
+    monkeypatch.setattr(PartitionRuntime, "check_leader_epoch", _closed)
+
+    assert site.ask(Get(b"k")) == [ErrorCode.NOT_COORDINATOR]
+    monkeypatch.undo()
+    await site.stop()
+
+
+def _closed(_partition: PartitionRuntime, _leader_epoch: int) -> ErrorCode:
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_damaged_partition_says_so_and_answers_no_guess() -> None:
+    """Half of the offsets would send consumers back to the start."""
+    disk = MemoryDisk()
+    site = ShardSite(disk)
+    await site.loaded()
+    for _ in range(3):
+        site.ask(Put(b"k", b"v" * 100))
+    file = site.partition.log.active.file
+    data = bytearray(file.pread(file.size_bytes, 0))
+    data[100] ^= 1
+    file.truncate(0)
+    file.append([data])
+
+    await site.lead(leader_epoch=1)
+    await quiet()
+
+    assert site.shard.state is State.DAMAGED
+    assert site.ask(Get(b"k")) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    await site.stop()
+
+
+async def test_a_machine_that_must_reload_is_read_from_the_log() -> None:
+    """Its memory ran ahead of an append that failed; there is no undoing."""
+    site = ShardSite(**{"max.message.bytes": "1000"})
+    await site.loaded()
+    site.ask(Put(b"k", b"v"))
+    site.machine.reloads_on_failure = True
+    unanswered = site.ask(Wait())
+
+    failed = site.ask(Put(b"k", b"v" * 1000))
+    await quiet()
+
+    assert failed == [ErrorCode.MESSAGE_TOO_LARGE]
+    assert unanswered == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert len(site.machines) == 2
+    assert site.ask(Get(b"k")) == [b"v"]
+    await site.stop()
+
+
+async def test_after_a_bug_in_a_decision_the_log_is_read_again() -> None:
+    """Nobody knows what it had half done; the next request must not build on it."""
+    site = ShardSite()
+    await site.loaded()
+    site.ask(Put(b"k", b"v"))
+
+    with pytest.raises(AssertionError, match="a bug"):
+        site.ask(Fail())
+    await quiet()
+
+    assert len(site.machines) == 2
+    assert site.ask(Get(b"k")) == [b"v"]
+    await site.stop()
+
+
+async def test_deadlines_come_when_they_are_due() -> None:
+    """One timer, moved only to an earlier deadline, must still find later ones."""
+    site = ShardSite()
+    await site.loaded()
+    site.ask(Session(1_000))
+    for _ in range(9):
+        await site.clock.advance(100)
+    site.ask(Session(1_000))
+    for _ in range(9):
+        await site.clock.advance(100)
+
+    assert site.machine.expired_ms is None
+    for _ in range(2):
+        await site.clock.advance(100)
+    assert site.machine.expired_ms == pytest.approx(1_900, abs=200)
+    await site.stop()
+
+
+async def test_a_stall_is_not_counted_against_members() -> None:
+    """Ten seconds of a blocked loop; the heartbeats of that time are still unread (G-09)."""
+    site = ShardSite()
+    await site.loaded()
+    site.ask(Session(6_000))
+
+    await site.clock.advance(10_000)
+
+    assert site.machine.expired_ms is None
+    assert site.stalls.stall_count == 1
+    for _ in range(40):
+        await site.clock.advance(100)
+    assert site.machine.expired_ms is None
+    for _ in range(40):
+        await site.clock.advance(100)
+    assert site.machine.expired_ms is not None
+    await site.stop()
+
+
+async def test_topics_that_change_are_told_to_every_machine() -> None:
+    """A consumer group is assigned partitions that were not there before."""
+    site = ShardSite()
+    await site.loaded()
+
+    site.metadata.take(site.other_topic())
+
+    assert site.machine.calls == ["loaded", "topics"]
+    await site.stop()
+
+
+async def test_a_stop_answers_everybody_and_leaves_nothing_behind() -> None:
+    """A broker that stops must not keep clients waiting for their timeout (N-09)."""
+    site = ShardSite()
+    await site.open()
+    await site.lead(isr=WITH_OTHER)
+    await quiet()
+    site.ask(Session(60_000))
+    answers = [site.ask(Put(b"k", b"v")), site.ask(Wait())]
+
+    site.groups.close()
+
+    assert answers == [[ErrorCode.COORDINATOR_NOT_AVAILABLE]] * 2
+    assert (site.waiting.count, site.parts.wheel.count) == (0, 0)
+    await site.stop()
