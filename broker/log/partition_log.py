@@ -161,17 +161,23 @@ class PartitionLog(OpenLog):
     def aborted_transactions(
         self, offset: int, upper_bound_offset: int
     ) -> list[AbortedTransaction]:
-        """Aborted transactions with records in [offset, upper bound), for read_committed."""
+        """Aborted transactions with records in [offset, upper bound), for read_committed.
+
+        Raises CorruptLogError, KafkaError(KAFKA_STORAGE_ERROR)."""
         found: list[AbortedTransaction] = []
         if not self.has_aborted:
             return found
-        for segment in self.segments[self.segment_number(offset) :]:
-            entries, is_complete = touching(
-                segment.transactions.entries, offset, upper_bound_offset
-            )
-            found += entries
-            if is_complete:
-                break
+        try:
+            for segment in self.segments[self.segment_number(offset) :]:
+                entries, is_complete = touching(
+                    segment.transactions.entries, offset, upper_bound_offset
+                )
+                found += entries
+                if is_complete:
+                    break
+        except OSError as error:
+            what = f"cannot read the aborted transactions of {self.partition}"
+            raise self.home.health.judge(what, error) from error
         return found
 
     def append_aborted(self, entry: AbortedTransaction) -> None:

@@ -284,6 +284,8 @@ class PartitionRuntime:
         bound = replica.upper_bound(plan.isolation)
         try:
             found = self.log.read(wanted.offset, max_bytes, bound, at_least_one)
+            if plan.isolation is Isolation.READ_COMMITTED:
+                read.aborted = self.log.aborted_transactions(wanted.offset, bound)
         except KafkaError as error:
             read.error_code = error.code
             return read
@@ -292,8 +294,6 @@ class PartitionRuntime:
             return read
         read.records = found.region
         read.is_old = found.next_offset <= self.log.active.base_offset
-        if plan.isolation is Isolation.READ_COMMITTED:
-            read.aborted = self.log.aborted_transactions(wanted.offset, bound)
         return read
 
     @property

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.broker.log.checkpoints import read_file
+from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.broker.testing.memory_disk import MemoryDisk
 from ottla.client.real import RealClock
@@ -271,3 +272,26 @@ async def test_a_directory_that_fails_takes_its_partitions_offline_for_everybody
         assert (await produced(client, batch(b"z"), topic=lost)).base_offset == 0
         assert path_of(running, lost) == "/d1"
         assert not running.broker.has_failed
+
+
+@pytest.mark.parametrize("fault", [DiskFault(frozenset({"open"}), errno.EIO, ".txnindex"), None])
+async def test_an_unreadable_list_of_aborted_transactions_is_an_answer(
+    fault: DiskFault | None,
+) -> None:
+    """The consumer's connection was closed, with the answers about all other partitions."""
+    async with with_faults(TWO_DISKS) as (running, client, plan):
+        lost, kept = await two_topics(running, client)
+        partition = running.broker.partitions.find(lost, 0)
+        assert partition is not None
+        partition.log.append_aborted(AbortedTransaction(9, 0, 2, 3))
+        await produced(client, batch(b"x" * 100), topic=lost)
+        if fault is not None:
+            plan.add(fault)
+        else:
+            path = f"{partition.log.active.path.removesuffix('.log')}.txnindex"
+            running.broker.ports.disk.open(path, create=True).append([b"spoiled"])
+
+        found = await fetched(client, 3, topic=lost, isolation_level=1)
+
+        assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert (await fetched(client, 0, topic=kept, isolation_level=1)).error_code == 0
