@@ -25,7 +25,9 @@ from ottla.broker.runtime.control import ControlReceiver, LocalChannel
 from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.broker.runtime.controllership import ControllerParts
 from ottla.broker.runtime.directory_failures import DirectoryFailures
+from ottla.broker.runtime.groups import GroupCoordinator, group_machines
 from ottla.broker.runtime.housekeeping import Housekeeping, Intervals
+from ottla.broker.runtime.internal_topics import InternalTopics
 from ottla.broker.runtime.lifecycle import Lifecycle, Registration
 from ottla.broker.runtime.metadata import MetadataCache
 from ottla.broker.runtime.partitions import Partitions
@@ -34,14 +36,19 @@ from ottla.broker.runtime.produces import Flushes
 from ottla.broker.runtime.reads import Reads
 from ottla.broker.runtime.services import Services
 from ottla.broker.runtime.settings import BROKERS, TOPICS, Settings
+from ottla.broker.runtime.shards import ShardParts
+from ottla.broker.runtime.shards_loading import Loader
+from ottla.broker.runtime.stalls import StallClock
 from ottla.broker.runtime.waiting import Waiting
 from ottla.broker.runtime.wheel import TimingWheel
 from ottla.broker.tasks import Tasks
 from ottla.coordinator.controller.specs import ControllerSettings
+from ottla.coordinator.metadata.broker_configs import for_embedded_store
 from ottla.coordinator.metadata.config_changes import check_topic_configs
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.store import StoreError
 from ottla.protocol.errors import CorruptLogError, KafkaError
+from ottla.protocol.records.compression import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +62,8 @@ logger = logging.getLogger("ottla.broker")
 
 # The first id that a cluster in one process gives; an own one is set with broker.id.
 FIRST_BROKER_ID = 1
+# Internal topics must be possible with the brokers that an embedded store can have.
+BROKERS_IN_PROCESS = 1
 DRAIN_MS = 5_000
 READY_TIMEOUT_MS = 60_000
 SESSION_TIMEOUT_MS = 18_000
@@ -69,6 +78,8 @@ class Broker:
 
     def __init__(self, ports: Ports, config: BrokerConfig) -> None:
         self.ports = ports
+        if config.zookeeper_connect is None:
+            config = for_embedded_store(config, BROKERS_IN_PROCESS)
         self.config = config
         self.node_id = config.broker_id if config.broker_id >= 0 else FIRST_BROKER_ID
         self.tasks = Tasks(self._on_crash)
@@ -76,7 +87,8 @@ class Broker:
         self._on_failure: list[Callable[[], object]] = []
         self.has_failed = False
         clock = ports.clock
-        self.waiting = Waiting(TimingWheel(clock), asyncio.get_running_loop().call_soon)
+        wheel = TimingWheel(clock)
+        self.waiting = Waiting(wheel, asyncio.get_running_loop().call_soon)
         self.metadata = MetadataCache(clock)
         self.settings = Settings(config, self.node_id, self.metadata.config)
         self.partitions = Partitions(
@@ -89,6 +101,9 @@ class Broker:
         self.partitions.error_for_missing = self.metadata.error_for_missing
         self.metadata.is_offline_here = self.partitions.is_offline
         self.metadata.subscribe(self._on_metadata)
+        self._flushes = Flushes(self.tasks)
+        self.groups = self._make_groups(wheel)
+        self.partitions.on_role = self.groups.on_role
         self._configs = ConfigWatch(self.metadata, clock, self.tasks)
         self._receiver = ControlReceiver(self.metadata, self.partitions, self._configs)
         self._store: EmbeddedStore | None = None
@@ -196,9 +211,34 @@ class Broker:
         )
         return ControllerCandidate(self.node_id, self.metadata, parts)
 
+    def _make_groups(self, wheel: TimingWheel) -> GroupCoordinator:
+        ports, config = self.ports, self.config
+        parts = ShardParts(
+            clock=ports.clock,
+            stalls=StallClock(ports.clock),
+            wheel=wheel,
+            waiting=self.waiting,
+            tasks=self.tasks,
+            flushes=self._flushes,
+            loader=Loader(ports.clock, ports.offload, self.waiting),
+            commit_timeout_ms=config.offsets_commit_timeout_ms,
+            codec=Codec(config.offsets_topic_compression_codec),
+        )
+        machines = group_machines(config, self.metadata, ports.random.child("groups"))
+        return GroupCoordinator(self.metadata, machines, parts)
+
     def _make_network(self, lifecycle: Lifecycle, controller: ControllerCandidate) -> NetworkServer:
         reads = Reads(
             self.partitions, self.waiting, self.ports.offload, self.config.fetch_max_bytes
+        )
+        admin = ClusterAdmin(
+            controller,
+            lifecycle,
+            self.metadata,
+            self._configs,
+            ProducerIds(self.node_id, lambda: lifecycle.session),
+            self.ports.clock,
+            self.ports.random,
         )
         services = Services(
             ports=self.ports,
@@ -209,17 +249,11 @@ class Broker:
             metadata=self.metadata,
             partitions=self.partitions,
             reads=reads,
-            flushes=Flushes(self.tasks),
+            flushes=self._flushes,
             waiting=self.waiting,
-            admin=ClusterAdmin(
-                controller,
-                lifecycle,
-                self.metadata,
-                self._configs,
-                ProducerIds(self.node_id, lambda: lifecycle.session),
-                self.ports.clock,
-                self.ports.random,
-            ),
+            admin=admin,
+            internal_topics=InternalTopics(self.config, admin, self.tasks),
+            groups=self.groups,
             advertised=advertised_apis,
         )
         return NetworkServer(

@@ -74,6 +74,15 @@ TABLE: dict[int, Api] = {
         Api(ApiKey.FETCH, 4, 12, "fetch:handle"),
         Api(ApiKey.LIST_OFFSETS, 1, 9, "list_offsets:handle"),
         Api(ApiKey.METADATA, 0, 13, "metadata:handle", waits=True),
+        Api(ApiKey.OFFSET_COMMIT, 2, 9, "offset_commit:handle"),
+        Api(ApiKey.OFFSET_FETCH, 1, 9, "offset_fetch:handle"),
+        Api(ApiKey.FIND_COORDINATOR, 0, 4, "coordinators:find"),
+        Api(ApiKey.JOIN_GROUP, 0, 9, "group_membership:join"),
+        Api(ApiKey.HEARTBEAT, 0, 4, "group_membership:heartbeat"),
+        Api(ApiKey.LEAVE_GROUP, 0, 5, "group_membership:leave"),
+        Api(ApiKey.SYNC_GROUP, 0, 5, "group_membership:sync"),
+        Api(ApiKey.DESCRIBE_GROUPS, 0, 6, "group_admin:describe"),
+        Api(ApiKey.LIST_GROUPS, 0, 5, "group_admin:list_all"),
         Api(ApiKey.API_VERSIONS, 0, 4, "api_versions:handle"),
         Api(ApiKey.CREATE_TOPICS, 2, 7, "topics:create", waits=True),
         Api(ApiKey.DELETE_TOPICS, 1, 6, "topics:delete", waits=True),
@@ -83,7 +92,11 @@ TABLE: dict[int, Api] = {
         Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, "configs:describe"),
         Api(ApiKey.ALTER_CONFIGS, 0, 2, "configs:alter", waits=True),
         Api(ApiKey.CREATE_PARTITIONS, 0, 3, "topics:create_partitions", waits=True),
+        Api(ApiKey.DELETE_GROUPS, 0, 2, "group_admin:delete"),
         Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, "configs:incremental_alter", waits=True),
+        Api(ApiKey.OFFSET_DELETE, 0, 0, "group_admin:delete_offsets"),
+        Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "group_membership:consumer_heartbeat"),
+        Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "group_admin:describe_consumer_groups"),
     )
 }
 

@@ -13,6 +13,9 @@ from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC
 from ottla.broker.runtime.later import Later
 from ottla.broker.runtime.shards import Asked, Shard, State
 from ottla.coordinator.group.effects import Caller
+from ottla.coordinator.group.scope import Scope
+from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.group.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -22,8 +25,13 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.metadata import MetadataCache
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.shards import Machine, ShardParts
+    from ottla.coordinator.metadata.broker_configs import BrokerConfig
     from ottla.coordinator.metadata.delta import Delta
+    from ottla.protocol.ports import Random
 
+_MINUTE_MS = 60_000
+# Of the largest batch that the offsets topic takes, what is not a group's own record.
+_BATCH_OVERHEAD_BYTES = 1_024
 _HASH_MODULUS = 1 << 32
 _INT32_LIMIT = 1 << 31
 
@@ -44,6 +52,39 @@ def partition_for(key: str, partition_count: int) -> int:
 def caller_of(context: RequestContext) -> Caller:
     """Who asks, as groups describe their members: Kafka shows addresses with a slash."""
     return Caller(context.client_id, f"/{context.client_host}", context.api_version)
+
+
+def group_settings(config: BrokerConfig) -> GroupSettings:
+    """Of the broker's configuration, what groups are decided by."""
+    return GroupSettings(
+        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        min_session_timeout_ms=config.group_min_session_timeout_ms,
+        max_session_timeout_ms=config.group_max_session_timeout_ms,
+        max_size=config.group_max_size,
+        offsets_retention_ms=config.offsets_retention_minutes * _MINUTE_MS,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        max_record_bytes=config.message_max_bytes - _BATCH_OVERHEAD_BYTES,
+        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_max_size=config.group_consumer_max_size,
+    )
+
+
+def group_machines(
+    config: BrokerConfig, metadata: MetadataCache, random: Random
+) -> Callable[[], Machine]:
+    """What makes an empty machine for a shard."""
+    settings = group_settings(config)
+
+    def new_id() -> str:
+        drawn = bytearray(random.token(16))
+        # Version 4 and its variant, as a UUID that was drawn at random says of itself.
+        drawn[6] = drawn[6] & 0x0F | 0x40
+        drawn[8] = drawn[8] & 0x3F | 0x80
+        text = drawn.hex()
+        return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+    return lambda: GroupShard(Scope(settings, new_id), lambda: metadata.image)
 
 
 class GroupCoordinator:

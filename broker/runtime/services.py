@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     from ottla.broker.policy.door import Door
     from ottla.broker.runtime.cluster_admin import ClusterAdmin
+    from ottla.broker.runtime.groups import GroupCoordinator
+    from ottla.broker.runtime.internal_topics import InternalTopics
     from ottla.broker.runtime.metadata import MetadataCache
     from ottla.broker.runtime.partitions import Partitions
     from ottla.broker.runtime.produces import Flushes
@@ -36,5 +38,7 @@ class Services:
     flushes: Flushes
     waiting: Waiting
     admin: ClusterAdmin
+    internal_topics: InternalTopics
+    groups: GroupCoordinator
     # The rows of the ApiVersions answer for that request version.
     advertised: Callable[[int], list[ApiVersion]]

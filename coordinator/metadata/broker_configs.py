@@ -32,6 +32,7 @@ __all__ = [
     "ParsedBrokerConfig",
     "broker_config",
     "embedded_store_defaults",
+    "for_embedded_store",
     "parse_broker_config",
     "parse_properties",
     "settings_from_environment",
@@ -94,6 +95,7 @@ class BrokerConfig:
     offsets_commit_timeout_ms: int
     offsets_retention_check_interval_ms: int
     offsets_retention_minutes: int
+    offsets_topic_compression_codec: int
     offsets_topic_num_partitions: int
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
@@ -213,6 +215,13 @@ def embedded_store_defaults(broker_count: int) -> dict[str, str]:
         "transaction.state.log.replication.factor": str(replicas),
         "transaction.state.log.min.isr": str(min(2, replicas)),
     }
+
+
+def for_embedded_store(config: BrokerConfig, broker_count: int) -> BrokerConfig:
+    """The configuration with those defaults, wherever the operator has said nothing else."""
+    defaults = embedded_store_defaults(broker_count)
+    static = MappingProxyType({**defaults, **config.static})
+    return broker_config(ConfigSources(static=static))
 
 
 def _known_spelling(name: str) -> str:

@@ -125,19 +125,19 @@ follower.replication.throttled.rate | long | MAX | >=0 | per-broker | no
 group.consumer.assignors | list | org.apache.kafka.coordinator.group.assignor.UniformAssignor,\
 org.apache.kafka.coordinator.group.assignor.RangeAssignor | - | read-only | no
     Assignment strategies of the broker's for KIP-848 groups, preferred one first.
-group.consumer.heartbeat.interval.ms | int | 5000 | >=1 | read-only | no
+group.consumer.heartbeat.interval.ms | int | 5000 | >=1 | read-only | yes
     Time between heartbeats that members of KIP-848 groups are given.
 group.consumer.max.heartbeat.interval.ms | int | 15000 | >=1 | read-only | no
     Largest heartbeat interval a KIP-848 group may be set to.
 group.consumer.max.session.timeout.ms | int | 60000 | >=1 | read-only | no
     Largest session timeout a KIP-848 group may be set to.
-group.consumer.max.size | int | MAX | >=1 | read-only | no
+group.consumer.max.size | int | MAX | >=1 | read-only | yes
     Largest number of members in a KIP-848 group.
 group.consumer.min.heartbeat.interval.ms | int | 5000 | >=1 | read-only | no
     Smallest heartbeat interval a KIP-848 group may be set to.
 group.consumer.min.session.timeout.ms | int | 45000 | >=1 | read-only | no
     Smallest session timeout a KIP-848 group may be set to.
-group.consumer.session.timeout.ms | int | 45000 | >=1 | read-only | no
+group.consumer.session.timeout.ms | int | 45000 | >=1 | read-only | yes
     Silence after which a member leaves its KIP-848 group.
 group.coordinator.append.linger.ms | int | 10 | >=0 | read-only | no
     Time the group coordinator gathers writes.
@@ -147,13 +147,13 @@ group.coordinator.rebalance.protocols | list | classic | {consumer, classic, sha
     Kinds of groups that are served.
 group.coordinator.threads | int | 1 | >=1 | read-only | no
     Threads of the group coordinator.
-group.initial.rebalance.delay.ms | int | 3000 | - | read-only | no
+group.initial.rebalance.delay.ms | int | 3000 | - | read-only | yes
     Wait for more members before an empty group's first rebalance.
-group.max.session.timeout.ms | int | 1800000 | - | read-only | no
+group.max.session.timeout.ms | int | 1800000 | - | read-only | yes
     Largest session timeout a classic group's member may ask for.
-group.max.size | int | MAX | >=1 | read-only | no
+group.max.size | int | MAX | >=1 | read-only | yes
     Largest number of members in a classic group.
-group.min.session.timeout.ms | int | 6000 | - | read-only | no
+group.min.session.timeout.ms | int | 6000 | - | read-only | yes
     Smallest session timeout a classic group's member may ask for.
 group.share.delivery.count.limit | int | 5 | 2..10 | read-only | no
     Deliveries of a record before a share group gives it up.
@@ -340,25 +340,25 @@ num.replica.alter.log.dirs.threads | int | null | - | read-only | no
     Threads that move replicas between directories.
 num.replica.fetchers | int | 1 | - | cluster-wide | no
     Fetchers per leading broker that a follower runs.
-offset.metadata.max.bytes | int | 4096 | - | read-only | no
+offset.metadata.max.bytes | int | 4096 | - | read-only | yes
     Largest text that may go with a committed offset.
 offsets.commit.required.acks | short | -1 | - | read-only | no
     Acknowledgements that a commit waits for.
-offsets.commit.timeout.ms | int | 5000 | >=1 | read-only | no
+offsets.commit.timeout.ms | int | 5000 | >=1 | read-only | yes
     Time a commit may take to be replicated.
 offsets.load.buffer.size | int | 5242880 | >=1 | read-only | no
     Bytes per read when a group coordinator loads its partition.
 offsets.retention.check.interval.ms | long | 600000 | >=1 | read-only | no
     Time between looks for expired offsets.
-offsets.retention.minutes | int | 10080 | >=1 | read-only | no
+offsets.retention.minutes | int | 10080 | >=1 | read-only | yes
     Time that an empty group's offsets are kept.
-offsets.topic.compression.codec | int | 0 | - | read-only | no
+offsets.topic.compression.codec | int | 0 | 0..4 | read-only | yes
     Codec of the offsets topic, as a number.
-offsets.topic.num.partitions | int | 50 | >=1 | read-only | no
+offsets.topic.num.partitions | int | 50 | >=1 | read-only | yes
     Partitions of the offsets topic.
-offsets.topic.replication.factor | short | 3 | >=1 | read-only | no
+offsets.topic.replication.factor | short | 3 | >=1 | read-only | yes
     Replicas of the offsets topic.
-offsets.topic.segment.bytes | int | 104857600 | >=1 | read-only | no
+offsets.topic.segment.bytes | int | 104857600 | >=1 | read-only | yes
     Segment size of the offsets topic.
 ottla.fetch.zero.copy | bool | true | - | read-only | yes
     Whether fetched records go from file to socket without passing through the process.

@@ -48,10 +48,10 @@ from ottla.protocol.messages.leader_and_isr import (
 from tests.broker.runtime.node import CountingRandom, HandClock, quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ottla.broker.runtime.partition import PartitionRuntime
-    from ottla.broker.runtime.shards import Shard
+    from ottla.broker.runtime.shards import Shard, State
     from ottla.coordinator.metadata.changes import Change
     from ottla.protocol.ports import Disk
 
@@ -157,6 +157,7 @@ class CountingMachine:
 
     def on_deadline(self, moment: Moment) -> Effects:
         self.expired_ms, self.deadline_ms = moment.now_ms, None
+        self.calls.append("expired")
         return []
 
     def on_topics_changed(self, _moment: Moment) -> Effects:
@@ -187,11 +188,13 @@ class Seams(NamedTuple):
 class ShardSite:
     """Partition 0 is the only one, so every group lives there."""
 
-    def __init__(self, disk: Disk | None = None, **configs: str) -> None:
+    def __init__(
+        self, disk: Disk | None = None, configs: Mapping[str, str] | None = None
+    ) -> None:
         self.disk = disk if disk is not None else MemoryDisk()
         self.clock = HandClock()
         self.tasks = Tasks()
-        self.configs = {"cleanup.policy": "compact", **configs}
+        self.configs = {"cleanup.policy": "compact", **(configs or {})}
         wheel = TimingWheel(self.clock)
         self.waiting = Waiting(wheel, _soon)
         self.stalls = StallClock(self.clock)
@@ -282,6 +285,11 @@ class ShardSite:
     def shard(self) -> Shard:
         (shard,) = self.groups.shards
         return shard
+
+    @property
+    def state(self) -> State:
+        """Of the shard."""
+        return self.shard.state
 
     @property
     def machine(self) -> CountingMachine:

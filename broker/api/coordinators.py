@@ -1,0 +1,88 @@
+"""FindCoordinator (key 10): which broker leads the partition that holds a group. Versions 0-4.
+
+0 knows groups only. 1: kind of key (0 group, 1 transactional id), error message. 4: many keys at
+once, an error for each (KIP-699).
+
+The offsets topic is made when somebody first asks; until then COORDINATOR_NOT_AVAILABLE, which
+clients repeat. Not done here: transactional ids, which have no coordinator yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.policy.door import Operation, ResourceType
+from ottla.broker.runtime.groups import partition_for
+from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.context import RequestContext
+    from ottla.broker.runtime.services import Services
+
+_BATCH_VERSION = 4
+_GROUP = 0
+_TRANSACTION = 1
+
+
+def find(
+    services: Services, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    """Answer from the metadata, so every broker gives the same answer."""
+    if context.api_version >= _BATCH_VERSION:
+        return FindCoordinatorResponse(
+            coordinators=[
+                _find(services, context, request.key_type, key) for key in request.coordinator_keys
+            ]
+        )
+    found = _find(services, context, request.key_type, request.key)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _find(services: Services, context: RequestContext, key_type: int, key: str) -> Coordinator:
+    may = services.door.is_allowed
+    if key_type == _GROUP:
+        if not may(context, Operation.DESCRIBE, ResourceType.GROUP, key):
+            return _nobody(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return _of_group(services, context, key)
+    if key_type == _TRANSACTION:
+        if not may(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
+            return _nobody(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _nobody(key, ErrorCode.INVALID_REQUEST)
+
+
+def _of_group(services: Services, context: RequestContext, group_id: str) -> Coordinator:
+    topic = services.metadata.topic(OFFSETS_TOPIC)
+    if topic is None or not topic.partitions:
+        services.internal_topics.request(OFFSETS_TOPIC)
+        return _nobody(group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    index = partition_for(group_id, len(topic.partitions))
+    leader, _epoch = services.metadata.leader_of(OFFSETS_TOPIC, index)
+    for node in services.metadata.endpoints(context.listener):
+        if node.node_id == leader:
+            return Coordinator(
+                key=group_id,
+                node_id=node.node_id,
+                host=node.host,
+                port=node.port,
+                error_message=None,
+            )
+    return _nobody(group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _nobody(key: str, error: ErrorCode) -> Coordinator:
+    return Coordinator(
+        key=key, node_id=-1, host="", port=-1, error_code=error, error_message=error.text
+    )

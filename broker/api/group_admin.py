@@ -1,0 +1,226 @@
+"""Looking at groups and removing them: ListGroups (16), DescribeGroups (15), DeleteGroups (42),
+OffsetDelete (47), and ConsumerGroupDescribe (69) for groups of the consumer protocol.
+
+ListGroups 0-5, DescribeGroups 0-6, DeleteGroups 0-2, OffsetDelete 0, ConsumerGroupDescribe 0-1.
+ListGroups tells of the groups that this broker coordinates; admin tools ask every broker. The
+others are taken apart into one question per group, as groups live in different shards.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.runtime.groups import caller_of
+from ottla.broker.runtime.later import Later, gathered
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages import consumer_group_describe as consumer_groups
+from ottla.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from ottla.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.context import RequestContext
+    from ottla.broker.runtime.services import Services
+
+_NOT_ALLOWED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def list_all(services: Services, context: RequestContext, request: ListGroupsRequest) -> Any:
+    """Every group that is coordinated here, or those in some states and of some types."""
+    may = services.door.is_allowed
+    sees_all = may(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def refuse(error: ErrorCode) -> ListGroupsResponse:
+        return ListGroupsResponse(error_code=error)
+
+    def build(parts: list[ListGroupsResponse]) -> ListGroupsResponse:
+        response = ListGroupsResponse()
+        for part in parts:
+            # Half a list would look like a whole one.
+            response.error_code = response.error_code or part.error_code
+            response.groups += [
+                group
+                for group in part.groups
+                if sees_all or may(context, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+            ]
+        return response
+
+    return gathered(services.groups.ask_all(request, caller_of(context), refuse), build)
+
+
+def describe(services: Services, context: RequestContext, request: DescribeGroupsRequest) -> Any:
+    """Each group's state and members. A group that does not exist is "Dead" before version 6."""
+
+    def refuse(group_id: str, error: ErrorCode) -> DescribeGroupsResponse:
+        return DescribeGroupsResponse(groups=[DescribedGroup(error_code=error, group_id=group_id)])
+
+    def build(parts: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
+        groups = [group for part in parts for group in part.groups]
+        for group in groups:
+            if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
+                operations = services.door.group_operations(context, group.group_id)
+                group.authorized_operations = operations
+        return DescribeGroupsResponse(groups=groups)
+
+    def single(group_id: str) -> DescribeGroupsRequest:
+        return DescribeGroupsRequest(groups=[group_id])
+
+    parts = [
+        _ask(services, context, Operation.DESCRIBE, group_id, single(group_id), refuse)
+        for group_id in request.groups
+    ]
+    return gathered(parts, build)
+
+
+def describe_consumer_groups(
+    services: Services,
+    context: RequestContext,
+    request: consumer_groups.ConsumerGroupDescribeRequest,
+) -> Any:
+    """Each group's epochs, members and their assignments; GROUP_ID_NOT_FOUND for classic ones."""
+    whole = consumer_groups.ConsumerGroupDescribeResponse
+
+    def refuse(group_id: str, error: ErrorCode) -> consumer_groups.ConsumerGroupDescribeResponse:
+        described = consumer_groups.DescribedGroup(
+            error_code=error, error_message=error.text, group_id=group_id
+        )
+        return whole(groups=[described])
+
+    def build(
+        parts: list[consumer_groups.ConsumerGroupDescribeResponse],
+    ) -> consumer_groups.ConsumerGroupDescribeResponse:
+        groups = [
+            _without_hidden_topics(services, context, group)
+            for part in parts
+            for group in part.groups
+        ]
+        for group in groups:
+            if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
+                operations = services.door.group_operations(context, group.group_id)
+                group.authorized_operations = operations
+        return whole(groups=groups)
+
+    def single(group_id: str) -> consumer_groups.ConsumerGroupDescribeRequest:
+        return consumer_groups.ConsumerGroupDescribeRequest(group_ids=[group_id])
+
+    parts = [
+        _ask(services, context, Operation.DESCRIBE, group_id, single(group_id), refuse)
+        for group_id in request.group_ids
+    ]
+    return gathered(parts, build)
+
+
+def _without_hidden_topics(
+    services: Services, context: RequestContext, group: consumer_groups.DescribedGroup
+) -> consumer_groups.DescribedGroup:
+    """The group, or that it cannot be shown: half of an assignment would mislead."""
+    topics = {
+        topic.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    }
+    may = services.door.is_allowed
+    if all(may(context, Operation.DESCRIBE, ResourceType.TOPIC, topic) for topic in sorted(topics)):
+        return group
+    return consumer_groups.DescribedGroup(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        error_message="the group reads topics that the caller may not see",
+        group_id=group.group_id,
+    )
+
+
+def delete(services: Services, context: RequestContext, request: DeleteGroupsRequest) -> Any:
+    """Remove groups that nobody is in, with their committed offsets."""
+
+    def refuse(group_id: str, error: ErrorCode) -> DeleteGroupsResponse:
+        return DeleteGroupsResponse(
+            results=[DeletableGroupResult(group_id=group_id, error_code=error)]
+        )
+
+    def build(parts: list[DeleteGroupsResponse]) -> DeleteGroupsResponse:
+        return DeleteGroupsResponse(results=[result for part in parts for result in part.results])
+
+    def single(group_id: str) -> DeleteGroupsRequest:
+        return DeleteGroupsRequest(groups_names=[group_id])
+
+    parts = [
+        _ask(services, context, Operation.DELETE, group_id, single(group_id), refuse)
+        for group_id in dict.fromkeys(request.groups_names)
+    ]
+    return gathered(parts, build)
+
+
+def _ask(
+    services: Services,
+    context: RequestContext,
+    operation: Operation,
+    group_id: str,
+    request: Any,
+    refuse: Callable[[str, ErrorCode], Any],
+) -> Later[Any]:
+    """One question about one group, if the caller may ask it."""
+    if not services.door.is_allowed(context, operation, ResourceType.GROUP, group_id):
+        refused: Later[Any] = Later()
+        refused.complete(refuse(group_id, _NOT_ALLOWED))
+        return refused
+    return services.groups.handle(group_id, request, caller_of(context), partial(refuse, group_id))
+
+
+def delete_offsets(
+    services: Services, context: RequestContext, request: OffsetDeleteRequest
+) -> Any:
+    """Forget positions, but for topics that a member reads (KIP-496)."""
+    may = services.door.is_allowed
+    if not may(context, Operation.DELETE, ResourceType.GROUP, request.group_id):
+        return OffsetDeleteResponse(error_code=_NOT_ALLOWED)
+    refused: list[OffsetDeleteResponseTopic] = []
+    wanted: list[OffsetDeleteRequestTopic] = []
+    for topic in request.topics:
+        if may(context, Operation.READ, ResourceType.TOPIC, topic.name):
+            wanted.append(topic)
+        else:
+            refused.append(_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    if refused and not wanted:
+        return OffsetDeleteResponse(topics=refused)
+
+    def build(parts: list[OffsetDeleteResponse]) -> OffsetDeleteResponse:
+        (response,) = parts
+        if response.error_code == ErrorCode.NONE:
+            response.topics += refused
+        return response
+
+    later = services.groups.handle(
+        request.group_id,
+        OffsetDeleteRequest(group_id=request.group_id, topics=wanted),
+        caller_of(context),
+        lambda error: OffsetDeleteResponse(error_code=error),
+    )
+    return gathered([later], build)
+
+
+def _refused(topic: OffsetDeleteRequestTopic, error: ErrorCode) -> OffsetDeleteResponseTopic:
+    partitions = [
+        OffsetDeleteResponsePartition(partition_index=part.partition_index, error_code=error)
+        for part in topic.partitions
+    ]
+    return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
