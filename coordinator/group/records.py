@@ -27,6 +27,7 @@ from ottla.coordinator.group.record_values import (
 )
 from ottla.protocol.compile import decode, encode
 from ottla.protocol.errors import RemoteProtocolError
+from ottla.protocol.primitives import STRING_BYTES_MAX
 from ottla.protocol.schema import schema_of
 
 RecordValue = (
@@ -70,6 +71,16 @@ class RecordKey(NamedTuple):
     group_id: str
     name: str = ""
     partition: int = -1
+
+
+class CommittedOffset(NamedTuple):
+    """What a commit stored; -1 is no leader epoch, and no time of its own to expire at."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_wall_ms: int
+    expire_wall_ms: int = -1
 
 
 class GroupRecord(NamedTuple):
@@ -119,6 +130,12 @@ _NAMED_KINDS = (
 )
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
+# Version, offset, leader epoch and size of the metadata; the commit's timestamp follows that.
+_OFFSET_VALUE = Struct(">hqih")
+_TIMESTAMP = Struct(">q")
+_OFFSET_VALUE_BYTES = _OFFSET_VALUE.size + 8
+_OFFSET_VERSION = WRITTEN_VERSIONS[OffsetCommitValue]
+_EXPIRING_OFFSET_VERSION = 1
 
 
 def encode_key(kind: RecordKind, group_id: str, name: str = "", partition: int = -1) -> bytes:
@@ -203,9 +220,56 @@ def group_tombstone(kind: RecordKind, group_id: str, name: str = "") -> LogRecor
     return LogRecord(encode_key(kind, group_id, name), None)
 
 
+def encode_offset(committed: CommittedOffset) -> bytes:
+    """The value of an offset commit. Raises ValueError for metadata that none can hold.
+
+    One with an expiry of its own takes version 1, the only one that stores that; it comes from
+    requests that are older than leader epochs."""
+    offset, leader_epoch, metadata, commit_wall_ms, expire_wall_ms = committed
+    if expire_wall_ms != -1:
+        value = OffsetCommitValue(offset, -1, metadata, commit_wall_ms, expire_wall_ms)
+        return encode_value(value, _EXPIRING_OFFSET_VERSION)
+    text = metadata.encode()
+    if len(text) > STRING_BYTES_MAX:
+        raise ValueError(f"metadata of {len(text)} bytes")
+    head = _OFFSET_VALUE.pack(_OFFSET_VERSION, offset, leader_epoch, len(text))
+    return head + text + _TIMESTAMP.pack(commit_wall_ms)
+
+
+def is_plain_offset(value: bytes) -> bool:
+    """Whether a value is surely a well-formed offset commit of today: by far the most are.
+
+    HOT when loading; what it does not vouch for takes the long way through ``decode_offset``."""
+    size = len(value) - _OFFSET_VALUE_BYTES
+    if size == 0:
+        return value[:2] == b"\0\3" and value[14:16] == b"\0\0"
+    if value[:2] != b"\0\3" or size < 0 or int.from_bytes(value[14:16]) != size:
+        return False
+    return size <= STRING_BYTES_MAX and value[16:-8].isascii()
+
+
+def decode_offset(value: bytes) -> CommittedOffset | None:
+    """What a commit stored; None for a version that is not known. Raises RemoteProtocolError."""
+    if is_plain_offset(value):
+        _, offset, leader_epoch, size = _OFFSET_VALUE.unpack_from(value)
+        metadata = str(value[16 : 16 + size], "ascii") if size else ""
+        return CommittedOffset(offset, leader_epoch, metadata, *_TIMESTAMP.unpack(value[-8:]))
+    read = decode_value(RecordKind.OFFSET_COMMIT, value)
+    if read is None:
+        return None
+    assert isinstance(read, OffsetCommitValue)
+    return CommittedOffset(
+        read.offset,
+        read.leader_epoch,
+        read.metadata,
+        read.commit_timestamp,
+        read.expire_timestamp,
+    )
+
+
 def _string(text: str) -> bytes:
     encoded = text.encode()
-    if len(encoded) > 0x7FFF:
+    if len(encoded) > STRING_BYTES_MAX:
         raise ValueError(f"a name of {len(encoded)} bytes")
     return _INT16.pack(len(encoded)) + encoded
 

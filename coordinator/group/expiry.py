@@ -1,0 +1,129 @@
+"""Which committed offsets, and which groups, are kept no longer (KIP-211).
+
+An offset goes when nobody has used it for offsets.retention.minutes: since its group became empty
+or since it was committed, whichever is later; a standalone consumer's, and those of topics that a
+living group has left, since they were committed. What a request of old gave a time of its own goes
+then. Never while a rebalance goes on, and never while something of the partition is on its way
+(G-01). A group goes when nobody is in it and no offsets are left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.records import decode_offset
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from ottla.coordinator.group.effects import Moment
+    from ottla.coordinator.group.membership import Group
+    from ottla.coordinator.group.offsets import OffsetTable
+    from ottla.coordinator.group.settings import GroupSettings
+
+EXAMINED_PER_SLICE_MAX = 5_000
+"""A few milliseconds: a sweep over a million offsets must not hold up heartbeats."""
+
+
+class OffsetExpiry:
+    """One per shard. A sweep over all groups is started every
+    offsets.retention.check.interval.ms, and runs in slices.
+
+    ``groups`` as in OffsetTable; ``forget`` takes one out of memory, whose end is being written."""
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        table: OffsetTable,
+        groups: Mapping[str, Group],
+        forget: Callable[[str], object],
+    ) -> None:
+        self._settings = settings
+        self._ledger = table.ledger
+        self._removal = table.removal
+        self._groups = groups
+        self._forget = forget
+        self._sweep: Iterator[int] | None = None
+        self._wall_ms = 0
+
+    def start(self) -> None:
+        """Begin a sweep, unless the last one has not come to its end."""
+        if self._sweep is None:
+            self._sweep = self._visit_groups()
+
+    def run(self, moment: Moment, examined_max: int = EXAMINED_PER_SLICE_MAX) -> bool:
+        """Go on with the sweep for a slice. Whether there is more to do, at once."""
+        self._wall_ms = moment.wall_ms
+        examined = 0
+        while self._sweep is not None and examined < examined_max:
+            step = next(self._sweep, None)
+            if step is None:
+                self._sweep = None
+            else:
+                examined += step
+        return self._sweep is not None
+
+    def on_topics_deleted(self, topics: Iterable[str]) -> None:
+        """Delete what was committed for topics that are gone.
+
+        At once and not in slices: a topic of the same name may be there in the next moment, and
+        commits for that one must stay. Only for topics known to be deleted; that a broker does not
+        know of a topic says nothing while it starts."""
+        gone = frozenset(topics)
+        for group_id in sorted(self._ledger.group_ids()):
+            places = self._ledger.places(group_id, gone)
+            self._removal.remove(group_id, sorted(places))
+
+    def _visit_groups(self) -> Iterator[int]:
+        """The sweep; after each step the number of offsets it has examined, and one more.
+
+        Between two steps everything may have changed but the list of groups: each looks anew."""
+        for group_id in sorted(self._ledger.group_ids() | self._groups.keys()):
+            for topic in sorted(self._ledger.committed(group_id)):
+                yield self._visit_topic(group_id, topic)
+            group = self._groups.get(group_id)
+            if group is not None:
+                self._visit_emptied(group)
+            yield 1
+
+    def _visit_topic(self, group_id: str, topic: str) -> int:
+        group = self._groups.get(group_id)
+        since_wall_ms = 0 if group is None else group.empty_since_wall_ms
+        if group is not None and since_wall_ms is None and not group.has_settled_subscriptions:
+            return 1
+        if group is not None and group.is_subscribed(topic):
+            return 1
+        values = self._ledger.committed(group_id).get(topic, {})
+        expired = [
+            TopicPartition(topic, partition)
+            for partition, value in values.items()
+            if self._is_expired(value, since_wall_ms or 0)
+        ]
+        self._removal.remove(
+            group_id, [place for place in expired if not self._ledger.is_open(group_id, place)]
+        )
+        return len(values) + 1
+
+    def _is_expired(self, value: bytes, since_wall_ms: int) -> bool:
+        committed = decode_offset(value)
+        assert committed is not None, "only what can be read was taken in"
+        if committed.expire_wall_ms != -1:
+            return self._wall_ms >= committed.expire_wall_ms
+        unused_since_wall_ms = max(since_wall_ms, committed.commit_wall_ms)
+        return self._wall_ms - unused_since_wall_ms >= self._settings.offsets_retention_ms
+
+    def _visit_emptied(self, group: Group) -> None:
+        """Delete a group of which nothing is left."""
+        if (
+            group.empty_since_wall_ms is not None
+            and group.check_delete() is ErrorCode.NONE
+            and self._ledger.is_leaving(group.group_id)
+        ):
+            # In memory it ends here: who joins from now on founds another one, whose records
+            # stand after these in the log.
+            tombstones = list(group.tombstones())
+            self._forget(group.group_id)
+            if tombstones:
+                self._removal.append(tombstones)
