@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 
 Buffer = bytes | bytearray | memoryview
 Result = TypeVar("Result")
@@ -121,6 +121,10 @@ class Disk(Protocol):
 
     def modified_ms(self, path: str) -> int:
         """Wall time of a file's last change, -1 where the disk does not keep it."""
+
+    def boot_id(self) -> str:
+        """A name for the present run of the machine: what was written in it and not flushed is
+        gone as soon as the name is another. Empty where nobody can tell."""
 
     def make_directory(self, path: str) -> None:
         """Make the directory and its parents; one that exists already is fine."""
@@ -239,6 +243,36 @@ class Offload(Protocol):
         """Run the function elsewhere; it must release the GIL or be short, and own its data."""
 
 
+class Apart(Protocol):
+    """What work in a process of its own has of the world. Every call may block."""
+
+    @property
+    def disk(self) -> Disk:
+        """The files of the broker's disk, by the same paths; nothing awaitable works here."""
+
+    def now_ms(self) -> float:
+        """Milliseconds on a clock that never goes back."""
+
+    def pause(self, delay_ms: float) -> None:
+        """Return after the delay."""
+
+
+class Worker(Protocol):
+    """A second process of low priority, for work in Python that goes on for long.
+
+    A thread would take turns with the event loop. The process starts at the first use and ends
+    some time after the last one, and whenever the broker does."""
+
+    def run(
+        self, function: Callable[..., Iterator[Result]], *arguments: object
+    ) -> AsyncGenerator[Result, None]:
+        """What ``function(apart, *arguments)``, a function of a module, yields over there.
+
+        Each item is made when it is asked for. All goes by value (pickle). Raises what the
+        function raises; KafkaError(UNKNOWN_SERVER_ERROR) when the process dies. Closing the
+        iteration before its end kills the process."""
+
+
 class Process(Protocol):
     """The process as its supervisor sees it."""
 
@@ -253,7 +287,9 @@ class Process(Protocol):
 
 
 class Ports(NamedTuple):
-    """Everything outside one broker process, real or simulated."""
+    """Everything outside one broker process, real or simulated.
+
+    Without a worker, as where the disk is in this process's memory, its work is done in slices."""
 
     clock: Clock
     random: Random
@@ -261,3 +297,4 @@ class Ports(NamedTuple):
     disk: Disk
     offload: Offload
     process: Process
+    worker: Worker | None = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.broker.log.settings import LogSettings
+from ottla.broker.log.settings import INT64_MAX, LogSettings
 from ottla.broker.replica.append import AppendRules
+from ottla.broker.replica.compaction import CompactionRules
 from ottla.broker.replica.retention import SizeRetention, TimeRetention
 from ottla.protocol.records.compression import Codec
 
@@ -30,6 +31,8 @@ class TopicSettings:
     log: LogSettings
     append_rules: AppendRules
     policies: tuple[Policy, ...]
+    # None: the topic is not compacted.
+    compaction: CompactionRules | None
     min_insync_replicas: int
     unclean_leader_election: bool
     compresses_with_zstd: bool
@@ -37,6 +40,7 @@ class TopicSettings:
 
 def topic_settings(config: TopicConfig) -> TopicSettings:
     """Derive everything from one effective configuration."""
+    is_compacted = config.is_compacted
     codec = _CODECS.get(config.compression_type)
     deletes = "delete" in config.cleanup_policy
     policies: tuple[Policy, ...] = ()
@@ -45,7 +49,10 @@ def topic_settings(config: TopicConfig) -> TopicSettings:
     return TopicSettings(
         log=LogSettings(
             segment_bytes=config.segment_bytes,
-            segment_ms=config.segment_ms,
+            # What is not sealed is not compacted (KIP-354).
+            segment_ms=min(
+                config.segment_ms, config.max_compaction_lag_ms if is_compacted else INT64_MAX
+            ),
             segment_jitter_ms=config.segment_jitter_ms,
             segment_index_bytes=config.segment_index_bytes,
             index_interval_bytes=config.index_interval_bytes,
@@ -56,14 +63,24 @@ def topic_settings(config: TopicConfig) -> TopicSettings:
         append_rules=AppendRules(
             max_message_bytes=config.max_message_bytes,
             segment_bytes=config.segment_bytes,
-            is_compacted="compact" in config.cleanup_policy,
+            is_compacted=is_compacted,
             uses_append_time=config.message_timestamp_type == "LogAppendTime",
             timestamp_before_max_ms=config.message_timestamp_before_max_ms,
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,
             codec=codec,
         ),
         policies=policies,
+        compaction=_compaction(config) if is_compacted else None,
         min_insync_replicas=config.min_insync_replicas,
         unclean_leader_election=config.unclean_leader_election_enable,
         compresses_with_zstd=codec is Codec.ZSTD,
+    )
+
+
+def _compaction(config: TopicConfig) -> CompactionRules:
+    return CompactionRules(
+        min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
+        min_compaction_lag_ms=config.min_compaction_lag_ms,
+        max_compaction_lag_ms=config.max_compaction_lag_ms,
+        delete_retention_ms=config.delete_retention_ms,
     )
