@@ -2,14 +2,17 @@
 
 DescribeConfigs 1-4: 1 synonyms and sources, 3 types and documentation. AlterConfigs 0-2 replaces
 all that is set for a resource; IncrementalAlterConfigs 0-1 changes single settings (KIP-339).
-Resources: topics, and brokers by id or "" for all of them.
+Resources: topics, brokers by id or "" for all of them, and of groups what its coordinator
+remembers (``ottla.timeline``, for those who ask for it by name).
 
-Not done here: broker loggers, client metrics and groups as resources.
+Not done here: broker loggers, client metrics and settings of groups.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.runtime.settings import BROKERS, EVERY_BROKER, TOPICS, ConfigTarget
@@ -18,7 +21,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import alter_configs, describe_configs, incremental_alter_configs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.services import Services
@@ -26,7 +29,21 @@ if TYPE_CHECKING:
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+GROUP_RESOURCE = 32
+# JSON: a list of objects with time_ms, event, member_id, epoch, detail and text.
+TIMELINE = "ottla.timeline"
 _DOCUMENTATION_VERSION = 3
+_DYNAMIC_GROUP_SOURCE = 8
+
+_Resource = alter_configs.AlterConfigsResource | incremental_alter_configs.AlterConfigsResource
+
+
+class _Wanted(NamedTuple):
+    """One resource of a request; ``repetition`` says why its place there is none."""
+
+    resource: _Resource
+    repetition: str | None
+    validate_only: bool
 
 
 def _target(services: Services, resource_type: int, name: str, *, asks: bool) -> ConfigTarget:
@@ -77,6 +94,9 @@ def describe(
         )
         response.results.append(result)
         try:
+            if resource.resource_type == GROUP_RESOURCE:
+                result.configs = _of_group(services, context, resource)
+                continue
             target = _target(services, resource.resource_type, resource.resource_name, asks=True)
             _require(services, context, target, Operation.DESCRIBE_CONFIGS)
             names = resource.configuration_keys
@@ -88,6 +108,26 @@ def describe(
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
     return response
+
+
+def _of_group(
+    services: Services,
+    context: RequestContext,
+    resource: describe_configs.DescribeConfigsResource,
+) -> list[describe_configs.DescribeConfigsResourceResult]:
+    """What is told of a group: nothing to tools that ask for all. Raises KafkaError."""
+    name = resource.resource_name
+    for operation in (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS):
+        if not services.door.is_allowed(context, operation, ResourceType.GROUP, name):
+            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if TIMELINE not in (resource.configuration_keys or ()):
+        return []
+    value = json.dumps(services.groups.timeline(name))
+    return [
+        describe_configs.DescribeConfigsResourceResult(
+            name=TIMELINE, value=value, read_only=True, config_source=_DYNAMIC_GROUP_SOURCE
+        )
+    ]
 
 
 def _entry(
@@ -115,12 +155,30 @@ def _entry(
     return described
 
 
+def _refuse_repetitions(resources: Sequence[_Resource]) -> list[str | None]:
+    """For each resource what is wrong with its place in the request, as Kafka looks at it: one
+    that occurs twice is changed by neither, since nobody can say which of them is meant."""
+    counts = Counter((one.resource_type, one.resource_name) for one in resources)
+    found: list[str | None] = []
+    for one in resources:
+        names = Counter(config.name for config in one.configs)
+        twice = [name for name, count in names.items() if count > 1]
+        if counts[one.resource_type, one.resource_name] > 1:
+            found.append("the request names this resource more than once")
+        elif twice:
+            found.append(f"{min(twice)} occurs more than once")
+        else:
+            found.append(None)
+    return found
+
+
 async def alter(
     services: Services, context: RequestContext, request: alter_configs.AlterConfigsRequest
 ) -> alter_configs.AlterConfigsResponse:
     """Replace all that is set for each resource."""
     response = alter_configs.AlterConfigsResponse()
-    for resource in request.resources:
+    repetitions = _refuse_repetitions(request.resources)
+    for resource, repetition in zip(request.resources, repetitions, strict=True):
         wanted = {config.name: config.value for config in resource.configs}
 
         def replaced(
@@ -133,9 +191,8 @@ async def alter(
         error, text = await _change(
             services,
             context,
-            (resource.resource_type, resource.resource_name),
+            _Wanted(resource, repetition, request.validate_only),
             replaced,
-            request.validate_only,
         )
         response.responses.append(
             alter_configs.AlterConfigsResourceResponse(
@@ -155,7 +212,8 @@ async def incremental_alter(
 ) -> incremental_alter_configs.IncrementalAlterConfigsResponse:
     """Set, delete, append to or subtract from single settings of each resource."""
     response = incremental_alter_configs.IncrementalAlterConfigsResponse()
-    for resource in request.resources:
+    repetitions = _refuse_repetitions(request.resources)
+    for resource, repetition in zip(request.resources, repetitions, strict=True):
         changes = [
             ConfigChange(config.name, config.config_operation, config.value)
             for config in resource.configs
@@ -171,9 +229,8 @@ async def incremental_alter(
         error, text = await _change(
             services,
             context,
-            (resource.resource_type, resource.resource_name),
+            _Wanted(resource, repetition, request.validate_only),
             changed,
-            request.validate_only,
         )
         response.responses.append(
             incremental_alter_configs.AlterConfigsResourceResponse(
@@ -189,14 +246,16 @@ async def incremental_alter(
 async def _change(
     services: Services,
     context: RequestContext,
-    resource: tuple[int, str],
+    wanted: _Wanted,
     make: Callable[[ConfigTarget, Mapping[str, str]], dict[str, str]],
-    validate_only: bool,
 ) -> tuple[ErrorCode, str | None]:
+    if wanted.repetition is not None:
+        return ErrorCode.INVALID_REQUEST, wanted.repetition
+    resource = wanted.resource
     try:
-        target = _target(services, *resource, asks=False)
+        target = _target(services, resource.resource_type, resource.resource_name, asks=False)
         _require(services, context, target, Operation.ALTER_CONFIGS)
-        if validate_only:
+        if wanted.validate_only:
             make(target, services.settings.stored(target))
         else:
             await services.admin.change_configs(

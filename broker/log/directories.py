@@ -18,7 +18,7 @@ from ottla.broker.log.home import OPEN_SEGMENTS_MAX
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ottla.broker.log.directory import LogDirectory
     from ottla.broker.log.partition_log import PartitionLog
@@ -193,19 +193,22 @@ class LogDirectories:
 
     # -- housekeeping ------------------------------------------------------------------------
 
-    async def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Save recovery points, log starts and the given high watermarks. Every few seconds.
+    async def checkpoint(self, high_watermark_of: Callable[[TopicPartition], int | None]) -> None:
+        """Save recovery points, log starts and high watermarks. Every few seconds.
 
         A directory that fails meanwhile goes offline; nothing is raised."""
         for each in self.online:
             saved = each.checkpoints
-            # Partitions without a role yet keep what was found on the disk.
-            for partition in each.logs:
-                if partition in high_watermarks:
-                    saved.high_watermarks[partition] = high_watermarks[partition]
             try:
                 await saved.save_recovery_points()
                 await saved.save_log_starts()
+                # Asked for only now: a partition may have been deleted and made again during
+                # either write, and the old one's high watermark is nothing to the new one.
+                for partition in each.logs:
+                    high_watermark = high_watermark_of(partition)
+                    # Partitions without a role yet keep what was found on the disk.
+                    if high_watermark is not None:
+                        saved.high_watermarks[partition] = high_watermark
                 await saved.save_high_watermarks()
             except KafkaError as error:
                 logger.error("%s", error.message)

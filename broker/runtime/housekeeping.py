@@ -95,9 +95,7 @@ class Housekeeping:
                 elif one.log.has_unflushed_segments:
                     await one.log.flush_sealed()
             except KafkaError as error:
-                # A topic may be deleted while its flush waits; nobody needs to hear of that.
-                if one.log.refusal is None:
-                    logger.error("%s", error.message)
+                _report(one, error)
 
     async def apply_retention(self) -> None:
         """Delete the oldest segments by the policies of their topics."""
@@ -105,11 +103,12 @@ class Housekeeping:
         # One time for all: a clock that jumps during the pass has been checked by nobody.
         wall_ms = self._clock.wall_ms()
         for one in self._partitions:
+            if not one.log.home.health.is_online:
+                continue
             try:
                 await self._delete_old_segments(one, wall_ms, by_time=trusted)
             except KafkaError as error:
-                if one.log.refusal is None:
-                    logger.error("%s", error.message)
+                _report(one, error)
             except CorruptLogError as error:
                 logger.error("retention of %s-%d: %s", *one.partition, error)
 
@@ -188,7 +187,7 @@ class Housekeeping:
 
     async def checkpoint(self) -> None:
         """Save recovery points, log starts and high watermarks."""
-        await self._partitions.logs.checkpoint(self._partitions.high_watermarks())
+        await self._partitions.logs.checkpoint(self._partitions.high_watermark_of)
 
     async def expire_producers(self) -> None:
         """Forget producers that have been silent for ``producer.id.expiration.ms``."""
@@ -199,3 +198,10 @@ class Housekeeping:
     async def tidy(self) -> None:
         """Remove what was deleted long enough ago, look at free space, close unused files."""
         await self._partitions.logs.tidy(self._clock.now_ms())
+
+
+def _report(one: PartitionRuntime, error: KafkaError) -> None:
+    """Unless it is known: a failed directory has been told of once for all its partitions, and
+    that a topic was deleted while its chore waited is nothing to tell."""
+    if one.log.refusal is None and one.log.home.health.is_online:
+        logger.error("%s", error.message)

@@ -113,9 +113,10 @@ class Partitions:
     def __len__(self) -> int:
         return len(self._partitions)
 
-    def high_watermarks(self) -> dict[TopicPartition, int]:
-        """For the checkpoint."""
-        return {one.partition: one.replica.high_watermark for one in self}
+    def high_watermark_of(self, partition: TopicPartition) -> int | None:
+        """For the checkpoint; None while the partition has no role here."""
+        found = self._partitions.get(partition)
+        return None if found is None else found.replica.high_watermark
 
     def topic_changed(self, topic: str) -> None:
         """The topic's configuration has changed; it takes effect now."""
@@ -158,7 +159,9 @@ class Partitions:
             answer.error_code = change.error
             self._refusals.pop(partition, None)
         except KafkaError as error:
-            if self._refusals.get(partition) != error.message:
+            # That a directory has failed is told once, not by each of its partitions.
+            is_known = partition in self._offline
+            if not is_known and self._refusals.get(partition) != error.message:
                 self._refusals[partition] = error.message
                 logger.error("%s-%d cannot be served: %s", *partition, error.message)
             answer.error_code = error.code

@@ -15,6 +15,7 @@ from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.broker.testing.memory_disk import MemoryDisk
 from ottla.client.real import RealClock
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -105,7 +106,7 @@ async def test_a_full_disk_is_freed_by_deleting_topics() -> None:
         await create(client, "t", file_delete_delay_ms="0")
         await produced(client, batch(b"x" * 100))
         logs = running.broker.partitions.logs
-        await logs.checkpoint(running.broker.partitions.high_watermarks())
+        await logs.checkpoint(running.broker.partitions.high_watermark_of)
         plan.add(DiskFault(frozenset({"append", "create"}), errno.ENOSPC, "checkpoint"))
 
         await delete(client, "t")
@@ -295,3 +296,51 @@ async def test_an_unreadable_list_of_aborted_transactions_is_an_answer(
 
         assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert (await fetched(client, 0, topic=kept, isolation_level=1)).error_code == 0
+
+
+async def test_a_checkpoint_knows_nothing_of_a_topic_that_was_made_anew_meanwhile() -> None:
+    """The old one's high watermark would promise records that the new one never had."""
+    async with with_faults(TWO_DISKS) as (running, client, plan):
+        _, topic = await two_topics(running, client)
+        if path_of(running, topic) == "/d1":
+            topic = "a" if topic == "b" else "b"
+        fault = DiskFault(frozenset({"fsync"}), 0, "/d1/log-start", delay_ms=300)
+        plan.add(fault)
+        logs = running.broker.partitions.logs
+        saving = asyncio.create_task(logs.checkpoint(running.broker.partitions.high_watermark_of))
+        await asyncio.sleep(0)
+        await delete(client, topic)
+        await create(client, topic)
+        is_early = not saving.done()
+        await saving
+
+        assert is_early
+        assert path_of(running, topic) == "/d2"
+        assert logs.high_watermark(TopicPartition(topic, 0)) == 0
+
+
+async def test_a_failed_directory_is_told_of_once_and_not_by_each_partition(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A thousand equal lines at every pass hide the one that says why."""
+    async with with_faults(TWO_DISKS) as (running, client, plan):
+        for number in range(12):
+            await create(client, f"t{number}", segment_bytes="200", retention_bytes="1")
+            for _ in range(3):
+                await produced(client, batch(b"x" * 100), topic=f"t{number}")
+        plan.add(DiskFault(frozenset({"rename"}), errno.EIO, "/d2/"))
+        house = running.broker.housekeeping
+        assert house is not None
+
+        for _ in range(3):
+            await house.apply_retention()
+
+        (lost, *_) = [
+            f"t{number}"
+            for number in range(12)
+            if running.broker.partitions.is_offline(f"t{number}", 0)
+        ]
+        await until_leader_is(running, lost, -1)
+
+    lines = [one for one in caplog.records if one.levelname == "ERROR"]
+    assert [one.name for one in lines] == ["ottla.log"]

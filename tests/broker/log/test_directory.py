@@ -108,13 +108,13 @@ async def test_checkpoints_survive_and_unloaded_partitions_keep_theirs() -> None
         for _ in range(4):
             house.append(log)
         await log.flush()
-    await logs.checkpoint({partition(0): 3, partition(1): 4, TopicPartition("other", 1): 9})
+    await logs.checkpoint({partition(0): 3, partition(1): 4, TopicPartition("other", 1): 9}.get)
     house.disk.files.file("/d1/orders-0/00000000000000000000.log").data[70] ^= 1
     house.disk.files.file("/d1/orders-0/00000000000000000000.log").data.pop()
     house.kill()
     logs = await house.start()
     assert list(logs.damaged) == [partition(0)]
-    await logs.checkpoint({partition(1): 4})
+    await logs.checkpoint({partition(1): 4}.get)
     house.kill()
     logs = await house.start()
 
@@ -169,11 +169,11 @@ async def test_checkpoints_that_did_not_change_are_not_written_again() -> None:
     house = House()
     logs = await house.start()
     house.append(await logs.create(partition(0), TOPIC_ID, is_new=True))
-    await logs.checkpoint({partition(0): 1})
+    await logs.checkpoint({partition(0): 1}.get)
     changes = house.disk.changes
-    await logs.checkpoint({partition(0): 1})
+    await logs.checkpoint({partition(0): 1}.get)
     assert house.disk.changes == changes
-    await logs.checkpoint({partition(0): 2})
+    await logs.checkpoint({partition(0): 2}.get)
     assert house.disk.changes > changes
 
 
@@ -209,7 +209,7 @@ async def test_a_new_log_does_not_inherit_from_one_that_was_removed_by_hand() ->
     for _ in range(10):
         house.append(log)
     await log.flush()
-    await logs.checkpoint({partition(0): 10})
+    await logs.checkpoint({partition(0): 10}.get)
     house.kill()
     await house.disk.remove_tree("/d1/orders-0")
     logs = await house.start()
