@@ -86,6 +86,11 @@ def _check_create(
             ErrorCode.INVALID_REQUEST,
             "give either an assignment or a partition count and replication factor, not both",
         )
+    indexes = Counter(part.partition_index for part in topic.assignments)
+    twice = [index for index, count in indexes.items() if count > 1]
+    if twice:
+        text = f"partition {min(twice)} is assigned more than once"
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
     return ErrorCode.NONE, None
 
 

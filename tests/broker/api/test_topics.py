@@ -86,6 +86,18 @@ def topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> 
     )
 
 
+def assigned(name: str, *placed: tuple[int, list[int]]) -> CreatableTopic:
+    return CreatableTopic(
+        name=name,
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=broker_ids)
+            for index, broker_ids in placed
+        ],
+    )
+
+
 @pytest.mark.parametrize(
     ("wanted", "code"),
     [
@@ -98,15 +110,9 @@ def topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> 
         (topic("many", replicas=2), ErrorCode.INVALID_REPLICATION_FACTOR),
         (topic("config", retention_ms="soon"), ErrorCode.INVALID_CONFIG),
         (topic("unknown", retention_millis="1"), ErrorCode.INVALID_CONFIG),
-        (
-            CreatableTopic(
-                name="assigned",
-                num_partitions=-1,
-                replication_factor=-1,
-                assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[999])],
-            ),
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-        ),
+        (assigned("nowhere", (0, [999])), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (assigned("twice", (0, [1]), (0, [1])), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (assigned("gap", (0, [1]), (2, [1])), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
 async def test_a_bad_wish_is_refused_and_the_others_are_granted(
