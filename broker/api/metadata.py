@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
-from ottla.broker.runtime.cluster_admin import TopicSpec
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.messages.metadata import (
@@ -61,7 +60,7 @@ def _missing(
 async def _create_then_respond(
     services: Services, context: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
-    specs = [TopicSpec(name) for name in missing]
+    specs = [services.internal_topics.spec(name) for name in missing]
     deadline_ms = context.received_ms + _AUTO_CREATE_TIMEOUT_MS
     results = await services.admin.create_topics(
         specs, validate_only=False, timeout_ms=_AUTO_CREATE_TIMEOUT_MS

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.policy.door import Operation, ResourceType
+from ottla.broker.runtime.internal_topics import is_closed_to
 from ottla.broker.runtime.later import Later
 from ottla.broker.runtime.produces import PendingProduce, ProducePart, await_outcome
 from ottla.protocol.errors import ErrorCode, KafkaError, error_code
@@ -70,6 +71,8 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
             refusal = ErrorCode.INVALID_REQUIRED_ACKS
         elif not services.door.is_allowed(context, _WRITE, _TOPIC, name):
             refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif is_closed_to(context.client_id, name):
+            refusal = ErrorCode.INVALID_TOPIC_EXCEPTION
         for wanted in topic.partition_data:
             answer = PartitionProduceResponse(
                 index=wanted.index, error_code=refusal, base_offset=-1, current_leader=_NOBODY

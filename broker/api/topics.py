@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.runtime.cluster_admin import PartitionsSpec, TopicResult, TopicSpec
+from ottla.broker.runtime.internal_topics import FIXED_TOPICS, flaw_of
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.messages.create_partitions import (
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _DEFAULTS_VERSION = 4
 _DELETION_DISABLED_VERSION = 3
+_FIXED = "the number of partitions says where groups and transactions live, and stays as it is"
 _TWICE = "the request names this topic more than once"
 
 
@@ -53,7 +55,7 @@ async def create(
     for topic in request.topics:
         error, text = _check_create(services, context, topic, counts[topic.name])
         if error == ErrorCode.NONE:
-            specs.append(_spec(topic))
+            specs.append(services.internal_topics.completed(_spec(topic)))
         else:
             answers[topic.name] = CreatableTopicResult(
                 name=topic.name, error_code=error, error_message=text
@@ -86,6 +88,9 @@ def _check_create(
             ErrorCode.INVALID_REQUEST,
             "give either an assignment or a partition count and replication factor, not both",
         )
+    text = flaw_of(topic.name, {config.name: config.value for config in topic.configs})
+    if text is not None:
+        return ErrorCode.INVALID_CONFIG, text
     indexes = Counter(part.partition_index for part in topic.assignments)
     twice = [index for index, count in indexes.items() if count > 1]
     if twice:
@@ -191,6 +196,8 @@ async def create_partitions(
             error, text = ErrorCode.INVALID_REQUEST, _TWICE
         elif not services.door.is_allowed(context, Operation.ALTER, ResourceType.TOPIC, topic.name):
             error, text = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ""
+        elif topic.name in FIXED_TOPICS:
+            error, text = ErrorCode.INVALID_PARTITIONS, _FIXED
         else:
             specs.append(_partitions_spec(topic))
             continue

@@ -16,7 +16,7 @@ from ottla.coordinator.group.effects import Caller
 from ottla.coordinator.group.scope import Scope
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.group.shard import GroupShard
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -184,6 +184,30 @@ class GroupCoordinator:
             return None, ErrorCode.NOT_COORDINATOR
         error = shard.check()
         return (shard, error) if error is ErrorCode.NONE else (None, error)
+
+    def timeline(self, group_id: str) -> list[dict[str, Any]]:
+        """What happened in the group lately, oldest first, as rows for people and programs.
+
+        Raises KafkaError: not the coordinator, still loading, or nothing is known."""
+        shard, error = self.find(group_id)
+        if shard is None:
+            raise KafkaError(error)
+        events = shard.machine.timeline(group_id)
+        if not events:
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"nothing is remembered of group {group_id}"
+            )
+        return [
+            {
+                "time_ms": event.wall_ms,
+                "event": event.kind.name,
+                "member_id": event.member_id,
+                "epoch": event.epoch,
+                "detail": event.detail,
+                "text": event.sentence,
+            }
+            for event in events
+        ]
 
     @property
     def shards(self) -> list[Shard]:

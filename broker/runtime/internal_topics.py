@@ -7,6 +7,7 @@ broker's configuration and never with a client's.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.broker.runtime.cluster_admin import TopicSpec
@@ -14,6 +15,8 @@ from ottla.coordinator.metadata.image import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ottla.broker.runtime.cluster_admin import ClusterAdmin
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
@@ -22,8 +25,11 @@ logger = logging.getLogger("ottla.coordinator")
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
+# Another number of partitions would send every group to another coordinator, which knows nothing.
+FIXED_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 # Kafka's admin tools call themselves so, and may write what no other client may.
 ADMIN_CLIENT_ID = "__admin_client"
+DEFAULT = -1
 _CREATE_TIMEOUT_MS = 30_000
 
 
@@ -31,6 +37,14 @@ def is_closed_to(client_id: str, topic: str) -> bool:
     """Whether that client may not produce to the topic: one stray record would be taken for a
     commit, or keep a partition from loading."""
     return topic in INTERNAL_TOPICS and client_id != ADMIN_CLIENT_ID
+
+
+def flaw_of(topic: str, configs: Mapping[str, str | None]) -> str | None:
+    """Why an administrator must not make an internal topic with these settings."""
+    policy = configs.get("cleanup.policy")
+    if topic in FIXED_TOPICS and policy is not None and policy.strip() != "compact":
+        return f"{topic} has to be compacted: retention would delete what still counts"
+    return None
 
 
 class InternalTopics:
@@ -71,6 +85,16 @@ class InternalTopics:
                 },
             )
         return TopicSpec(topic)
+
+    def completed(self, spec: TopicSpec) -> TopicSpec:
+        """What an administrator wants made; of an internal topic, what was left out is ours."""
+        own = self.spec(spec.name)
+        if spec.assignment is None:
+            if spec.partition_count == DEFAULT:
+                spec = replace(spec, partition_count=own.partition_count)
+            if spec.replication_factor == DEFAULT:
+                spec = replace(spec, replication_factor=own.replication_factor)
+        return replace(spec, configs={**own.configs, **spec.configs}) if own.configs else spec
 
     def request(self, topic: str) -> None:
         """Have the topic made, unless that is underway; whoever needs it comes again."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.wheel import TimingWheel, WheelTimer
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.group.effects import Append, Caller, Effect, Effects, Ticket, Token
+    from ottla.coordinator.group.timeline import Event
     from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.coordinator")
@@ -78,6 +79,8 @@ class Machine(Protocol):
     def on_topics_changed(self, moment: Moment) -> Effects: ...
 
     def unload(self, error: ErrorCode) -> Effects: ...
+
+    def timeline(self, group_id: str) -> list[Event]: ...
 
 
 class Asked(NamedTuple):

@@ -61,6 +61,15 @@ async def test_the_answer_to_api_versions_tells_the_truth(client: RawClient, ver
         1: (4, 12),
         2: (1, 9),
         3: (0, 13),
+        8: (2, 9),
+        9: (1, 9),
+        10: (0, 4),
+        11: (0, 9),
+        12: (0, 4),
+        13: (0, 5),
+        14: (0, 5),
+        15: (0, 6),
+        16: (0, 5),
         18: (0, 4),
         19: (2, 7),
         20: (1, 6),
@@ -70,7 +79,11 @@ async def test_the_answer_to_api_versions_tells_the_truth(client: RawClient, ver
         32: (1, 4),
         33: (0, 2),
         37: (0, 3),
+        42: (0, 2),
         44: (0, 1),
+        47: (0, 0),
+        68: (0, 1),
+        69: (0, 1),
     }
 
 

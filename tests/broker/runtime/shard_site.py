@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.shards import Shard, State
+    from ottla.coordinator.group.timeline import Event
     from ottla.coordinator.metadata.changes import Change
     from ottla.protocol.ports import Disk
 
@@ -167,6 +168,10 @@ class CountingMachine:
     def unload(self, error: ErrorCode) -> Effects:
         self.calls.append("unload")
         return [Answer(ticket, error) for ticket in self._waiting]
+
+
+    def timeline(self, _group_id: str) -> list[Event]:
+        return []
 
 
 class InlineOffload:
