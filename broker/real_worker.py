@@ -52,6 +52,13 @@ class RealWorker:
         child = self._child
         return child.pid if child is not None and child.poll() is None else None
 
+    def close(self) -> None:
+        """End the child, which would also end by itself, and wait for it."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            _reap(child)
+
     async def run(
         self, function: Callable[..., Iterator[Result]], *arguments: object
     ) -> AsyncGenerator[Result, None]:
@@ -80,6 +87,8 @@ class RealWorker:
         for _ in range(2):
             child = self._child
             if child is None or child.poll() is not None:
+                if child is not None:
+                    _reap(child)
                 child = self._child = _start(self._idle_s)
             assert child.stdin is not None
             assert child.stdout is not None
@@ -215,11 +224,13 @@ def serve() -> None:
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(orders, inbox), daemon=True).start()
     apart = RealApart()
+    wait_s = None  # the first work is on its way
     while True:
         try:
-            function, arguments = inbox.get(timeout=idle_s)
+            function, arguments = inbox.get(timeout=wait_s)
         except queue.Empty:
             return
+        wait_s = idle_s
         _write(answers, (_BEGUN, None))
         _answer(answers, inbox, function(apart, *arguments))
 
