@@ -19,6 +19,8 @@ from ottla.broker.log.names import METADATA_STORE
 from ottla.broker.log.opening import open_directories
 from ottla.broker.network.server import NetworkServer
 from ottla.broker.policy.door import Door
+from ottla.broker.runtime.cleaning import Cleaning
+from ottla.broker.runtime.cleaning_settings import cleaning_settings
 from ottla.broker.runtime.cluster_admin import ClusterAdmin
 from ottla.broker.runtime.config_watch import ConfigWatch
 from ottla.broker.runtime.control import ControlReceiver, LocalChannel
@@ -111,6 +113,9 @@ class Broker:
         self._logs: LogDirectories | None = None
         self.network: NetworkServer | None = None
         self.housekeeping: Housekeeping | None = None
+        self.cleaning = Cleaning(
+            self.partitions, ports, lambda: cleaning_settings(self.settings.sources)
+        )
         self.addresses: dict[str, Address] = {}
 
     @property
@@ -292,6 +297,8 @@ class Broker:
         )
         self.housekeeping = Housekeeping(self.partitions, self.ports.clock, self._chores, intervals)
         self.housekeeping.start()
+        if config.log_cleaner_enable:
+            self._chores.spawn("cleaning", self.cleaning.run())
 
     # ---- while it runs ----
 

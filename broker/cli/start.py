@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.broker.real import RealDisk, RealOffload, RealProcess
+from ottla.broker.real_worker import RealWorker
 from ottla.broker.server import Broker, CannotStart
 from ottla.broker.testing.memory_disk import MemoryDisk
 from ottla.client.cli.arguments import Parser
@@ -114,6 +115,7 @@ def real_ports(*, memory: bool) -> Ports:
         disk=MemoryDisk() if memory else RealDisk(offload),
         offload=offload,
         process=RealProcess(),
+        worker=None if memory else RealWorker(),
     )
 
 

@@ -76,6 +76,7 @@ class BrokerConfig:
     group_min_session_timeout_ms: int
     leader_imbalance_check_interval_seconds: int
     leader_imbalance_per_broker_percentage: int
+    log_cleaner_enable: bool
     log_flush_offset_checkpoint_interval_ms: int
     log_flush_scheduler_interval_ms: int
     log_flush_start_offset_checkpoint_interval_ms: int

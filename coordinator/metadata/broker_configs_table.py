@@ -202,25 +202,25 @@ SASL_PLAINTEXT:SASL_PLAINTEXT | - | per-broker | yes
     Security protocol of each listener name.
 listeners | string | PLAINTEXT://127.0.0.1:9092 | - | per-broker | yes
     Addresses to listen on; one without a host is bound to this machine only.
-log.cleaner.backoff.ms | long | 15000 | >=0 | cluster-wide | no
+log.cleaner.backoff.ms | long | 15000 | >=0 | cluster-wide | yes
     Pause of the cleaner when there is nothing to compact.
-log.cleaner.dedupe.buffer.size | long | 134217728 | - | cluster-wide | no
+log.cleaner.dedupe.buffer.size | long | 134217728 | - | cluster-wide | yes
     Memory for the offset maps of all cleaners together.
-log.cleaner.delete.retention.ms | long | 86400000 | >=0 | cluster-wide | no
+log.cleaner.delete.retention.ms | long | 86400000 | >=0 | cluster-wide | yes
     How long a compacted topic keeps tombstones, so that slow readers still see them.
-log.cleaner.enable | bool | true | - | read-only | no
+log.cleaner.enable | bool | true | - | read-only | yes
     Whether compaction runs at all.
-log.cleaner.io.buffer.load.factor | double | 0.9 | - | cluster-wide | no
+log.cleaner.io.buffer.load.factor | double | 0.9 | - | cluster-wide | yes
     How full the cleaner's offset map may become.
 log.cleaner.io.buffer.size | int | 524288 | >=0 | cluster-wide | no
     Memory for the cleaners' reading and writing.
-log.cleaner.io.max.bytes.per.second | double | MAX | - | cluster-wide | no
+log.cleaner.io.max.bytes.per.second | double | MAX | - | cluster-wide | yes
     Rate limit of the cleaners' reading and writing.
-log.cleaner.max.compaction.lag.ms | long | MAX | >=1 | cluster-wide | no
+log.cleaner.max.compaction.lag.ms | long | MAX | >=1 | cluster-wide | yes
     Longest time that a record may escape compaction.
-log.cleaner.min.cleanable.ratio | double | 0.5 | 0..1 | cluster-wide | no
+log.cleaner.min.cleanable.ratio | double | 0.5 | 0..1 | cluster-wide | yes
     Part of a compacted log that must be uncompacted before it is worth a run.
-log.cleaner.min.compaction.lag.ms | long | 0 | >=0 | cluster-wide | no
+log.cleaner.min.compaction.lag.ms | long | 0 | >=0 | cluster-wide | yes
     Time during which a record is safe from compaction.
 log.cleaner.threads | int | 1 | >=0 | cluster-wide | no
     Cleaners that work side by side.

@@ -27,7 +27,7 @@ compression.type | string | producer | {uncompressed, zstd, lz4, snappy, gzip, p
     Codec that batches are stored in; producer keeps whatever each batch came with.
 compression.zstd.level | int | 3 | -131072..22 | yes | compression.zstd.level
     Effort of zstd when the broker compresses with it.
-delete.retention.ms | long | 86400000 | >=0 | no | log.cleaner.delete.retention.ms
+delete.retention.ms | long | 86400000 | >=0 | yes | log.cleaner.delete.retention.ms
     How long a compacted topic keeps tombstones, so that slow readers still see them.
 file.delete.delay.ms | long | 60000 | >=0 | yes | log.segment.delete.delay.ms
     How long a deleted segment's files stay, for readers that are still at them.
@@ -45,7 +45,7 @@ local.retention.bytes | long | -2 | >=-2 | no | log.local.retention.bytes
     With tiered storage, the size kept on the broker's own disk; -2 means retention.bytes.
 local.retention.ms | long | -2 | >=-2 | no | log.local.retention.ms
     With tiered storage, the time kept on the broker's own disk; -2 means retention.ms.
-max.compaction.lag.ms | long | MAX | >=1 | no | log.cleaner.max.compaction.lag.ms
+max.compaction.lag.ms | long | MAX | >=1 | yes | log.cleaner.max.compaction.lag.ms
     Longest time that a record may escape compaction.
 max.message.bytes | int | 1048588 | >=0 | yes | message.max.bytes
     Largest batch that may be produced, as it is stored.
@@ -63,9 +63,9 @@ message.timestamp.difference.max.ms | long | MAX | >=0 | yes \
 message.timestamp.type | string | CreateTime | {CreateTime, LogAppendTime} | yes \
 | log.message.timestamp.type
     Whose clock stamps records: the producer's or, at the append, the broker's.
-min.cleanable.dirty.ratio | double | 0.5 | 0..1 | no | log.cleaner.min.cleanable.ratio
+min.cleanable.dirty.ratio | double | 0.5 | 0..1 | yes | log.cleaner.min.cleanable.ratio
     Part of a compacted log that must be uncompacted before it is worth a run.
-min.compaction.lag.ms | long | 0 | >=0 | no | log.cleaner.min.compaction.lag.ms
+min.compaction.lag.ms | long | 0 | >=0 | yes | log.cleaner.min.compaction.lag.ms
     Time during which a record is safe from compaction.
 min.insync.replicas | int | 1 | >=1 | yes | min.insync.replicas
     Replicas that must have a write before acks=all is answered with success.
