@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.log.boot_mark import BootRecord
 from ottla.broker.log.checkpoints import encode_partition_metadata, read_file, replace_file
 from ottla.broker.log.clean_mark import CleanLog, CleanMark, decode_mark, encode_mark
 from ottla.broker.log.coalescing import CoalescedSave
@@ -57,12 +58,15 @@ class LogDirectory:
         # Partitions whose log must not be served or cut: why.
         self.damaged: dict[TopicPartition, str] = {}
         self._damaged_logs: dict[TopicPartition, PartitionLog] = {}
+        # Those of them that something passing, such as a full disk, kept from being judged.
+        self._unread: set[TopicPartition] = set()
         self.unknown_names: list[str] = []
         self.reserved_count = 0
         self.load_total = 0
         self.load_done = 0
         self.clean_broker_epoch: int | None = None
         self.checkpoints = DirectoryCheckpoints(home, self.logs)
+        self._boots = BootRecord(home)
         home.save_recovery_points = self.checkpoints.save_recovery_points
         home.save_log_starts = self.checkpoints.save_log_starts
         home.save_cleaner_offsets = self.checkpoints.save_cleaner_offsets
@@ -82,8 +86,11 @@ class LogDirectory:
         try:
             mark = await self._take_mark(broker_id)
             self.checkpoints.read()
+            self._boots.read()
             waiting = iter(await self._find_partitions())
             await _all_of(self._load_each(waiting, mark) for _ in range(workers))
+            if self.home.health.is_online:
+                await self._boots.save(self.damaged, self._unread)
         except OSError as error:
             self.home.health.latch(f"cannot load {self.path}", error)
             return
@@ -135,6 +142,7 @@ class LogDirectory:
             self.checkpoints.log_starts.get(partition),
             clean,
             cut_damage,
+            self._boots.may_have_lost_writes(partition),
         )
         log = self._new_log(partition, None)
         log.cleaned_offset = self.checkpoints.cleaner_offsets.get(partition, 0)
@@ -145,6 +153,8 @@ class LogDirectory:
             self._mark_damaged(log, str(error))
         except KafkaError as error:
             self._mark_damaged(log, error.message)
+            if known.may_have_lost_writes:
+                self._unread.add(partition)
         else:
             log.cleaned_offset = min(log.cleaned_offset, log.log_end_offset)
             self.logs[partition] = log
@@ -154,6 +164,10 @@ class LogDirectory:
     def _mark_damaged(self, log: PartitionLog, reason: str) -> None:
         self.damaged[log.partition] = reason
         self._damaged_logs[log.partition] = log
+
+    def _forget_damage(self, partition: TopicPartition) -> None:
+        del self.damaged[partition], self._damaged_logs[partition]
+        self._unread.discard(partition)
 
     def _new_log(self, partition: TopicPartition, topic_id: Uuid | None) -> PartitionLog:
         settings, observer = self._open_as(partition)
@@ -221,7 +235,8 @@ class LogDirectory:
             source = join(self.path, partition_name(partition))
             await self.checkpoints.forget(partition)
             path = await self._rename(source, partition, STRAY_MARK)
-            del self.damaged[partition], self._damaged_logs[partition]
+            self._forget_damage(partition)
+            await self._boots.update(self.damaged, self._unread)
             return path
         return await self._retire(self.logs[partition], STRAY_MARK)
 
@@ -251,8 +266,9 @@ class LogDirectory:
 
     async def repair(self, partition: TopicPartition) -> PartitionLog | None:
         """Load a damaged log again, cutting it at the damage: the operator's choice."""
-        del self.damaged[partition], self._damaged_logs[partition]
+        self._forget_damage(partition)
         await self._load(partition, None, cut_damage=True)
+        await self._boots.update(self.damaged, self._unread)
         return self.logs.get(partition)
 
     async def _retire(self, log: PartitionLog, mark: str) -> str:

@@ -28,6 +28,7 @@ from ottla.broker.log.names import (
     parse_segment_name,
     segment_name,
 )
+from ottla.broker.log.power_loss import set_aside, shows_lost_writes
 from ottla.broker.log.recovery import Scanner, cut_torn_end, damage, is_torn
 from ottla.broker.log.replay import load_newest_snapshot, replay_segment
 from ottla.broker.log.resuming import resume_segment
@@ -48,6 +49,8 @@ class Known(NamedTuple):
     clean: CleanLog | None = None
     # The operator's word that damage is to be cut like a torn end.
     cut_damage: bool = False
+    # The machine has gone down since the log was written, and its page cache with it.
+    may_have_lost_writes: bool = False
 
 
 async def load_log(log: OpenLog, known: Known) -> int:
@@ -151,6 +154,7 @@ async def _recover(log: OpenLog, known: Known) -> int:
     recovery_point = known.recovery_point
     if recovery_point is None:
         recovery_point = log.log_start_offset
+    promised = recovery_point
     for segment in _spoiled_transactions(log):
         # Its entries are made again from the markers.
         recovery_point = min(recovery_point, segment.base_offset)
@@ -161,8 +165,11 @@ async def _recover(log: OpenLog, known: Known) -> int:
     scanner = Scanner(log, snapshot_offset)
     finding = await offload.run(scanner.run)
     if finding is not None:
-        if not known.cut_damage and not await offload.run(is_torn, log, finding):
-            raise damage(log, finding)
+        if not known.cut_damage and not await offload.run(is_torn, log, finding, promised):
+            lost = known.may_have_lost_writes and promised <= finding.next_offset
+            if not lost or not await offload.run(shows_lost_writes, log, finding):
+                raise damage(log, finding)
+            await set_aside(log, finding)
         later = cut_torn_end(log, finding)
         await bury_segments(log, reversed(later))
         # Durable before anything is appended, or a second crash could show a mix of both.

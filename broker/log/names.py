@@ -20,6 +20,8 @@ SEGMENT_SUFFIXES = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
+# What a loss of power has left behind a hole, kept for people to look at.
+DAMAGED = ".damaged"
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
@@ -32,6 +34,8 @@ WALL_CLOCK = "wall-clock-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+# Which run of the machine the directory was last written in; Kafka has nothing like it.
+BOOT_MARK = "boot-checkpoint"
 LOCK = ".lock"
 # Where a broker without ZooKeeper keeps the cluster's metadata, beside its logs.
 METADATA_STORE = "metadata-store"

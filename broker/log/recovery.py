@@ -1,9 +1,10 @@
 """After an unclean stop: scan from the recovery point, and tell a torn end from damage.
 
 A power cut may leave the last write half done; what is wrong there is cut off. Something wrong
-with valid batches behind it, or below the recovery point, cannot come from a torn write: cutting
-there would throw away records that were acknowledged, so the log is reported as damaged and left
-as it is (hazards S-01 to S-03, S-06). Runs in a worker; the log is nobody else's yet.
+with valid batches behind it, or below the recovery point, is no torn end: cutting there would
+throw away records that were acknowledged, so unless lost pages explain it (read ``power_loss.py``)
+the log is reported as damaged and left as it is (hazards S-01 to S-03, S-06). Runs in a worker;
+the log is nobody else's yet.
 """
 
 from __future__ import annotations
@@ -140,21 +141,24 @@ class Scanner:
         return Finding(number, position, self.next_offset, problem, later_from)
 
 
-def is_torn(log: OpenLog, finding: Finding) -> bool:
-    """Whether nothing valid follows and nothing promised is missing: then it may be cut off."""
-    if finding.next_offset < log.recovery_point:
+def is_torn(log: OpenLog, finding: Finding, promised_offset: int) -> bool:
+    """Whether nothing valid follows and nothing promised is missing: then it may be cut off.
+
+    Everything below ``promised_offset`` was on the disk once."""
+    if finding.next_offset < promised_offset:
         return False
     segment = log.segments[finding.number]
-    if holds_batch(segment.file, finding.position, segment.size_bytes, finding.later_from):
+    position, offset_min = finding.position, finding.later_from
+    if find_batch(segment.file, position, segment.size_bytes, offset_min) is not None:
         return False
-    return not any(
-        holds_batch(later.file, 0, later.size_bytes, finding.later_from)
+    return all(
+        find_batch(later.file, 0, later.size_bytes, offset_min) is None
         for later in log.segments[finding.number + 1 :]
     )
 
 
-def holds_batch(file: File, start: int, end: int, offset_min: int) -> bool:
-    """Whether a whole valid batch of a later offset begins anywhere in that part of a file."""
+def find_batch(file: File, start: int, end: int, offset_min: int) -> int | None:
+    """Where in that part of a file the first whole valid batch of a later offset begins."""
     position = start
     while end - position >= HEADER_BYTES:
         chunk = file.pread(min(_SEARCH_BYTES, end - position), position)
@@ -168,11 +172,11 @@ def holds_batch(file: File, start: int, end: int, offset_min: int) -> bool:
                 and position + head + LENGTH_END + length <= end
                 and _is_valid(file.pread(LENGTH_END + length, position + head))
             ):
-                return True
+                return position + head
             at = chunk.find(_MAGIC_BYTE, at + 1)
         # The last heads of the chunk have their magic in the next one.
         position += max(1, len(chunk) - _MAGIC_POSITION)
-    return False
+    return None
 
 
 def _is_valid(content: bytes) -> bool:

@@ -108,6 +108,8 @@ class BatchScan:
         self.position = start
         self.end = end
         self.problem: str | None = None
+        # The problem is that the file ends before its last batch does.
+        self.is_cut_short = False
         self._file = file
 
     def __iter__(self) -> Iterator[tuple[int, RecordBatch]]:
@@ -141,6 +143,7 @@ class BatchScan:
         room_bytes = self.end - self.position
         if room_bytes < HEADER_BYTES:
             self.problem = "the rest is shorter than a batch header"
+            self.is_cut_short = True
             return 0
         if len(chunk) - at < HEADER_BYTES:
             return HEADER_BYTES
@@ -151,6 +154,7 @@ class BatchScan:
             self.problem = f"impossible batch length {length}"
         elif LENGTH_END + length > room_bytes:
             self.problem = f"a batch of {length} bytes reaches beyond the end"
+            self.is_cut_short = True
         else:
             return LENGTH_END + length  # type: ignore[no-any-return]
         return 0

@@ -164,6 +164,9 @@ class FaultyDisk:
         self._plan.check("modified_ms", path)
         return self._disk.modified_ms(path)
 
+    def boot_id(self) -> str:
+        return self._disk.boot_id()
+
     def make_directory(self, path: str) -> None:
         self._plan.check("make_directory", path)
         self._disk.make_directory(path)

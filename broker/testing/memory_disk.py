@@ -177,6 +177,9 @@ class MemoryDisk:
     def modified_ms(self, path: str) -> int:
         return -1
 
+    def boot_id(self) -> str:
+        return ""
+
     def make_directory(self, path: str) -> None:
         path = _normal(path)
         if path in self._directories:

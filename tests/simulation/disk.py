@@ -78,6 +78,10 @@ class SimDisk:
     def modified_ms(self, path: str) -> int:
         return -1
 
+    def boot_id(self) -> str:
+        self._process.check()
+        return self.files.boot_id
+
     def make_directory(self, path: str) -> None:
         self.enter("make_directory", path)
         self.files.make_directory(path)

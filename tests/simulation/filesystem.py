@@ -61,6 +61,12 @@ class SimFileSystem:
         self.capacity_bytes = capacity_bytes
         self.locks: dict[str, object] = {}
         self._versions = count(1)
+        self._boots = 1
+
+    @property
+    def boot_id(self) -> str:
+        """Another one after each loss of power."""
+        return f"boot {self._boots}"
 
     def find(self, path: str) -> Node | None:
         """What the path names now."""
@@ -170,6 +176,7 @@ class SimFileSystem:
     def lose_power(self, random: SimRandom, *, ordered: bool) -> None:
         """Become what the disk happens to hold. ``ordered``: a prefix of all that was written, as
         a journal with ordered data and few files in flight mostly gives; otherwise anything."""
+        self._boots += 1
         pending = {c.number: c for d in self._directories() for c in d.pending}
         if ordered:
             self._lose_all_after(random, pending)

@@ -72,6 +72,9 @@ class CrashDisk:
     def modified_ms(self, path: str) -> int:
         return -1
 
+    def boot_id(self) -> str:
+        return self.files.boot_id
+
     def make_directory(self, path: str) -> None:
         if not self.is_directory(path):
             self.changing("make_directory", path)

@@ -127,6 +127,9 @@ class TestDisk:
     def modified_ms(self, path: str) -> int:
         return -1
 
+    def boot_id(self) -> str:
+        return ""
+
     def make_directory(self, path: str) -> None:
         pass
 
