@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.coordinator")
 
 ACKS_ALL = -1
+# A bug that the next deadline finds again must not keep the loop busy.
+_BUG_PAUSE_MS = 1_000.0
 _NONE = ErrorCode.NONE
 # What a coordinator's caller is told of an append that failed: clients look for the coordinator
 # again, or come again. Sizes stay as they are: the machine knows what was too large.
@@ -160,7 +162,7 @@ class Shard:
     def load(self) -> None:
         """Begin to read the partition; requests are refused until that is done."""
         parts = self._parts
-        self.state = State.LOADING
+        self._timer = None
         parts.tasks.spawn(f"load {self.partition.partition}", self._load(self.machine))
 
     async def _load(self, machine: Machine) -> None:
@@ -178,12 +180,15 @@ class Shard:
                 logger.error("%s-%d cannot be loaded: %s", *self.partition.partition, error)
             return
         if count is not None:
-            self.state = State.ACTIVE
             took_ms = self._parts.clock.now_ms() - started_ms
             if count:
                 where = self.partition.partition
                 logger.info("loaded %d records of %s-%d in %d ms", count, *where, took_ms)
-            self._call(machine.on_loaded)
+            # Stays so when there is a bug in the next call: loading again would find it again.
+            self.state = State.DAMAGED
+            effects = machine.on_loaded(self._moment())
+            self.state = State.ACTIVE
+            self._call(lambda _moment: effects)
 
     def end(self, error: ErrorCode) -> None:
         """Answer everybody with the error and do nothing any more."""
@@ -193,14 +198,18 @@ class Shard:
         self.state = State.ENDED
         self._drop(error, ask_machine=was_active)
 
-    def _reload(self) -> None:
+    def _reload(self, pause_ms: float = 0.0) -> None:
         """Throw the machine away, which may believe what the log does not say."""
         logger.warning("%s-%d is loaded again", *self.partition.partition)
         self.state = State.LOADING
         self._drop(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ask_machine=False)
         self.machine = self._make_machine()
         self._appends = self._make_appends()
-        self.load()
+        if pause_ms:
+            due_ms = self._parts.clock.now_ms() + pause_ms
+            self._timer = self._parts.wheel.call_at(due_ms, self.load)
+        else:
+            self.load()
 
     def _drop(self, error: ErrorCode, *, ask_machine: bool) -> None:
         self._appends.close()
@@ -268,9 +277,9 @@ class Shard:
             self._effects += ask(self._moment())
             is_sane = True
         finally:
-            if not is_sane:
+            if not is_sane and self.state is State.ACTIVE:
                 # A bug in a decision. Nobody knows what it has half done.
-                self._reload()
+                self._reload(_BUG_PAUSE_MS)
         if not self._is_performing:
             self._perform()
         if self.machine is machine and self.state is State.ACTIVE:

@@ -354,6 +354,8 @@ async def test_after_a_bug_in_a_decision_the_log_is_read_again() -> None:
     with pytest.raises(AssertionError, match="a bug"):
         site.ask(Fail())
     await quiet()
+    assert site.ask(Get(b"k")) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    await site.clock.advance(1_010)
 
     assert len(site.machines) == 2
     assert site.ask(Get(b"k")) == [b"v"]
