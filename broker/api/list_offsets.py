@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.broker.policy.door import Operation, ResourceType
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
@@ -20,6 +20,8 @@ from ottla.protocol.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.services import Services
@@ -35,11 +37,20 @@ _NOT_AVAILABLE_VERSION = 5
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
 
+class _Search(NamedTuple):
+    """A partition that is to be searched by time."""
+
+    partition: PartitionRuntime
+    wanted: ListOffsetsPartition
+    answer: ListOffsetsPartitionResponse
+
+
 def handle(
     services: Services, context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse:
-    """Answer each partition of each topic."""
+) -> ListOffsetsResponse | Coroutine[Any, Any, ListOffsetsResponse]:
+    """Answer each partition of each topic; names at once, times after a look into the log."""
     response = ListOffsetsResponse()
+    searches: list[_Search] = []
     for topic in request.topics:
         allowed = services.door.is_allowed(
             context, Operation.DESCRIBE, ResourceType.TOPIC, topic.name
@@ -54,11 +65,43 @@ def handle(
                 answer.error_code = ErrorCode.INVALID_REQUEST
             else:
                 answer.error_code = _look_up(
-                    services, context, request, (topic.name, wanted), answer
+                    services, context, request, (topic.name, wanted), (answer, searches)
                 )
             seen.add(wanted.partition_index)
             answers.append(answer)
         response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    if searches:
+        return _search_all(context, request, searches, response)
+    return response
+
+
+async def _search_all(
+    context: RequestContext,
+    request: ListOffsetsRequest,
+    searches: list[_Search],
+    response: ListOffsetsResponse,
+) -> ListOffsetsResponse:
+    """May wait for the disk, so the partition may be led elsewhere by the end of each search."""
+    for partition, wanted, answer in searches:
+        try:
+            log = partition.log
+            if wanted.timestamp == MAX_TIMESTAMP:
+                found = await log.offset_of_largest_timestamp()
+            else:
+                found = await log.offset_for_timestamp(wanted.timestamp)
+        except KafkaError as failure:
+            answer.error_code = failure.code
+            continue
+        except CorruptLogError:
+            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            continue
+        answer.error_code = partition.check_leader_epoch(wanted.current_leader_epoch)
+        # A record that the reader may not see yet does not exist for it.
+        is_found = found is not None and found.offset < _latest(partition, request)
+        if answer.error_code == ErrorCode.NONE and found is not None and is_found:
+            answer.offset, answer.timestamp, answer.leader_epoch = found
+            if context.api_version < _EPOCH_VERSION:
+                answer.leader_epoch = -1
     return response
 
 
@@ -67,9 +110,9 @@ def _look_up(
     context: RequestContext,
     request: ListOffsetsRequest,
     where: tuple[str, ListOffsetsPartition],
-    answer: ListOffsetsPartitionResponse,
+    into: tuple[ListOffsetsPartitionResponse, list[_Search]],
 ) -> ErrorCode:
-    topic, wanted = where
+    (topic, wanted), (answer, searches) = where, into
     partition = services.partitions.find(topic, wanted.partition_index)
     if partition is None:
         return services.metadata.error_for_missing(topic, wanted.partition_index)
@@ -82,14 +125,16 @@ def _look_up(
             return ErrorCode.LEADER_NOT_AVAILABLE
     if error != ErrorCode.NONE:
         return error
-    try:
-        _find(partition, request, wanted.timestamp, answer)
-        if context.api_version < _EPOCH_VERSION:
-            answer.leader_epoch = -1
-    except KafkaError as failure:
-        return failure.code
-    except CorruptLogError:
-        return ErrorCode.KAFKA_STORAGE_ERROR
+    if wanted.timestamp == LATEST:
+        answer.offset = _latest(partition, request)
+        answer.leader_epoch = partition.leader_epoch
+    elif wanted.timestamp in (EARLIEST, EARLIEST_LOCAL):
+        answer.offset = partition.log_start_offset
+        answer.leader_epoch = partition.epoch_at(answer.offset)
+    elif wanted.timestamp != LATEST_TIERED:
+        searches.append(_Search(partition, wanted, answer))
+    if context.api_version < _EPOCH_VERSION:
+        answer.leader_epoch = -1
     return ErrorCode.NONE
 
 
@@ -102,27 +147,7 @@ def _check_timestamp(timestamp: int, api_version: int) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _find(
-    partition: PartitionRuntime,
-    request: ListOffsetsRequest,
-    timestamp: int,
-    answer: ListOffsetsPartitionResponse,
-) -> None:
-    latest = partition.latest_offset(
+def _latest(partition: PartitionRuntime, request: ListOffsetsRequest) -> int:
+    return partition.latest_offset(
         read_committed=request.isolation_level == _READ_COMMITTED, follower=request.replica_id >= 0
     )
-    if timestamp == LATEST:
-        answer.offset = latest
-        answer.leader_epoch = partition.leader_epoch
-    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
-        answer.offset = partition.log_start_offset
-        answer.leader_epoch = partition.epoch_at(answer.offset)
-    elif timestamp != LATEST_TIERED:
-        log = partition.log
-        if timestamp == MAX_TIMESTAMP:
-            found = log.offset_of_largest_timestamp()
-        else:
-            found = log.offset_for_timestamp(timestamp)
-        # A record that the reader may not see yet does not exist for it.
-        if found is not None and found.offset < latest:
-            answer.offset, answer.timestamp, answer.leader_epoch = found

@@ -189,15 +189,15 @@ class PartitionLog(OpenLog):
             what = f"cannot append to the transaction index of {self.partition}"
             raise self.home.health.latch(what, error) from error
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
+    async def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
         """The first record whose timestamp reaches the given one, None if there is none.
 
         Raises CorruptLogError, KafkaError."""
-        return find_timestamp(self, timestamp)
+        return await find_timestamp(self, timestamp)
 
-    def offset_of_largest_timestamp(self) -> TimestampedOffset | None:
+    async def offset_of_largest_timestamp(self) -> TimestampedOffset | None:
         """The first record that has the largest timestamp, None in an empty log."""
-        return find_largest(self)
+        return await find_largest(self)
 
     # -- background --------------------------------------------------------------------------
 

@@ -86,6 +86,11 @@ class SegmentIndexes:
         return True
 
     @property
+    def is_rebuilt(self) -> bool:
+        """Whether the entries come from a scan of the data, not from the disk."""
+        return self.offsets is not None and self.is_trusted
+
+    @property
     def is_written(self) -> bool:
         """Whether the files have every entry, so that nothing is lost by forgetting them."""
         return all(
@@ -97,6 +102,7 @@ class SegmentIndexes:
         """Give the memory back; the files are read again at the next use."""
         assert self.is_written
         self.offsets = self.times = None
+        self.is_trusted = False
 
     def write(self) -> list[File]:
         """Append what the index files lack and return those that now want an fsync.

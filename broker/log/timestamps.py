@@ -1,23 +1,31 @@
 """From a time to an offset, as ListOffsets asks: the first record at or after it, or the largest.
 
 The time index brings the search near; batch headers decide which batch it is. Only that one
-batch's records are decoded.
+batch's records are decoded. Segments that are not appended to any more may be cold, and their
+indexes gone: they are searched by a worker, on objects of its own, and what came of it counts only
+if the segment is still there and as it was.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from ottla.broker.log.home import LogHome, OpenSegments
 from ottla.broker.log.scan import BatchScan
+from ottla.broker.log.segment import Segment
 from ottla.broker.log.slices import locate
 from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.records.batch import TimestampType
 from ottla.protocol.records.record import read_records
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.broker.log.open_log import OpenLog
-    from ottla.broker.log.segment import Segment
     from ottla.protocol.records.batch import RecordBatch
+
+Result = TypeVar("Result")
 
 # Records come decompressed; a batch that grows beyond this is a bomb, not data (hazard N-04).
 OUTPUT_BYTES_MAX = 256 * 1024 * 1024
@@ -31,32 +39,138 @@ class TimestampedOffset(NamedTuple):
     leader_epoch: int
 
 
-def find_timestamp(log: OpenLog, timestamp: int) -> TimestampedOffset | None:
+class _Changed(NamedTuple):
+    """The log lost or replaced the segments while they were searched: start again."""
+
+
+async def find_timestamp(log: OpenLog, timestamp: int) -> TimestampedOffset | None:
     """The first record from the log start on whose timestamp reaches the given one.
 
     Raises CorruptLogError, KafkaError(KAFKA_STORAGE_ERROR)."""
-    segments = log.segments
-    for segment in segments[log.segment_number(log.log_start_offset) :]:
-        try:
-            if segment.largest_timestamp() < timestamp:
-                continue
-            found = _find_in_segment(segment, timestamp, log.log_start_offset)
-        except OSError as error:
-            raise log.home.health.judge(f"cannot read {segment.path}", error) from error
+    while True:
+        found = await _try_to_find(log, timestamp)
+        if not isinstance(found, _Changed):
+            return found
+
+
+async def find_largest(log: OpenLog) -> TimestampedOffset | None:
+    """The first record with the largest timestamp in the log, None if no record has one.
+
+    Raises as ``find_timestamp``."""
+    while True:
+        start_offset = log.log_start_offset
+        largest = -1
+        for segment in _from_start(log):
+            look = partial(_largest_from, log_start_offset=start_offset)
+            one = await _search(log, segment, look)
+            if isinstance(one, _Changed):
+                break
+            largest = max(largest, one)
+        else:
+            return None if largest < 0 else await find_timestamp(log, largest)
+
+
+async def _try_to_find(log: OpenLog, timestamp: int) -> TimestampedOffset | _Changed | None:
+    start_offset = log.log_start_offset
+    segments = _from_start(log)
+    unmeasured = [one for one in segments if one.max_timestamp is None and not one.is_active]
+    if unmeasured and not await _measure(log, unmeasured):
+        return _Changed()
+    for segment in segments:
+        known = None if segment.is_active else segment.max_timestamp
+        if known is not None and known < timestamp:
+            continue
+        look = partial(_find_in_segment, timestamp=timestamp, log_start_offset=start_offset)
+        found = await _search(log, segment, look)
         if found is not None:
             return found
     return None
 
 
-def find_largest(log: OpenLog) -> TimestampedOffset | None:
-    """The first record with the largest timestamp in the log, None if no record has one."""
-    largest = -1
-    for segment in log.segments[log.segment_number(log.log_start_offset) :]:
-        try:
-            largest = max(largest, _largest_from(segment, log.log_start_offset))
-        except OSError as error:
-            raise log.home.health.judge(f"cannot read {segment.path}", error) from error
-    return None if largest < 0 else find_timestamp(log, largest)
+def _from_start(log: OpenLog) -> tuple[Segment, ...]:
+    return log.segments[log.segment_number(log.log_start_offset) :]
+
+
+# -- in a worker -----------------------------------------------------------------------------
+
+
+async def _measure(log: OpenLog, segments: list[Segment]) -> bool:
+    """Learn the largest timestamps of all of them at once; False if the log has changed."""
+
+    def measure(copies: list[Segment]) -> None:
+        for copy in copies:
+            copy.largest_timestamp()
+
+    return not isinstance(await _apart(log, segments, measure), _Changed)
+
+
+async def _search(
+    log: OpenLog, segment: Segment, work: Callable[[Segment], Result]
+) -> Result | _Changed:
+    """Search one segment: here if it is appended to, for it is in memory, or else in a worker.
+
+    So it is, too, where the index does not help: its largest timestamp has been deleted."""
+    is_long = segment.is_active and segment.max_timestamp_offset < log.log_start_offset
+    if not segment.is_active or is_long:
+        return await _apart(log, [segment], lambda copies: work(copies[0]))
+    try:
+        return work(segment)
+    except OSError as error:
+        raise log.home.health.judge(f"cannot read {segment.path}", error) from error
+
+
+async def _apart(
+    log: OpenLog, segments: list[Segment], work: Callable[[list[Segment]], Result]
+) -> Result | _Changed:
+    home = LogHome(log.home, log.home.health, OpenSegments())
+    copies = [_copy(segment, home) for segment in segments]
+    pairs = list(zip(segments, copies, strict=True))
+    try:
+        result = await log.home.offload.run(work, copies)
+    except (OSError, CorruptLogError) as error:
+        if not _are_same(log, pairs):
+            # Files that were renamed or cut under the worker are no fault of the disk.
+            return _Changed()
+        if isinstance(error, CorruptLogError):
+            raise
+        raise log.home.health.judge(f"cannot read {log.directory}", error) from error
+    if not _are_same(log, pairs):
+        return _Changed()
+    try:
+        for segment, copy in pairs:
+            if not segment.is_active:
+                segment.learn_from(copy)
+    except OSError as error:
+        raise log.home.health.judge(f"cannot write to {log.directory}", error) from error
+    return result
+
+
+def _copy(segment: Segment, home: LogHome) -> Segment:
+    """The same segment as it lies on the disk now, shared with nobody."""
+    interval_bytes = segment.index_interval_bytes
+    copy = Segment(home, segment.directory, segment.base_offset, interval_bytes)
+    copy.size_bytes = segment.size_bytes
+    copy.next_offset = segment.next_offset
+    copy.max_timestamp = segment.max_timestamp
+    copy.max_timestamp_offset = segment.max_timestamp_offset
+    copy.indexes.forget()
+    # It writes no files: the log may do that at the same time.
+    copy.is_active = True
+    return copy
+
+
+def _are_same(log: OpenLog, pairs: list[tuple[Segment, Segment]]) -> bool:
+    """Whether nothing was deleted, truncated or compacted; one that only grew is the same."""
+    there = set(log.segments)
+    return all(
+        segment in there
+        and segment.path == copy.path
+        and (segment.size_bytes == copy.size_bytes or segment.size_bytes > copy.size_bytes > 0)
+        for segment, copy in pairs
+    )
+
+
+# -- one segment -----------------------------------------------------------------------------
 
 
 def _largest_from(segment: Segment, log_start_offset: int) -> int:
@@ -75,6 +189,8 @@ def _largest_from(segment: Segment, log_start_offset: int) -> int:
 def _find_in_segment(
     segment: Segment, timestamp: int, log_start_offset: int
 ) -> TimestampedOffset | None:
+    if segment.largest_timestamp() < timestamp:
+        return None
     indexes = segment.load_indexes()
     if not indexes.is_trusted and not indexes.times_or_raise.is_ascending:
         segment.rebuild_indexes()

@@ -193,7 +193,7 @@ class LogMachine(RuleBasedStateMachine):
         for wanted in (0, 700, 1500):
             records = [(o, t) for o, t in self.times if o >= self.log.log_start_offset]
             expected = next(((o, t) for o, t in records if t >= wanted), None)
-            answer = self.log.offset_for_timestamp(wanted)
+            answer = self.run(self.log.offset_for_timestamp(wanted))
             assert (answer and answer[:2]) == expected
 
 

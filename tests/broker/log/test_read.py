@@ -196,7 +196,7 @@ async def test_a_spoiled_index_gives_the_same_answers(suffix: str, spoil: str) -
     bench = Bench(settings=LogSettings(segment_bytes=4000, index_interval_bytes=100))
     log = await filled(bench, 120)
     expected = read_all(log)
-    times = [log.offset_for_timestamp(1_700_000_000_000 + ms) for ms in range(5)]
+    times = [await log.offset_for_timestamp(1_700_000_000_000 + ms) for ms in range(5)]
     await log.flush()
     for name in bench.names(suffix)[:-1]:
         content = bench.content(name)
@@ -224,7 +224,7 @@ async def test_a_spoiled_index_gives_the_same_answers(suffix: str, spoil: str) -
         read = log.read(last, 1, log.log_end_offset, at_least_one=True)
         assert read.region is not None
         assert (read.region.read(), first) == (content_bytes, first)
-    assert [log.offset_for_timestamp(1_700_000_000_000 + ms) for ms in range(5)] == times
+    assert [await log.offset_for_timestamp(1_700_000_000_000 + ms) for ms in range(5)] == times
 
 
 def known_flushed(log: PartitionLog) -> Known:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from typing import TYPE_CHECKING, TypeVar
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,12 +12,19 @@ from hypothesis import strategies as st
 from ottla.broker.log.loading import Known
 from ottla.broker.log.settings import LogSettings
 from ottla.broker.log.timestamps import TimestampedOffset
+from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan
 from ottla.protocol.records.batch import iterate_batches
 from ottla.protocol.records.builder import BatchOptions
 from ottla.protocol.records.compression import Codec
 from ottla.protocol.records.record import read_records
 from tests.broker.log.bench import Bench, batch_at, read_all
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ottla.broker.log.partition_log import PartitionLog
+
+Result = TypeVar("Result")
 SMALL = LogSettings(segment_bytes=700, index_interval_bytes=100, segment_ms=10**9)
 
 
@@ -52,10 +62,10 @@ async def _check_times(times: list[int], log_start: int, reopened: bool) -> None
     ]
     for wanted in range(-1, 66):
         expected = next((found for found in records if found[1] >= wanted), None)
-        answer = log.offset_for_timestamp(wanted)
+        answer = await log.offset_for_timestamp(wanted)
         assert (answer and answer[:2]) == expected
     largest = max((time for _, time in records), default=None)
-    answer = log.offset_of_largest_timestamp()
+    answer = await log.offset_of_largest_timestamp()
     assert (answer and answer.timestamp) == largest
     assert answer is None or answer.offset == next(o for o, time in records if time == largest)
 
@@ -68,9 +78,9 @@ async def test_append_time_gives_all_records_of_a_batch_the_same_time() -> None:
     batch.stamp_append_time(5000)
     log.append([batch], 0)
 
-    assert log.offset_for_timestamp(4000) == TimestampedOffset(0, 5000, 4)
-    assert log.offset_of_largest_timestamp() == TimestampedOffset(0, 5000, 4)
-    assert log.offset_for_timestamp(5001) is None
+    assert await log.offset_for_timestamp(4000) == TimestampedOffset(0, 5000, 4)
+    assert await log.offset_of_largest_timestamp() == TimestampedOffset(0, 5000, 4)
+    assert await log.offset_for_timestamp(5001) is None
 
 
 @pytest.mark.parametrize("codec", list(Codec))
@@ -82,15 +92,113 @@ async def test_compressed_batches_answer_for_their_records(codec: Codec) -> None
         options = BatchOptions(codec=codec, leader_epoch=0)
         bench.append(log, 10, timestamp=1000 + number * 10, options=options)
 
-    assert log.offset_for_timestamp(1017) == TimestampedOffset(17, 1017, 0)
+    assert await log.offset_for_timestamp(1017) == TimestampedOffset(17, 1017, 0)
 
 
 async def test_an_empty_log_and_one_without_times_have_no_answer() -> None:
     """-1 means: the record has no time."""
     bench = Bench()
     log = await bench.open()
-    assert log.offset_for_timestamp(0) is None
-    assert log.offset_of_largest_timestamp() is None
+    assert await log.offset_for_timestamp(0) is None
+    assert await log.offset_of_largest_timestamp() is None
     log.append([batch_at(0, timestamp=-1)], 0)
-    assert log.offset_for_timestamp(0) is None
-    assert log.offset_of_largest_timestamp() is None
+    assert await log.offset_for_timestamp(0) is None
+    assert await log.offset_of_largest_timestamp() is None
+
+
+class Meddling:
+    """An offload whose work waits until something else has been done to the log."""
+
+    def __init__(self, deed: Callable[[], Awaitable[object]]) -> None:
+        self.deed: Callable[[], Awaitable[object]] | None = deed
+
+    async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
+        deed, self.deed = self.deed, None
+        if deed is not None:
+            await deed()
+        return function(*arguments)
+
+
+class Guarded:
+    """An offload in which alone the closed segments of a log can be read."""
+
+    def __init__(self, faults: FaultPlan, fault: DiskFault) -> None:
+        self.faults, self.fault = faults, fault
+        self.count = 0
+        faults.add(fault)
+
+    async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
+        self.count += 1
+        self.faults.clear()
+        try:
+            return function(*arguments)
+        finally:
+            self.faults.add(self.fault)
+
+
+async def reopened(bench: Bench, count: int = 40) -> PartitionLog:
+    """A log of many segments, loaded anew, a record at each millisecond of a thousand on."""
+    log = await bench.open()
+    for number in range(count):
+        bench.append(log, 1, timestamp=1000 + number)
+    await log.flush()
+    bench.kill()
+    return await bench.open(Known(log.recovery_point, 0))
+
+
+@pytest.mark.parametrize("index", ["there", "gone"])
+async def test_closed_segments_are_searched_by_a_worker(index: str) -> None:
+    """A cold disk, or an index to be built from a gigabyte, would stop every connection."""
+    bench = Bench(settings=SMALL)
+    log = await reopened(bench)
+    if index == "gone":
+        for name in bench.names(".index")[:-1]:
+            bench.content(name).clear()
+    active = log.active.path
+    sealed = DiskFault(frozenset({"pread", "open"}), errno.EIO, "0000.")
+    guard = Guarded(bench.disk.faults, sealed)
+    log.home.offload = guard
+    assert "0000." not in active
+    found = [await log.offset_for_timestamp(1000 + number) for number in (0, 3, 5)]
+
+    assert found == [TimestampedOffset(number, 1000 + number, 0) for number in (0, 3, 5)]
+    assert guard.count > 0
+    assert log.home.health.is_online
+
+
+@pytest.mark.parametrize("wanted", [1000, 1010])
+async def test_segments_that_go_during_a_search_are_no_fault_of_the_disk(wanted: int) -> None:
+    """Their files have other names by then; the answer is that of the log as it is now."""
+    bench = Bench(settings=SMALL)
+    log = await reopened(bench)
+    log.home.offload = Meddling(lambda: log.delete_records_before(20))
+
+    assert await log.offset_for_timestamp(wanted) == TimestampedOffset(20, 1020, 0)
+    assert log.home.health.is_online
+
+
+async def test_a_log_that_is_cut_during_a_search_does_not_promise_what_it_lost() -> None:
+    """A follower cuts what its leader does not have, at any time."""
+    bench = Bench(settings=SMALL)
+    log = await reopened(bench)
+    log.home.offload = Meddling(lambda: log.truncate_to(4))
+
+    assert await log.offset_for_timestamp(1010) is None
+    bench = Bench(settings=SMALL)
+    log = await reopened(bench)
+    log.home.offload = Meddling(lambda: log.truncate_fully_and_start_at(100))
+    assert await log.offset_of_largest_timestamp() is None
+    assert log.home.health.is_online
+
+
+async def test_a_rebuilt_index_is_kept() -> None:
+    """Or the next search would read the whole segment again."""
+    bench = Bench(settings=SMALL)
+    log = await reopened(bench)
+    name = bench.names(".index")[0]
+    content = bytes(bench.content(name))
+    bench.content(name)[:] = bytes(3)
+    found = await log.offset_for_timestamp(1002)
+
+    assert found == TimestampedOffset(2, 1002, 0)
+    assert bytes(bench.content(name)) == content
