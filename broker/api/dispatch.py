@@ -108,7 +108,7 @@ class Dispatcher:
                 if answer is not None:
                     route.count += 1
                     if answer:
-                        reply.send((answer,))
+                        reply.send(answer)
                     else:
                         reply.skip()
                     return None

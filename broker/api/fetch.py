@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.policy.door import Operation, ResourceType
 from ottla.broker.runtime.partition_read import FetchPlan, PartitionRead, Wanted
+from ottla.broker.runtime.reading import read_plain
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -24,12 +25,22 @@ from ottla.protocol.messages.fetch import (
     LeaderIdAndEpoch,
     PartitionData,
 )
+from ottla.protocol.straight_fetch import (
+    FETCH_VERSIONS,
+    answer_end,
+    fetch_answer,
+    fetch_reader,
+)
 
 if TYPE_CHECKING:
-    from ottla.broker.context import RequestContext
-    from ottla.broker.runtime.services import Services
+    from collections.abc import Sequence
+
+    from ottla.broker.context import Peer, ReplyPart, RequestContext
+    from ottla.broker.runtime.services import Services, Straight
 
 _READ_COMMITTED = 1
+_READ = Operation.READ
+_TOPIC = ResourceType.TOPIC
 _ZSTD_VERSION = 10
 _STORAGE_ERROR_VERSION = 6
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -54,6 +65,38 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
         return _response(services, context, request, reads)
 
     return services.reads.fetch(context, plan, respond)
+
+
+def straight(version: int) -> Straight | None:
+    """The shorter way of a consumer that asks one partition for what is there.
+
+    It knows success only: on anything else it leaves the request to ``handle``. HOT."""
+    if version not in FETCH_VERSIONS:
+        return None
+    read, answer, end = fetch_reader(version), fetch_answer(version), answer_end(version)
+
+    def fetch(
+        services: Services, peer: Peer, frame: memoryview, body: int, correlation_id: int
+    ) -> Sequence[ReplyPart] | None:
+        asked = read(frame, body)
+        if asked is None:
+            return None
+        wait_ms, min_bytes, max_bytes, isolation, topic, index, epoch, offset, named = asked
+        partition = services.partitions.find(topic, index)
+        if partition is None or not services.door.is_allowed(peer, _READ, _TOPIC, topic):
+            return None
+        max_bytes = min(max_bytes, services.reads.fetch_max_bytes)
+        committed = isolation == _READ_COMMITTED
+        found = read_plain(partition, offset, max_bytes, epoch, read_committed=committed)
+        if found is None:
+            return None
+        region, offsets = found
+        if region.size_bytes < min_bytes and wait_ms > 0:
+            return None
+        out = answer(correlation_id, named, index, offsets, region.size_bytes)
+        return (out, region, end) if end else (out, region)
+
+    return fetch
 
 
 def _wanted(services: Services, context: RequestContext, request: FetchRequest) -> list[Wanted]:

@@ -10,7 +10,6 @@ Not done here: topics by id (13), implicit AddPartitions of transaction version 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from ottla.broker.policy.door import Operation, ResourceType
 from ottla.broker.runtime.internal_topics import is_closed_to
 from ottla.broker.runtime.later import Later
 from ottla.broker.runtime.produces import PendingProduce, ProducePart, await_outcome
+from ottla.coordinator.metadata.image import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode, KafkaError, error_code
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -33,13 +33,11 @@ from ottla.protocol.ports import FileRegion
 from ottla.protocol.straight import PRODUCE_VERSIONS, produce_answer, produce_reader
 
 if TYPE_CHECKING:
-    from ottla.broker.context import Peer, RequestContext
-    from ottla.broker.runtime.partition import Appended
-    from ottla.broker.runtime.services import Services
+    from collections.abc import Callable, Sequence
 
-Straight = Callable[["Services", "Peer", memoryview, int, int], bytes | None]
-"""Services, peer, frame, where the header's client id ends, and correlation id, to the answer:
-empty when none is owed, None when the request must take the ordinary way."""
+    from ottla.broker.context import Peer, ReplyPart, RequestContext
+    from ottla.broker.runtime.partition import Appended
+    from ottla.broker.runtime.services import Services, Straight
 
 ACKS_ALL = -1
 _VALID_ACKS = (-1, 0, 1)
@@ -106,13 +104,13 @@ def straight(version: int) -> Straight | None:
 
     def append(
         services: Services, peer: Peer, frame: memoryview, body: int, correlation_id: int
-    ) -> bytes | None:
+    ) -> Sequence[ReplyPart] | None:
         asked = read(frame, body)
         if asked is None:
             return None
         acks, topic, index, records, named = asked
         partition = services.partitions.find(topic, index)
-        if partition is None or acks not in _VALID_ACKS:
+        if partition is None or acks not in _VALID_ACKS or topic in INTERNAL_TOPICS:
             return None
         if not services.door.is_allowed(peer, _WRITE, _TOPIC, topic):
             return None
@@ -120,8 +118,9 @@ def straight(version: int) -> Straight | None:
         if base_offset < 0:
             return None
         if acks == 0:
-            return b""
-        return answer(correlation_id, named, index, base_offset, partition.log.log_start_offset)
+            return ()
+        start_offset = partition.log.log_start_offset
+        return (answer(correlation_id, named, index, base_offset, start_offset),)
 
     return append
 

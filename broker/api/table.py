@@ -16,7 +16,7 @@ from ottla.protocol.messages.api_versions import ApiVersion
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.broker.api.produce import Straight
+    from ottla.broker.runtime.services import Straight
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ TABLE: dict[int, Api] = {
         Api(
             ApiKey.PRODUCE, 0, 11, "produce:handle", served_from=3, straight_name="produce:straight"
         ),
-        Api(ApiKey.FETCH, 4, 12, "fetch:handle"),
+        Api(ApiKey.FETCH, 4, 12, "fetch:handle", straight_name="fetch:straight"),
         Api(ApiKey.LIST_OFFSETS, 1, 9, "list_offsets:handle"),
         Api(ApiKey.METADATA, 0, 13, "metadata:handle", waits=True),
         Api(ApiKey.OFFSET_COMMIT, 2, 9, "offset_commit:handle"),

@@ -40,6 +40,7 @@ def slice_segment(
         if place is None:
             return None
         start = place.position
+        segment.remember(offset, start)
     end, next_offset = segment.size_bytes, segment.next_offset
     if upper_bound_offset < next_offset:
         end, next_offset = _bound(segment, upper_bound_offset), upper_bound_offset

@@ -92,14 +92,11 @@ class Output:
                 self._items.append(memoryview(tail)[total:])
             return total
         self._seal()
-        while self._items and total < BYTES_PER_TURN_MAX:
-            try:
-                sent, is_blocked = self._send_first(transport)
-            except BlockingIOError:
-                break
+        is_blocked = False
+        while self._items and total < BYTES_PER_TURN_MAX and not is_blocked:
+            send = self._send_region if isinstance(self._items[0], FileRegion) else self._send_bytes
+            sent, is_blocked = send(transport)
             total += sent
-            if is_blocked:
-                break
         return total
 
     def clear(self) -> None:
@@ -113,21 +110,31 @@ class Output:
             self._items.append(self._tail)
             self._tail = bytearray()
 
-    def _send_first(self, transport: Transport) -> tuple[int, bool]:
-        """One call into the kernel: the bytes sent, and whether it took less than offered."""
-        first = self._items[0]
-        if isinstance(first, FileRegion):
-            sent = first.write_to(transport)
-            if sent == 0:
-                raise OSError(errno.EIO, "a file region ended early", first.file.path)
-            if sent == first.size_bytes:
-                self._items.popleft()
-                return sent, False
-            self._items[0] = FileRegion(first.file, first.position + sent, first.size_bytes - sent)
-            return sent, True
-        return self._write_buffers(transport)
+    def _send_region(self, transport: Transport) -> tuple[int, bool]:
+        """Bytes sent of the file region that is first, and whether the peer takes no more.
 
-    def _write_buffers(self, transport: Transport) -> tuple[int, bool]:
+        What the kernel took in part is offered again at once: often the peer has read meanwhile,
+        and asking costs less than waiting for the event that says so."""
+        region = self._items[0]
+        assert isinstance(region, FileRegion)
+        total = 0
+        while total < BYTES_PER_TURN_MAX:
+            try:
+                sent = region.write_to(transport)
+            except BlockingIOError:
+                return total, True
+            if sent == 0:
+                raise OSError(errno.EIO, "a file region ended early", region.file.path)
+            total += sent
+            if sent == region.size_bytes:
+                self._items.popleft()
+                break
+            file, position, size_bytes = region
+            region = self._items[0] = FileRegion(file, position + sent, size_bytes - sent)
+        return total, False
+
+    def _send_bytes(self, transport: Transport) -> tuple[int, bool]:
+        """As ``_send_region``, for the buffers before the next region."""
         buffers: list[Buffer] = []
         offered = 0
         more = False
@@ -137,7 +144,10 @@ class Output:
                 break
             buffers.append(item)
             offered += len(item)
-        sent = transport.write(buffers, more=more)
+        try:
+            sent = transport.write(buffers, more=more)
+        except BlockingIOError:
+            return 0, True
         rest = sent
         for buffer in buffers:
             if rest < len(buffer):

@@ -1,7 +1,8 @@
 """One partition on this broker: its replica machine, its log and who waits for it.
 
-The only writer of its log. What changes state is free of ``await``: the machine decides, the log
-writes, the machine is told, with nothing in between (hazard P-03). HOT: ``write`` and ``read``.
+The only writer of its log; reading is in reading.py. What changes state is free of ``await``: the
+machine decides, the log writes, the machine is told, with nothing in between (hazard P-03). HOT:
+``write_plain`` and ``write``.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ from ottla.broker.replica.append import AppendPlan, AppendTime, judge_plain, jud
 from ottla.broker.replica.partition import ACKS_ALL
 from ottla.broker.replica.producer import APPEND, Action
 from ottla.broker.replica.watermark import Isolation
-from ottla.broker.runtime.partition_read import PartitionRead
 from ottla.broker.runtime.waiting import WaitKey
-from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records.batch import NO_PRODUCER_ID
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ottla.broker.replica.partition import Replica
     from ottla.broker.replica.producer import Verdict
     from ottla.broker.replica.roles import RoleChange
-    from ottla.broker.runtime.partition_read import FetchPlan, Wanted
+    from ottla.broker.runtime.partition_read import FetchPlan
     from ottla.broker.runtime.topic_settings import TopicSettings
     from ottla.broker.runtime.waiting import Waiting
     from ottla.protocol.ids import TopicPartition
@@ -76,7 +76,7 @@ class PartitionRuntime:
         self._clock = clock
         self._append_time = AppendTime()
         # Closed while a new leader epoch is being made durable (hazard R-04) and after the end.
-        self._is_open = False
+        self.is_open = False
         self._has_unsaved_epoch = False
         # Told after each change of role, when the partition serves in it or serves no more.
         self.on_role: Callable[[PartitionRuntime], object] = _nobody_listens
@@ -96,13 +96,13 @@ class PartitionRuntime:
             return change
         self._has_unsaved_epoch = self._has_unsaved_epoch or change.is_new_epoch
         if self._has_unsaved_epoch:
-            self._is_open = False
+            self.is_open = False
             # Whoever waited here waited for another leadership.
             self.wake_waiters()
             # When this fails, the same epoch must not be served at the controller's next try.
             await self.log.save_leader_epochs()
             self._has_unsaved_epoch = False
-        self._is_open = True
+        self.is_open = True
         if change.is_new_epoch or change.watermark_moved:
             self.wake_waiters()
         self.on_role(self)
@@ -110,7 +110,7 @@ class PartitionRuntime:
 
     def stop(self) -> None:
         """Serve nothing any more; whoever waits learns that it is not led here."""
-        self._is_open = False
+        self.is_open = False
         self.replica.resign()
         self.wake_waiters()
         self.on_role(self)
@@ -132,7 +132,7 @@ class PartitionRuntime:
 
     def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
         """Whether a request that believes in that epoch may be served here (KIP-320)."""
-        if not self._is_open:
+        if not self.is_open:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self.replica.check_leader_epoch(current_leader_epoch)
 
@@ -149,7 +149,7 @@ class PartitionRuntime:
         batch = plan.batch
         if batch is None:
             return _refused(self.log, plan.error, plan.message)
-        if not self._is_open:
+        if not self.is_open:
             return _refused(self.log, ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
         replica = self.replica
         error = replica.can_append(acks)
@@ -174,7 +174,7 @@ class PartitionRuntime:
         leading = replica.leading
         if (
             leading is None
-            or not self._is_open
+            or not self.is_open
             or (acks == ACKS_ALL and leading.followers)
             or replica.can_append(acks) is not _NONE
             or log.home.health.is_low_on_space
@@ -235,7 +235,7 @@ class PartitionRuntime:
 
     def replication_state(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
         """The outcome of an append once it is known, None while it is open."""
-        if not self._is_open:
+        if not self.is_open:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self.replica.replication_state(required_offset, leader_epoch)
 
@@ -257,44 +257,6 @@ class PartitionRuntime:
     def wait_key(self, plan: FetchPlan) -> Hashable:
         """What a fetch of that kind waits for."""
         return self.append_key if plan.sees_log_end else self.watermark_key
-
-    def read(
-        self, plan: FetchPlan, wanted: Wanted, max_bytes: int, at_least_one: bool
-    ) -> PartitionRead:
-        """Whole batches from the wanted offset up to what this reader may see."""
-        replica = self.replica
-        read = PartitionRead(
-            wanted,
-            high_watermark=replica.high_watermark,
-            last_stable_offset=replica.last_stable_offset,
-            log_start_offset=self.log.log_start_offset,
-        )
-        if not self._is_open:
-            read.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            return read
-        verdict = replica.judge_fetch(
-            wanted.offset, wanted.current_leader_epoch, wanted.last_fetched_epoch
-        )
-        read.error_code = verdict.error
-        read.diverging = verdict.diverging
-        if not plan.zstd_allowed and self.settings.compresses_with_zstd:
-            read.error_code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        if read.error_code != ErrorCode.NONE or verdict.diverging is not None:
-            return read
-        bound = replica.upper_bound(plan.isolation)
-        try:
-            found = self.log.read(wanted.offset, max_bytes, bound, at_least_one)
-            if plan.isolation is Isolation.READ_COMMITTED:
-                read.aborted = self.log.aborted_transactions(wanted.offset, bound)
-        except KafkaError as error:
-            read.error_code = error.code
-            return read
-        except CorruptLogError:
-            read.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            return read
-        read.records = found.region
-        read.is_old = found.next_offset <= self.log.active.base_offset
-        return read
 
     @property
     def leader_epoch(self) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ottla.broker.replica.fetching import FetchBudget, FetchProgress, must_wait
 from ottla.broker.runtime.later import Later
 from ottla.broker.runtime.partition_read import FetchPlan, PartitionRead, Wanted
+from ottla.broker.runtime.reading import read_partition
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Reads:
         self._partitions = partitions
         self._waiting = waiting
         self._offload = offload
-        self._fetch_max_bytes = fetch_max_bytes
+        self.fetch_max_bytes = fetch_max_bytes
         self.cold_read_count = 0
 
     def fetch(
@@ -75,7 +76,7 @@ class Reads:
         return [partition.wait_key(plan) for partition in found if partition is not None]
 
     def _read_all(self, plan: FetchPlan) -> list[PartitionRead]:
-        budget = FetchBudget(min(plan.max_bytes, self._fetch_max_bytes))
+        budget = FetchBudget(min(plan.max_bytes, self.fetch_max_bytes))
         reads = []
         for wanted in plan.wanted:
             read = self._read_one(plan, wanted, budget)
@@ -91,7 +92,7 @@ class Reads:
             error = self._partitions.error_for_missing(wanted.topic, wanted.partition)
             return PartitionRead(wanted, error)
         max_bytes, at_least_one = budget.allow(wanted.max_bytes)
-        return partition.read(plan, wanted, max_bytes, at_least_one)
+        return read_partition(partition, plan, wanted, max_bytes, at_least_one)
 
     async def _warm(
         self,

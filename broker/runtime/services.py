@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from ottla.broker.context import Peer, ReplyPart
 
+if TYPE_CHECKING:
     from ottla.broker.policy.door import Door
     from ottla.broker.runtime.cluster_admin import ClusterAdmin
     from ottla.broker.runtime.groups import GroupCoordinator
@@ -42,3 +43,9 @@ class Services:
     groups: GroupCoordinator
     # The rows of the ApiVersions answer for that request version.
     advertised: Callable[[int], list[ApiVersion]]
+
+
+Straight = Callable[[Services, Peer, memoryview, int, int], Sequence[ReplyPart] | None]
+"""The shorter way of the commonest requests of one API and version: services, peer, frame, where
+the header's client id ends, and correlation id, to the answer's parts. They are empty when none is
+owed, and None when the request, in which nothing was changed, must take the ordinary way."""

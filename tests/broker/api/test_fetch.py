@@ -229,3 +229,37 @@ async def test_zero_copy_and_buffered_give_the_same_bytes() -> None:
 
     assert len(answers[0]) > 400_000
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("version", [11, 12])
+@pytest.mark.parametrize("isolation_level", [0, 1])
+async def test_the_short_way_answers_as_the_long_one(
+    client: RawClient, version: int, isolation_level: int
+) -> None:
+    """Requests without a client id take the long way, the others the short one if they can."""
+    await create(client, segment_bytes="200")
+    for _ in range(4):
+        await produced(client, batch(b"x" * 60))
+    epoch = (await fetched(client, 0)).current_leader.leader_epoch
+    asked = [
+        fetch(offset, isolation_level=isolation_level, **more)
+        for offset in (-1, 0, 1, 3, 4, 5)
+        for more in (
+            {"max_wait_ms": 0},
+            {"max_wait_ms": 5, "min_bytes": 1 << 20},
+            {"max_bytes": 1},
+            {"partition_bytes": 0},
+            {"max_bytes": -1},
+            {"current_leader_epoch": epoch},
+            {"current_leader_epoch": 0},
+            {"current_leader_epoch": 99},
+            {"topic": "other"},
+        )
+    ]
+
+    for one in asked:
+        frames = []
+        for client_id in (None, "raw", "raw"):
+            client.send(version, one, client_id)
+            frames.append((await client.frame())[4:])
+        assert frames[0] == frames[1] == frames[2], one

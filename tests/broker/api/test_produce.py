@@ -246,3 +246,19 @@ async def test_flush_messages_is_waited_for() -> None:
         assert answer.base_offset == 0
         assert partition is not None
         assert partition.log.recovery_point == 1
+
+
+@pytest.mark.parametrize("version", range(7, 12))
+async def test_produced_the_short_way_or_the_long_way_the_answer_is_the_same(
+    client: RawClient, version: int
+) -> None:
+    """Nobody can tell from outside which way a request has gone."""
+    await create(client, "short")
+    await create(client, "other")
+    frames = []
+    for topic, client_id in (("other", None), ("short", "raw"), ("other", None), ("short", "raw")):
+        client.send(version, produce(batch(b"a", b"b"), topic=topic), client_id)
+        frames.append((await client.frame())[4:].replace(b"other", b"short"))
+
+    assert frames[0] == frames[1]
+    assert frames[2] == frames[3]

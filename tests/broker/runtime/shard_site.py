@@ -169,7 +169,6 @@ class CountingMachine:
         self.calls.append("unload")
         return [Answer(ticket, error) for ticket in self._waiting]
 
-
     def timeline(self, _group_id: str) -> list[Event]:
         return []
 
@@ -193,9 +192,7 @@ class Seams(NamedTuple):
 class ShardSite:
     """Partition 0 is the only one, so every group lives there."""
 
-    def __init__(
-        self, disk: Disk | None = None, configs: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, disk: Disk | None = None, configs: Mapping[str, str] | None = None) -> None:
         self.disk = disk if disk is not None else MemoryDisk()
         self.clock = HandClock()
         self.tasks = Tasks()

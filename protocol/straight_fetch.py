@@ -1,0 +1,125 @@
+"""The fetch request that nearly every consumer sends, read and answered without making objects.
+
+One partition, in full, without a session and without a claim about the last record, versions 11
+and 12; see straight.py, whose rules hold here too. HOT.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from ottla.protocol.primitives import write_uvarint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FETCH_VERSIONS = range(11, 13)
+_FLEXIBLE_FROM = 12
+_CONSUMER = -1
+_UNKNOWN_EPOCH = -1
+# Behind the client id: (tags,) replica, wait, least and most bytes, isolation, session, its epoch,
+# number of topics, length of the name.
+_CLASSIC_START = struct.Struct(">iiiibiiih").unpack_from
+_COMPACT_START = struct.Struct(">BiiiibiiBB").unpack_from
+# Behind the name: number of partitions, index, leader epoch, offset, (last fetched epoch,) log
+# start, most bytes, (tags of partition and topic,) forgotten topics, length of the rack.
+_CLASSIC_PARTITION = struct.Struct(">iiiqqiih").unpack_from
+_COMPACT_PARTITION = struct.Struct(">BiiqiqiHBB").unpack_from
+
+SingleFetch = tuple[int, int, int, int, str, int, int, int, memoryview]
+"""Wait in ms, least and most bytes, isolation level, topic, partition index, leader epoch or -1,
+offset, and the topic as an answer spells it again."""
+
+FetchedOffsets = tuple[int, int, int, bool]
+"""High watermark, last stable offset, log start offset, and whether the client reads only what is
+committed: it is then told that no transaction was aborted here."""
+
+
+def fetch_reader(version: int) -> Callable[[memoryview, int], SingleFetch | None]:
+    """What reads a whole frame of that version, given where its header's client id ends."""
+    assert version in FETCH_VERSIONS
+    return _read_compact if version >= _FLEXIBLE_FROM else _read_classic
+
+
+def _read_compact(frame: memoryview, position: int) -> SingleFetch | None:
+    try:
+        tags, replica, wait_ms, least, most, isolation, session, _, topics, size = _COMPACT_START(
+            frame, position
+        )
+        name = position + 28
+        partitions = name + size - 1
+        count, index, leader_epoch, offset, last_epoch, _, limit, no_tags, forgotten, rack = (
+            _COMPACT_PARTITION(frame, partitions)
+        )
+        if tags or topics != 2 or not 0 < size < 128 or count != 2 or no_tags or forgotten != 1:
+            return None
+        # The rack, and the tags of the request.
+        if not 0 < rack < 128 or len(frame) != partitions + 37 + rack or frame[-1]:
+            return None
+        if replica != _CONSUMER or session or last_epoch != _UNKNOWN_EPOCH:
+            return None
+        topic = str(frame[name:partitions], "utf-8")
+    except (struct.error, UnicodeDecodeError):
+        return None
+    most, named = min(most, limit), frame[name - 2 : partitions + 1]
+    return wait_ms, least, most, isolation, topic, index, leader_epoch, offset, named
+
+
+def _read_classic(frame: memoryview, position: int) -> SingleFetch | None:
+    try:
+        replica, wait_ms, least, most, isolation, session, _, topics, size = _CLASSIC_START(
+            frame, position
+        )
+        name = position + 31
+        partitions = name + size
+        count, index, leader_epoch, offset, _, limit, forgotten, rack = _CLASSIC_PARTITION(
+            frame, partitions
+        )
+        if topics != 1 or size < 0 or count != 1 or forgotten:
+            return None
+        if rack < 0 or len(frame) != partitions + 38 + rack:
+            return None
+        if replica != _CONSUMER or session:
+            return None
+        topic = str(frame[name:partitions], "utf-8")
+    except (struct.error, UnicodeDecodeError):
+        return None
+    most, named = min(most, limit), frame[name - 6 : partitions + 4]
+    return wait_ms, least, most, isolation, topic, index, leader_epoch, offset, named
+
+
+def fetch_answer(version: int) -> Callable[[int, memoryview, int, FetchedOffsets, int], bytearray]:
+    """What makes the answer up to the records, header included.
+
+    It takes correlation id, topic (as it was read), partition index, offsets and the records'
+    size. Behind the records comes ``answer_end(version)``."""
+    assert version in FETCH_VERSIONS
+    if version >= _FLEXIBLE_FROM:
+        # Tags, throttle time, error, session.
+        head, body = struct.Struct(">i11x").pack, struct.Struct(">ihqqqBi").pack
+        null, empty, size_of = 0, 1, None
+    else:
+        head, body = struct.Struct(">i10x").pack, struct.Struct(">ihqqqii").pack
+        null, empty, size_of = -1, 0, struct.Struct(">i").pack
+
+    def answer(
+        correlation_id: int, named: memoryview, index: int, offsets: FetchedOffsets, size_bytes: int
+    ) -> bytearray:
+        high_watermark, stable_offset, start_offset, read_committed = offsets
+        out = bytearray(head(correlation_id))
+        out += named
+        aborted = empty if read_committed else null
+        out += body(index, 0, high_watermark, stable_offset, start_offset, aborted, -1)
+        if size_of is None:
+            write_uvarint(out, size_bytes + 1)
+        else:
+            out += size_of(size_bytes)
+        return out
+
+    return answer
+
+
+def answer_end(version: int) -> bytes:
+    """What follows the records: empty tag sections of partition, topic and answer."""
+    return bytes(3) if version >= _FLEXIBLE_FROM else b""
