@@ -60,6 +60,10 @@ class Outbox:
         effects, self._effects = self._effects, []
         return effects
 
+    def take_answers(self) -> Effects:
+        """As ``take``, of a shard that may not write any more."""
+        return [effect for effect in self.take() if isinstance(effect, Answer)]
+
     def committed(self, token: Token) -> None:
         """The high watermark has passed the records."""
         self._open.pop(token).on_committed()

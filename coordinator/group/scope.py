@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from ottla.coordinator.group.settings import GroupSettings
 
+_BEFORE_ALL = Moment(0.0, 0)
+
 
 @dataclass(slots=True)
 class Scope:
@@ -31,5 +33,5 @@ class Scope:
     outbox: Outbox = field(default_factory=Outbox)
     deadlines: Deadlines[tuple[str, Hashable]] = field(default_factory=Deadlines)
     timeline: Timeline = field(default_factory=Timeline)
-    moment: Moment = Moment(0.0, 0)
+    moment: Moment = _BEFORE_ALL
     must_reload: bool = False

@@ -17,6 +17,7 @@ class GroupSettings:
     max_session_timeout_ms: int = 1_800_000
     max_size: int = INT32_MAX
     offsets_retention_ms: int = 7 * DAY_MS
+    offsets_retention_check_interval_ms: int = 600_000
     offset_metadata_max_bytes: int = 4_096
     # Largest value of a group's own record: message.max.bytes of the offsets topic bounds it.
     max_record_bytes: int = 1_000_000

@@ -1,8 +1,9 @@
 """All groups of one partition of ``__consumer_offsets``: the single door of the machine.
 
 The shell gives it the log, then requests, outcomes and the time; it hands each to the group that
-is meant and returns the effects. A group id belongs to one kind of group at a time: groups of the
-classic protocol are in classic/, those of KIP-848 in consumer/, offsets of both in offsets.py.
+is meant and returns the effects. A group id belongs to one kind of group at a time: kinds.py finds
+the group, those of the classic protocol are in classic/, those of KIP-848 in consumer/, offsets of
+both in offsets.py, and what is asked about many groups in overview.py.
 """
 
 from __future__ import annotations
@@ -10,6 +11,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.group.effects import NOBODY
+from ottla.coordinator.group.expiry import OffsetExpiry
+from ottla.coordinator.group.kinds import GroupKinds
+from ottla.coordinator.group.offsets import OffsetTable
+from ottla.coordinator.group.overview import Overview
+from ottla.coordinator.group.records import Skipped, decode_record
+from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest
+from ottla.protocol.messages.leave_group import LeaveGroupRequest
+from ottla.protocol.messages.list_groups import ListGroupsRequest
+from ottla.protocol.messages.offset_commit import OffsetCommitRequest
+from ottla.protocol.messages.offset_delete import OffsetDeleteRequest
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
+from ottla.protocol.messages.sync_group import SyncGroupRequest
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,10 +42,14 @@ if TYPE_CHECKING:
         Token,
         Writer,
     )
+    from ottla.coordinator.group.membership import Groups
     from ottla.coordinator.group.scope import Scope
     from ottla.coordinator.group.timeline import Event
     from ottla.coordinator.metadata.image import MetadataImage
     from ottla.protocol.errors import ErrorCode
+
+# Deadlines of no group: no group with members can have the empty id.
+_EXPIRY = ("", "expiry")
 
 
 class GroupShard:
@@ -37,7 +60,17 @@ class GroupShard:
 
     def __init__(self, scope: Scope, image: Callable[[], MetadataImage]) -> None:
         self.scope = scope
+        self.groups: Groups = {}
+        self.skipped = Skipped()
+        self.offsets = OffsetTable(scope, self.groups, lambda topic: topic in image().topics)
         self._image = image
+        self._topics = image().topics
+        self._kinds = GroupKinds(scope, self.groups, image)
+        self._overview = Overview(scope, self.groups, self.offsets)
+        self._expiry = OffsetExpiry(
+            scope.settings, self.offsets, self.groups, lambda group_id: self.groups.pop(group_id)
+        )
+        self._handlers = self._make_handlers()
 
     @property
     def must_reload(self) -> bool:
@@ -51,18 +84,30 @@ class GroupShard:
     ) -> None:
         """Take in one record of the log while loading; HOT. Not for what was appended through
         the effects: of that, ``committed`` tells."""
-        raise NotImplementedError
+        if self.offsets.replay(record, writer):
+            return
+        if moment is not None:
+            self.scope.moment = moment
+        read = decode_record(record, self.skipped)
+        if read is not None:
+            self._kinds.replay(read)
 
     def replay_marker(
         self, producer_id: int, producer_epoch: int, committed: bool, moment: Moment | None = None
     ) -> None:
         """The end of a transaction: in the log being loaded, or in the partition once the marker
         is committed."""
-        raise NotImplementedError
+        if moment is not None:
+            self.scope.moment = moment
+        self.offsets.replay_marker(producer_id, producer_epoch, is_commit=committed)
 
     def on_loaded(self, moment: Moment) -> Effects:
         """The log is read to its end."""
-        raise NotImplementedError
+        self.scope.moment = moment
+        self.offsets.on_loaded()
+        self._kinds.on_loaded(moment)
+        self._set_expiry()
+        return self.on_topics_changed(moment)
 
     # Working.
 
@@ -70,19 +115,27 @@ class GroupShard:
         """One request about groups of this shard: JoinGroup, SyncGroup, Heartbeat, LeaveGroup,
         DescribeGroups, ListGroups, DeleteGroups, OffsetCommit, OffsetFetch (one group),
         OffsetDelete, TxnOffsetCommit, ConsumerGroupHeartbeat, ConsumerGroupDescribe."""
-        raise NotImplementedError
+        self.scope.moment = moment
+        self._handlers[type(request)](request, caller, ticket)
+        return self.scope.outbox.take()
 
     def committed(self, token: Token, moment: Moment) -> Effects:
         """The high watermark has passed the records of that append."""
-        raise NotImplementedError
+        self.scope.moment = moment
+        self.scope.outbox.committed(token)
+        return self.scope.outbox.take()
 
     def failed(self, token: Token, error: ErrorCode, moment: Moment) -> Effects:
         """The records of that append were not written, or may yet vanish."""
-        raise NotImplementedError
+        self.scope.moment = moment
+        self.scope.outbox.failed(token, error)
+        return self.scope.outbox.take()
 
     def overdue(self, token: Token, moment: Moment) -> Effects:
         """Nobody knows what became of that append, and who waits has waited long enough."""
-        raise NotImplementedError
+        self.scope.moment = moment
+        self.scope.outbox.overdue(token)
+        return self.scope.outbox.take()
 
     def next_deadline_ms(self) -> float | None:
         """When ``on_deadline`` is due, on the monotonic clock."""
@@ -90,18 +143,80 @@ class GroupShard:
 
     def on_deadline(self, moment: Moment) -> Effects:
         """Deadlines have come. May be called early."""
-        raise NotImplementedError
+        self.scope.moment = moment
+        deadlines = self.scope.deadlines
+        for key in deadlines.expired(moment.now_ms):
+            group_id, rest = key
+            if key == _EXPIRY:
+                self._expire(moment)
+            elif group_id in self.groups:
+                self._kinds.on_deadline(group_id, rest)
+        return self.scope.outbox.take()
 
     def on_topics_changed(self, moment: Moment) -> Effects:
         """Topics, or their partitions, are different from what ``image`` gave before."""
-        raise NotImplementedError
+        self.scope.moment = moment
+        before, self._topics = self._topics, self._image().topics
+        gone = [
+            name
+            for name, topic in before.items()
+            if name not in self._topics or self._topics[name].topic_id != topic.topic_id
+        ]
+        if gone:
+            self._expiry.on_topics_deleted(gone)
+        return self.scope.outbox.take()
 
     def unload(self, error: ErrorCode) -> Effects:
         """The end: only answers come back, one for everybody who waits."""
-        raise NotImplementedError
+        outbox = self.scope.outbox
+        for group in self.groups.values():
+            group.on_unload(error)
+        outbox.fail_all(error)
+        return outbox.take_answers()
 
     # Telling.
 
     def timeline(self, group_id: str) -> list[Event]:
         """What is known of a group's recent past, oldest first (``ottla groups explain``)."""
         return self.scope.timeline.of_group(group_id)
+
+    # Inside.
+
+    def _make_handlers(self) -> dict[type, Callable[[Any, Caller, Ticket], object]]:
+        kinds, offsets, overview = self._kinds, self.offsets, self._overview
+        answer, scope = self.scope.outbox.answer, self.scope
+        return {
+            HeartbeatRequest: kinds.handle,
+            JoinGroupRequest: kinds.join,
+            SyncGroupRequest: kinds.handle,
+            LeaveGroupRequest: kinds.handle,
+            ConsumerGroupHeartbeatRequest: kinds.consumer_heartbeat,
+            ConsumerGroupDescribeRequest: kinds.describe,
+            OffsetCommitRequest: lambda request, caller, ticket: offsets.commit(
+                request, caller, ticket, scope.moment
+            ),
+            TxnOffsetCommitRequest: lambda request, caller, ticket: offsets.commit_in_transaction(
+                request, ticket, scope.moment
+            ),
+            OffsetFetchRequest: offsets.fetch,
+            OffsetDeleteRequest: lambda request, caller, ticket: offsets.delete(request, ticket),
+            ListGroupsRequest: lambda request, caller, ticket: answer(
+                ticket, overview.list_groups(request)
+            ),
+            DescribeGroupsRequest: lambda request, caller, ticket: answer(
+                ticket, overview.describe(request, caller.api_version)
+            ),
+            DeleteGroupsRequest: lambda request, caller, ticket: overview.delete(request, ticket),
+        }
+
+    def _expire(self, moment: Moment) -> None:
+        """One slice of a sweep. The next one comes at once, so that requests get between them."""
+        self._expiry.start()
+        if self._expiry.run(moment):
+            self.scope.deadlines.set(_EXPIRY, moment.now_ms)
+        else:
+            self._set_expiry()
+
+    def _set_expiry(self) -> None:
+        interval_ms = self.scope.settings.offsets_retention_check_interval_ms
+        self.scope.deadlines.set(_EXPIRY, self.scope.moment.now_ms + interval_ms)

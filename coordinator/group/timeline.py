@@ -57,7 +57,7 @@ class Event(NamedTuple):
         """For people; the time is not in it."""
         text = self.kind.value.format(member=self.member_id or "somebody")
         if self.epoch >= 0:
-            text += f" in {self.epoch}"
+            text += f" (generation {self.epoch})"
         return f"{text}: {self.detail}" if self.detail else text
 
 

@@ -1,0 +1,202 @@
+"""One classic group: the place where its parts come together, and what others ask of it.
+
+States and what they answer: states.py. Rounds: rebalance.py. Requests: joining.py, syncing.py,
+leaving.py; a heartbeat, which comes a thousand times as often as all of them, is here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.classic.joining import Joining
+from ottla.coordinator.group.classic.leaving import Leaving
+from ottla.coordinator.group.classic.rebalance import Rebalance
+from ottla.coordinator.group.classic.roster import Roster
+from ottla.coordinator.group.classic.sessions import JOIN, SYNC, Sessions, Timer
+from ottla.coordinator.group.classic.standing import Standing
+from ottla.coordinator.group.classic.states import GroupState
+from ottla.coordinator.group.classic.stored import members_of
+from ottla.coordinator.group.classic.syncing import Syncing
+from ottla.coordinator.group.records import RecordKind, group_tombstone
+from ottla.coordinator.group.timeline import EventKind
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from ottla.coordinator.group.effects import LogRecord, Moment
+    from ottla.coordinator.group.record_values import GroupMetadataValue
+    from ottla.coordinator.group.scope import Scope
+    from ottla.protocol.messages.heartbeat import HeartbeatRequest
+
+GROUP_TYPE = "classic"
+
+
+class ClassicGroup:
+    """Lives in the shard's table from its first JoinGroup or record until it is deleted."""
+
+    group_type = GROUP_TYPE
+
+    def __init__(self, group_id: str, scope: Scope) -> None:
+        self.group_id = group_id
+        self.roster = Roster()
+        self._scope = scope
+        self._sessions = Sessions(group_id, scope)
+        self.standing = Standing(group_id, scope, self.roster)
+        self.rebalance = Rebalance(scope, self.standing, self._sessions)
+        self.joining = Joining(scope, self.standing, self.rebalance, self._sessions)
+        self.syncing = Syncing(scope, self.standing, self.rebalance, self._sessions)
+        self.leaving = Leaving(self.standing, self.rebalance, self._sessions)
+
+    @property
+    def state(self) -> GroupState:
+        return self.standing.state
+
+    @property
+    def state_name(self) -> str:
+        return self.standing.state.value
+
+    @property
+    def protocol_type(self) -> str | None:
+        return self.roster.protocol_type
+
+    @property
+    def is_vacant(self) -> bool:
+        """Whether nothing would be missed if the group were not there."""
+        is_empty = self.state is GroupState.EMPTY and not self.roster.pending
+        return is_empty and not self.standing.has_record
+
+    # Members.
+
+    def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
+        """A member shows that it lives, and hears whether to join again. HOT."""
+        member = self.roster.members.get(request.member_id)
+        if member is None or request.group_instance_id is not None:
+            error = self.roster.check(request.member_id, request.group_instance_id)
+            if error is not ErrorCode.NONE:
+                return error
+            assert member is not None
+        standing = self.standing
+        if request.generation_id != standing.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        self._sessions.extend(member)
+        if standing.state is GroupState.PREPARING_REBALANCE:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    # Committed offsets ask.
+
+    def check_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool
+    ) -> ErrorCode:
+        """Who assigns partitions by itself may commit while nobody is in the group (G-02).
+
+        Producers before KIP-447 name no member; whether the group rebalances is not theirs to
+        know either."""
+        state = self.state
+        if epoch < 0 and state is GroupState.EMPTY:
+            return ErrorCode.NONE
+        if epoch >= 0 or member_id or instance_id is not None:
+            error = self.roster.check(member_id, instance_id)
+            if error is not ErrorCode.NONE:
+                return error
+            if epoch != self.standing.generation_id:
+                return ErrorCode.ILLEGAL_GENERATION
+        elif not is_transactional:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        else:
+            return ErrorCode.NONE
+        if state is GroupState.COMPLETING_REBALANCE and not is_transactional:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        self._sessions.extend(self.roster.members[member_id])
+        return ErrorCode.NONE
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
+        """Members of classic groups may always read."""
+        del member_id, epoch
+        return ErrorCode.NONE
+
+    def is_subscribed(self, topic: str) -> bool:
+        """What only the clients understand counts as a subscription to everything."""
+        if self.protocol_type != PROTOCOL_TYPE or not self.roster.members:
+            return False
+        topics = self.standing.topics
+        return topics is None or topic in topics
+
+    def check_delete(self) -> ErrorCode:
+        return ErrorCode.NONE if self.state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
+
+    def check_offset_delete(self) -> ErrorCode:
+        if self.state is GroupState.EMPTY or self.protocol_type == PROTOCOL_TYPE:
+            return ErrorCode.NONE
+        return ErrorCode.NON_EMPTY_GROUP
+
+    @property
+    def has_settled_subscriptions(self) -> bool:
+        return self.state is GroupState.STABLE and self.standing.topics is not None
+
+    @property
+    def empty_since_wall_ms(self) -> int | None:
+        if self.state is not GroupState.EMPTY or self.roster.pending:
+            return None
+        if self.protocol_type is None:
+            return 0
+        return max(self.standing.state_since_wall_ms, 0)
+
+    def tombstones(self) -> list[LogRecord]:
+        if not self.standing.has_record:
+            return []
+        return [group_tombstone(RecordKind.GROUP_METADATA, self.group_id)]
+
+    # The shard.
+
+    def restore(self, value: GroupMetadataValue) -> None:
+        """Be what the log's record says; only for a group that was made a moment ago."""
+        assert not self.standing.has_record
+        roster = self.roster
+        roster.protocol_type = value.protocol_type or None
+        for member in members_of(value):
+            roster.add(member, value.protocol_type)
+        if value.leader in roster.members:
+            roster.leader_id = value.leader
+        self.standing.restore(value)
+
+    def on_loaded(self, moment: Moment) -> None:
+        members = self.roster.members
+        for member in members.values():
+            self._sessions.begin(member)
+        if members:
+            why = f"{len(members)} members, every session begins anew"
+            self.standing.note(EventKind.LOADED, "", why)
+        if len(members) > self._scope.settings.max_size:
+            self.rebalance.prepare("the group has more members than group.max.size")
+
+    def on_unload(self, error: ErrorCode) -> None:
+        self.rebalance.die(error)
+
+    def on_deadline(self, rest: Hashable) -> None:
+        if not isinstance(rest, Timer):
+            # Of a group of the other kind, which had the id before.
+            return
+        if rest.kind == JOIN:
+            self.rebalance.on_join_timer()
+        elif rest.kind == SYNC:
+            self.rebalance.on_sync_timer()
+        elif rest.member_id in self.roster.pending:
+            del self.roster.pending[rest.member_id]
+            why = "it was given its id and did not come again in time"
+            self.standing.note(EventKind.REMOVED, rest.member_id, why)
+            self.rebalance.maybe_complete()
+        else:
+            self._on_session_timer(rest.member_id)
+
+    def _on_session_timer(self, member_id: str) -> None:
+        member = self.roster.members[member_id]
+        if not self._sessions.is_over(member):
+            return
+        why = f"its session ended, after {member.session_timeout_ms} ms without a heartbeat"
+        if member.is_new:
+            why = "its JoinGroup waited too long; nobody knows whether it is still there"
+        self.rebalance.remove(member, EventKind.REMOVED, why)
+        self.rebalance.go_on(f"{member_id} was removed")

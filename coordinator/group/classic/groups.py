@@ -1,0 +1,125 @@
+"""Requests about classic groups: what is wrong with a request as such, and whom it is for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.classic.group import ClassicGroup
+from ottla.coordinator.group.classic.leaving import leave_response
+from ottla.coordinator.group.classic.replies import refused_join, refused_sync
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.join_group import JoinGroupRequest
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.protocol.messages.sync_group import SyncGroupRequest
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.effects import Caller, Ticket
+    from ottla.coordinator.group.membership import Groups
+    from ottla.coordinator.group.record_values import GroupMetadataValue
+    from ottla.coordinator.group.scope import Scope
+
+MembersRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
+# From version 6 on the wire allows longer names than records and older answers do (G-10).
+NAME_BYTES_MAX = 1_024
+GROUP_ID_BYTES_MAX = 32_767
+
+
+class ClassicGroups:
+    """Those of one shard; ``groups`` has the other kind as well, which is not asked here."""
+
+    def __init__(self, scope: Scope, groups: Groups) -> None:
+        self._scope = scope
+        self._groups = groups
+
+    def find(self, group_id: str) -> ClassicGroup | None:
+        """The group, if it is one of these."""
+        group = self._groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def ensure(self, group_id: str) -> ClassicGroup:
+        """The group, made if there is none."""
+        group = self.find(group_id)
+        if group is None:
+            assert group_id not in self._groups
+            group = self._groups[group_id] = ClassicGroup(group_id, self._scope)
+        return group
+
+    def handle(self, request: MembersRequest, caller: Caller, ticket: Ticket) -> None:
+        """A request of a member, or of somebody who wants to be one."""
+        match request:
+            case HeartbeatRequest():
+                response = HeartbeatResponse(error_code=self._heartbeat(request))
+                self._scope.outbox.answer(ticket, response)
+            case JoinGroupRequest():
+                self._join(request, caller, ticket)
+            case SyncGroupRequest():
+                self._sync(request, ticket)
+            case LeaveGroupRequest():
+                self._leave(request, caller, ticket)
+
+    def replay(self, group_id: str, value: GroupMetadataValue | None) -> None:
+        """Take in a group's record; None deletes the group."""
+        if value is not None:
+            # Whatever was known of that id, of either kind, stands before this in the log.
+            group = self._groups[group_id] = ClassicGroup(group_id, self._scope)
+            group.restore(value)
+        elif self.find(group_id) is not None:
+            del self._groups[group_id]
+
+    def drop_if_vacant(self, group_id: str) -> None:
+        """Forget a group that was made for somebody who never came."""
+        group = self.find(group_id)
+        if group is not None and group.is_vacant:
+            del self._groups[group_id]
+
+    def _heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
+        group = self.find(request.group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
+        return group.heartbeat(request)
+
+    def _join(self, request: JoinGroupRequest, caller: Caller, ticket: Ticket) -> None:
+        error = self._check_join(request)
+        group = self.find(request.group_id)
+        if error is ErrorCode.NONE and group is None and request.member_id:
+            error = ErrorCode.UNKNOWN_MEMBER_ID
+        if error is not ErrorCode.NONE:
+            self._scope.outbox.answer(ticket, refused_join(error, request.member_id))
+            return
+        self.ensure(request.group_id).joining.handle(request, caller, ticket)
+        self.drop_if_vacant(request.group_id)
+
+    def _check_join(self, request: JoinGroupRequest) -> ErrorCode:
+        if not request.group_id or len(request.group_id.encode()) > GROUP_ID_BYTES_MAX:
+            return ErrorCode.INVALID_GROUP_ID
+        settings = self._scope.settings
+        shortest, longest = settings.min_session_timeout_ms, settings.max_session_timeout_ms
+        if not shortest <= request.session_timeout_ms <= longest:
+            return ErrorCode.INVALID_SESSION_TIMEOUT
+        names = [request.group_instance_id or "", request.protocol_type]
+        names += [protocol.name for protocol in request.protocols]
+        if any(len(name.encode()) > NAME_BYTES_MAX for name in names):
+            return ErrorCode.INVALID_REQUEST
+        return ErrorCode.NONE
+
+    def _sync(self, request: SyncGroupRequest, ticket: Ticket) -> None:
+        group = self.find(request.group_id)
+        if group is not None:
+            group.syncing.handle(request, ticket)
+            return
+        error = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
+        self._scope.outbox.answer(ticket, refused_sync(error))
+
+    def _leave(self, request: LeaveGroupRequest, caller: Caller, ticket: Ticket) -> None:
+        group = self.find(request.group_id)
+        if group is not None:
+            response = group.leaving.handle(request, caller.api_version)
+            self.drop_if_vacant(request.group_id)
+        elif not request.group_id:
+            response = LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        else:
+            response = leave_response(
+                request, caller.api_version, lambda _: ErrorCode.UNKNOWN_MEMBER_ID
+            )
+        self._scope.outbox.answer(ticket, response)

@@ -1,0 +1,195 @@
+"""JoinGroup: who is let in, and what a member that comes again is told.
+
+A dynamic newcomer is first given its id (KIP-394), so that a lost answer leaves an id and not a
+ghost of a member. A static one takes the place of whoever held its instance id (KIP-345).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.classic.member import (
+    Member,
+    ParkedJoin,
+    entry_bytes,
+    protocols_of,
+    rebalance_timeout_ms,
+)
+from ottla.coordinator.group.classic.replacing import Replacing
+from ottla.coordinator.group.classic.replies import refused_join
+from ottla.coordinator.group.classic.states import GroupState
+from ottla.coordinator.group.timeline import EventKind
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.classic.rebalance import Rebalance
+    from ottla.coordinator.group.classic.sessions import Sessions
+    from ottla.coordinator.group.classic.standing import Standing
+    from ottla.coordinator.group.effects import Caller, Ticket
+    from ottla.coordinator.group.scope import Scope
+    from ottla.protocol.messages.join_group import JoinGroupRequest
+
+KNOWN_ID_REQUIRED_VERSION = 4
+# Ids that were given out and not used; a client that asks for ever must not fill the memory.
+PENDING_MEMBERS_MAX = 10_000
+# Of the client id, which may have 32 KiB, in a member id, which must be written in as much.
+CLIENT_ID_CHARACTERS_MAX = 255
+_NEW_ID_BYTES_MAX = 4 * CLIENT_ID_CHARACTERS_MAX + 40
+
+
+class Joining:
+    """JoinGroup of one group."""
+
+    def __init__(
+        self, scope: Scope, standing: Standing, rebalance: Rebalance, sessions: Sessions
+    ) -> None:
+        self._scope = scope
+        self._rebalance = rebalance
+        self._standing = standing
+        self._roster = rebalance.roster
+        self._sessions = sessions
+        self._replacing = Replacing(scope, standing, rebalance, sessions)
+
+    def handle(self, request: JoinGroupRequest, caller: Caller, ticket: Ticket) -> None:
+        """The request as such is sound: its group id, session timeout and the sizes of names."""
+        roster = self._roster
+        member_id = request.member_id
+        if not self._has_place(request):
+            self._turn_away(request, ticket)
+            return
+        names = [one.name for one in request.protocols]
+        is_same_type = not roster.members or request.protocol_type == roster.protocol_type
+        if not (names and request.protocol_type and is_same_type and roster.supports(names)):
+            self._refuse(request, ticket, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        elif self._is_too_large(request, caller):
+            self._refuse(request, ticket, ErrorCode.GROUP_MAX_SIZE_REACHED)
+        elif not member_id:
+            self._join_without_id(request, caller, ticket)
+        elif member_id in roster.pending and request.group_instance_id is None:
+            self._add(request, caller, ticket, member_id)
+        else:
+            error = roster.check(member_id, request.group_instance_id)
+            if error is not ErrorCode.NONE:
+                self._refuse(request, ticket, error)
+            else:
+                member = roster.members[member_id]
+                self._join_again(member, request, ParkedJoin(ticket, caller.api_version))
+
+    # Limits.
+
+    def _has_place(self, request: JoinGroupRequest) -> bool:
+        """Whether group.max.size lets it in. Ids that were given out have a place already: else
+        many could be promised the last one (KAFKA-9844)."""
+        roster, size_max = self._roster, self._scope.settings.max_size
+        member_id = request.member_id or roster.static_id(request.group_instance_id)
+        member = roster.members.get(member_id or "")
+        promised = 0 if member_id in roster.pending or member is not None else len(roster.pending)
+        if promised >= PENDING_MEMBERS_MAX:
+            return False
+        if self._standing.state is GroupState.PREPARING_REBALANCE:
+            # By those who have joined: of a group that is too large, the last to come have to go.
+            is_there = member is not None and member.parked_join is not None
+            return is_there or roster.parked_join_count + promised < size_max
+        return member is not None or len(roster.members) + promised < size_max
+
+    def _turn_away(self, request: JoinGroupRequest, ticket: Ticket) -> None:
+        member = self._roster.members.get(request.member_id)
+        code = ErrorCode.GROUP_MAX_SIZE_REACHED
+        limit = f"{code.name}: {self._scope.settings.max_size}"
+        self._standing.note(EventKind.TURNED_AWAY, request.member_id, limit)
+        self._scope.outbox.answer(ticket, refused_join(code))
+        if member is not None:
+            self._rebalance.remove(member, EventKind.REMOVED, "the group is too large")
+            self._rebalance.maybe_complete()
+
+    def _is_too_large(self, request: JoinGroupRequest, caller: Caller) -> bool:
+        """Whether the group's record could not be written with that subscription (G-10)."""
+        names = (request.member_id, request.group_instance_id or "", *caller[:2])
+        needed = entry_bytes(names, protocols_of(request)) + _NEW_ID_BYTES_MAX
+        member_id = request.member_id or self._roster.static_id(request.group_instance_id)
+        member = self._roster.members.get(member_id or "")
+        freed = 0 if member is None else member.size_bytes
+        total = self._roster.size_bytes - freed + needed
+        return total > self._scope.settings.max_record_bytes
+
+    def _refuse(self, request: JoinGroupRequest, ticket: Ticket, error: ErrorCode) -> None:
+        self._standing.note(EventKind.REFUSED, request.member_id, error.name)
+        self._scope.outbox.answer(ticket, refused_join(error, request.member_id))
+
+    # Newcomers.
+
+    def _join_without_id(self, request: JoinGroupRequest, caller: Caller, ticket: Ticket) -> None:
+        instance_id = request.group_instance_id
+        prefix = caller.client_id if instance_id is None else instance_id
+        new_id = f"{prefix[:CLIENT_ID_CHARACTERS_MAX]}-{self._scope.new_id()}"
+        old_id = self._roster.static_id(instance_id)
+        if old_id is not None:
+            member = self._roster.members[old_id]
+            self._replacing.replace(member, new_id, request, caller, ticket)
+        elif instance_id is None and caller.api_version >= KNOWN_ID_REQUIRED_VERSION:
+            self._roster.pending[new_id] = None
+            self._sessions.await_return(new_id, request.session_timeout_ms)
+            self._standing.note(EventKind.ID_GIVEN, new_id, "")
+            response = refused_join(ErrorCode.MEMBER_ID_REQUIRED, new_id)
+            self._scope.outbox.answer(ticket, response)
+        else:
+            self._add(request, caller, ticket, new_id)
+
+    def _add(
+        self, request: JoinGroupRequest, caller: Caller, ticket: Ticket, member_id: str
+    ) -> None:
+        member = Member(
+            member_id=member_id,
+            instance_id=request.group_instance_id,
+            client_id=caller.client_id,
+            client_host=caller.client_host,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms(request),
+            protocols=protocols_of(request),
+            is_new=True,
+        )
+        self._roster.add(member, request.protocol_type)
+        self._roster.park_join(member, ParkedJoin(ticket, caller.api_version))
+        self._sessions.begin(member)
+        self._standing.note(EventKind.JOINED, member_id, _terms(request))
+        if self._standing.state is GroupState.PREPARING_REBALANCE:
+            self._rebalance.on_newcomer()
+        self._rebalance.go_on(f"{member_id} joined")
+
+    # Members that come again.
+
+    def _join_again(self, member: Member, request: JoinGroupRequest, join: ParkedJoin) -> None:
+        state = self._standing.state
+        is_leader = member.member_id == self._roster.leader_id
+        is_unchanged = member.protocols == protocols_of(request)
+        # A leader that joins again wants a round: it has seen topics change, for example.
+        has_current = is_unchanged and (
+            state is GroupState.COMPLETING_REBALANCE
+            or (state is GroupState.STABLE and not is_leader)
+        )
+        if has_current:
+            # The answer was lost, or the member wants its assignment again.
+            self._sessions.extend(member)
+            response = self._standing.current_answer(member, with_members=is_leader)
+            self._scope.outbox.answer(join.ticket, response)
+            return
+        earlier = self._roster.take_join(member)
+        if earlier is not None:
+            # A client that has given up its first request: only the second one is read by it.
+            # That code is the one every client comes again at, whatever its age.
+            response = refused_join(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, member.member_id)
+            self._scope.outbox.answer(earlier.ticket, response)
+        self._roster.update(member, request)
+        if not member.is_new:
+            self._sessions.extend(member)
+        self._roster.park_join(member, join)
+        self._standing.note(EventKind.REJOINED, member.member_id, _terms(request))
+        changed = "as the leader" if is_leader else "with another subscription"
+        self._rebalance.go_on(f"{member.member_id} joined again {changed}")
+
+
+def _terms(request: JoinGroupRequest) -> str:
+    """What it asks for and why, in words."""
+    session_ms, rebalance_ms = request.session_timeout_ms, rebalance_timeout_ms(request)
+    text = f"session timeout {session_ms} ms, rebalance timeout {rebalance_ms} ms"
+    return f"{text}; {request.reason}" if request.reason else text

@@ -1,0 +1,76 @@
+"""LeaveGroup: members go, one or many, by their own will or an administrator's (KIP-345)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.classic.states import GroupState
+from ottla.coordinator.group.timeline import EventKind
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.coordinator.group.classic.rebalance import Rebalance
+    from ottla.coordinator.group.classic.sessions import Sessions
+    from ottla.coordinator.group.classic.standing import Standing
+
+MANY_MEMBERS_VERSION = 3
+
+
+def leave_response(
+    request: LeaveGroupRequest, api_version: int, leave: Callable[[MemberIdentity], ErrorCode]
+) -> LeaveGroupResponse:
+    """Let everybody leave whom the request names; before version 3 that is one."""
+    if api_version < MANY_MEMBERS_VERSION:
+        error = leave(MemberIdentity(member_id=request.member_id))
+        return LeaveGroupResponse(error_code=error)
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(one.member_id, one.group_instance_id, leave(one))
+            for one in request.members
+        ]
+    )
+
+
+class Leaving:
+    """LeaveGroup of one group."""
+
+    def __init__(self, standing: Standing, rebalance: Rebalance, sessions: Sessions) -> None:
+        self._rebalance = rebalance
+        self._standing = standing
+        self._roster = rebalance.roster
+        self._sessions = sessions
+
+    def handle(self, request: LeaveGroupRequest, api_version: int) -> LeaveGroupResponse:
+        """However many leave, one round follows."""
+        members_before = len(self._roster.members)
+        response = leave_response(request, api_version, self._leave)
+        if len(self._roster.members) < members_before:
+            self._rebalance.go_on("members left")
+        elif self._standing.state is GroupState.PREPARING_REBALANCE:
+            # Maybe it waited for an id that was given out.
+            self._rebalance.maybe_complete()
+        return response
+
+    def _leave(self, identity: MemberIdentity) -> ErrorCode:
+        member_id, instance_id = identity.member_id, identity.group_instance_id
+        why = identity.reason or "it asked to"
+        if not member_id:
+            # An administrator removes a static member by the name that it keeps.
+            member_id = self._roster.static_id(instance_id) or ""
+        elif member_id in self._roster.pending:
+            del self._roster.pending[member_id]
+            self._sessions.end(member_id)
+            self._standing.note(EventKind.LEFT, member_id, why)
+            return ErrorCode.NONE
+        error = self._roster.check(member_id, instance_id)
+        if error is ErrorCode.NONE:
+            self._rebalance.remove(self._roster.members[member_id], EventKind.LEFT, why)
+        return error

@@ -1,0 +1,151 @@
+"""A static member's place goes to another process with the same instance id (KIP-345).
+
+The newest process has it, and the one before hears FENCED_INSTANCE_ID wherever it asks. While the
+group is stable and nothing else changes there is no rebalance: the new id is written to the log
+and told when it is there, so that no later coordinator fences the wrong one (hazard G-07).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.coordinator.group.classic.member import ParkedJoin, topics_of
+from ottla.coordinator.group.classic.replies import answer_to, refused_join
+from ottla.coordinator.group.classic.states import GroupState
+from ottla.coordinator.group.outbox import Continuation
+from ottla.coordinator.group.timeline import EventKind
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.classic.member import Member
+    from ottla.coordinator.group.classic.rebalance import Rebalance
+    from ottla.coordinator.group.classic.sessions import Sessions
+    from ottla.coordinator.group.classic.standing import Standing
+    from ottla.coordinator.group.effects import Caller, Ticket
+    from ottla.coordinator.group.scope import Scope
+    from ottla.protocol.messages.join_group import JoinGroupRequest
+
+SKIP_ASSIGNMENT_VERSION = 9
+
+
+class _Change(NamedTuple):
+    """What was before, and the request that is answered when the record is there."""
+
+    old_id: str
+    new_id: str
+    old_leader: str
+    join: ParkedJoin
+
+
+class Replacing:
+    """Of one group."""
+
+    def __init__(
+        self, scope: Scope, standing: Standing, rebalance: Rebalance, sessions: Sessions
+    ) -> None:
+        self._scope = scope
+        self._rebalance = rebalance
+        self._standing = standing
+        self._roster = rebalance.roster
+        self._sessions = sessions
+
+    def replace(
+        self,
+        member: Member,
+        new_id: str,
+        request: JoinGroupRequest,
+        caller: Caller,
+        ticket: Ticket,
+    ) -> None:
+        """The member is from now on the process that asks."""
+        roster, standing = self._roster, self._standing
+        join = ParkedJoin(ticket, caller.api_version)
+        change = _Change(member.member_id, new_id, roster.leader_id or "", join)
+        self._fence(member)
+        topics = self._topics(member)
+        self._rename(member, new_id)
+        member.client_id, member.client_host = caller.client_id, caller.client_host
+        roster.update(member, request)
+        self._sessions.begin(member)
+        roster.park_join(member, join)
+        standing.note(EventKind.REPLACED, new_id, f"it was {change.old_id}")
+        # The subscription as such says little: it names the partitions the member had.
+        is_same = roster.select_protocol() == standing.protocol_name
+        if standing.state is GroupState.STABLE and is_same and topics == self._topics(member):
+            self._store(member, change)
+        else:
+            # Also in CompletingRebalance: the leader may be assigning to the old id already.
+            self._rebalance.go_on(f"{new_id} took the place of {change.old_id}")
+
+    def _fence(self, member: Member) -> None:
+        fenced = ErrorCode.FENCED_INSTANCE_ID
+        earlier = self._roster.take_join(member)
+        if earlier is not None:
+            response = refused_join(fenced, member.member_id)
+            self._scope.outbox.answer(earlier.ticket, response)
+        self._rebalance.refuse_sync(member, fenced)
+
+    def _topics(self, member: Member) -> frozenset[str] | None:
+        metadata = member.metadata(self._standing.protocol_name)
+        return topics_of(self._roster.protocol_type, metadata)
+
+    def _rename(self, member: Member, new_id: str) -> None:
+        pending_sync = self._rebalance.pending_sync
+        self._sessions.end(member.member_id)
+        if member.member_id in pending_sync:
+            del pending_sync[member.member_id]
+            pending_sync[new_id] = None
+        self._roster.rename(member, new_id)
+
+    # Without a rebalance.
+
+    def _store(self, member: Member, change: _Change) -> None:
+        members = self._roster.members.values()
+        record = self._standing.record({one.member_id: one.assignment for one in members})
+        self._standing.append(
+            record,
+            Continuation(
+                on_committed=lambda: self._on_stored(member, change),
+                on_failed=lambda error: self._on_failed(member, change, error),
+                on_overdue=lambda: self._refuse(member, change, ErrorCode.REQUEST_TIMED_OUT),
+            ),
+        )
+
+    def _take(self, member: Member, change: _Change) -> bool:
+        """Whether the request is still to be answered here. In the meantime a round may have
+        begun, in which the member counts as joined; or yet another process has its place."""
+        is_mine = member.parked_join is change.join and member.member_id == change.new_id
+        if not is_mine or self._standing.state is not GroupState.STABLE:
+            return False
+        self._roster.take_join(member)
+        self._sessions.extend(member)
+        return True
+
+    def _on_stored(self, member: Member, change: _Change) -> None:
+        if not self._take(member, change):
+            return
+        can_skip = change.join.api_version >= SKIP_ASSIGNMENT_VERSION
+        is_leader = self._roster.leader_id == change.new_id
+        response = self._standing.current_answer(member, with_members=can_skip and is_leader)
+        if can_skip:
+            # It shall lead, and not assign now: nothing has changed (KIP-814).
+            response.skip_assignment = is_leader
+        else:
+            # An older client would assign if it knew that it leads.
+            response.leader = change.old_leader
+        self._scope.outbox.answer(change.join.ticket, response)
+
+    def _on_failed(self, member: Member, change: _Change, error: ErrorCode) -> None:
+        self._standing.note(EventKind.WRITE_FAILED, change.new_id, error.name)
+        if not self._refuse(member, change, error):
+            return
+        # The log knows the old process only, which may still be there.
+        self._rename(member, change.old_id)
+        self._sessions.begin(member)
+
+    def _refuse(self, member: Member, change: _Change, error: ErrorCode) -> bool:
+        if not self._take(member, change):
+            return False
+        response = refused_join(answer_to(error))
+        self._scope.outbox.answer(change.join.ticket, response)
+        return True

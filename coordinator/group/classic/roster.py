@@ -1,0 +1,156 @@
+"""Who is in a classic group: members, ids that were given out, leader and votes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.classic.member import protocols_of, rebalance_timeout_ms
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ottla.coordinator.group.classic.member import Member, ParkedJoin
+    from ottla.protocol.messages.join_group import JoinGroupRequest
+
+
+class Roster:
+    """``pending`` are ids that were given out and have not come back (KIP-394); they are no
+    members. The leader, while there are members, is one of them."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, Member] = {}
+        self.pending: dict[str, None] = {}
+        self.protocol_type: str | None = None
+        self.leader_id: str | None = None
+        self.parked_join_count = 0
+        # What all members take of the group's record, without their assignments.
+        self.size_bytes = 0
+        self._static_ids: dict[str, str] = {}
+        self._supporters: Counter[str] = Counter()
+
+    def static_id(self, instance_id: str | None) -> str | None:
+        """The member that holds the instance id now."""
+        return None if instance_id is None else self._static_ids.get(instance_id)
+
+    @property
+    def has_all_joined(self) -> bool:
+        """Whether the round waits for nobody."""
+        return self.parked_join_count == len(self.members) and not self.pending
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The slowest member sets it; 0 without members."""
+        return max((one.rebalance_timeout_ms for one in self.members.values()), default=0)
+
+    def check(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Whether such a member is here, and no other process has taken its place (G-07)."""
+        if instance_id is not None:
+            holder = self._static_ids.get(instance_id)
+            if holder is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if holder != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    # Coming and going.
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        """The first one decides what the group does, and leads it."""
+        assert member.member_id not in self.members
+        if not self.members:
+            self.protocol_type = protocol_type
+        assert protocol_type == self.protocol_type
+        if member.instance_id is not None:
+            assert member.instance_id not in self._static_ids
+            self._static_ids[member.instance_id] = member.member_id
+        self.members[member.member_id] = member
+        self._count(member)
+        self.pending.pop(member.member_id, None)
+        if self.leader_id not in self.members:
+            self.leader_id = member.member_id
+
+    def remove(self, member_id: str) -> Member:
+        """Its parked requests have been answered before."""
+        member = self.members.pop(member_id)
+        assert member.parked_join is None
+        assert member.parked_sync is None
+        if member.instance_id is not None:
+            del self._static_ids[member.instance_id]
+        self._discount(member)
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        return member
+
+    def rename(self, member: Member, new_id: str) -> None:
+        """The place of a static member goes to another process, leadership included."""
+        assert member.instance_id is not None
+        old_id = member.member_id
+        del self.members[old_id]
+        self._discount(member)
+        member.member_id = new_id
+        self._count(member)
+        self.members[new_id] = member
+        self._static_ids[member.instance_id] = new_id
+        if self.leader_id == old_id:
+            self.leader_id = new_id
+
+    def update(self, member: Member, request: JoinGroupRequest) -> None:
+        """The member supports and wants from now on what the request says."""
+        self._discount(member)
+        member.protocols = protocols_of(request)
+        member.rebalance_timeout_ms = rebalance_timeout_ms(request)
+        member.session_timeout_ms = request.session_timeout_ms
+        self._count(member)
+
+    def _count(self, member: Member) -> None:
+        self._supporters.update({name for name, _ in member.protocols})
+        self.size_bytes += member.size_bytes
+
+    def _discount(self, member: Member) -> None:
+        self._supporters.subtract({name for name, _ in member.protocols})
+        self.size_bytes -= member.size_bytes
+
+    # Joining the round.
+
+    def park_join(self, member: Member, join: ParkedJoin) -> None:
+        """The member has joined this round."""
+        assert member.parked_join is None
+        member.parked_join = join
+        self.parked_join_count += 1
+
+    def take_join(self, member: Member) -> ParkedJoin | None:
+        """Whoever takes it answers it."""
+        join = member.parked_join
+        if join is not None:
+            member.parked_join = None
+            self.parked_join_count -= 1
+        return join
+
+    def elect_leader(self) -> bool:
+        """Make sure that a member that has joined leads; False where none has."""
+        leader = self.members.get(self.leader_id or "")
+        if leader is not None and leader.parked_join is not None:
+            return True
+        joined = next((one for one in self.members.values() if one.parked_join is not None), None)
+        if joined is not None:
+            self.leader_id = joined.member_id
+        return joined is not None
+
+    # Protocols.
+
+    def supports(self, names: Iterable[str]) -> bool:
+        """Whether all members support one of them; true for a group without members."""
+        count = len(self.members)
+        return not count or any(self._supporters[name] == count for name in names)
+
+    def select_protocol(self) -> str:
+        """Of those that all support, the one that most members like best; of equals, the one
+        that was voted for first."""
+        count = len(self.members)
+        candidates = {name for name, number in self._supporters.items() if number == count}
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        ((name, _),) = votes.most_common(1)
+        assert name is not None, "members without a protocol in common are not let in"
+        return name

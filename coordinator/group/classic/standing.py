@@ -1,0 +1,125 @@
+"""What a classic group is at the moment: state, generation, and how the log has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.classic.member import topics_of
+from ottla.coordinator.group.classic.states import GroupState, may_follow
+from ottla.coordinator.group.classic.stored import stored_member
+from ottla.coordinator.group.record_values import GroupMetadataValue
+from ottla.coordinator.group.records import group_record
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
+from ottla.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.coordinator.group.classic.member import Member
+    from ottla.coordinator.group.classic.roster import Roster
+    from ottla.coordinator.group.effects import LogRecord
+    from ottla.coordinator.group.outbox import Continuation
+    from ottla.coordinator.group.scope import Scope
+    from ottla.coordinator.group.timeline import EventKind
+
+INT32_MAX = 2**31 - 1
+IN_A_GENERATION = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
+
+
+class Standing:
+    """Of one group. ``topics``: what the members of this generation subscribe to, None where only
+    they know. ``has_record``: whether the log has one, which must be deleted with the group."""
+
+    def __init__(self, group_id: str, scope: Scope, roster: Roster) -> None:
+        self.group_id = group_id
+        self.roster = roster
+        self.state = GroupState.EMPTY
+        self.state_since_wall_ms = scope.moment.wall_ms
+        self.generation_id = 0
+        self.protocol_name: str | None = None
+        self.topics: frozenset[str] | None = None
+        self.has_record = False
+        self._scope = scope
+
+    def move_to(self, state: GroupState) -> None:
+        """Be in another state from now on."""
+        assert may_follow(self.state, state), f"{self.state.value} before {state.value}"
+        self.state = state
+        self.state_since_wall_ms = self._scope.moment.wall_ms
+
+    def next_generation(self) -> None:
+        """With those who are here; without anybody there is no protocol."""
+        self.generation_id = 1 if self.generation_id == INT32_MAX else self.generation_id + 1
+        self.protocol_name = self.roster.select_protocol() if self.roster.members else None
+        self.topics = self._subscribed_topics()
+
+    def _subscribed_topics(self) -> frozenset[str] | None:
+        protocol_type = self.roster.protocol_type
+        if protocol_type != PROTOCOL_TYPE:
+            return None
+        found: set[str] = set()
+        for member in self.roster.members.values():
+            topics = topics_of(protocol_type, member.metadata(self.protocol_name))
+            if topics is None:
+                return None
+            found |= topics
+        return frozenset(found)
+
+    # Telling.
+
+    def current_answer(self, member: Member, *, with_members: bool = False) -> JoinGroupResponse:
+        """What JoinGroup tells that member about the generation; the list is for leaders."""
+        assert self.state in IN_A_GENERATION
+        return JoinGroupResponse(
+            generation_id=self.generation_id,
+            protocol_type=self.roster.protocol_type,
+            protocol_name=self.protocol_name,
+            leader=self.roster.leader_id or "",
+            member_id=member.member_id,
+            members=self.listed_members() if with_members else [],
+        )
+
+    def listed_members(self) -> list[JoinGroupResponseMember]:
+        """What the leader assigns by."""
+        name = self.protocol_name
+        return [
+            JoinGroupResponseMember(one.member_id, one.instance_id, one.metadata(name))
+            for one in self.roster.members.values()
+        ]
+
+    def note(self, kind: EventKind, member_id: str, detail: str) -> None:
+        """For whoever asks later what happened."""
+        timeline, moment = self._scope.timeline, self._scope.moment
+        timeline.note(moment, self.group_id, kind, member_id, self.generation_id, detail)
+
+    # The log.
+
+    def restore(self, value: GroupMetadataValue) -> None:
+        """The group is what its record says; the members are in the roster already."""
+        self.has_record = True
+        self.generation_id = value.generation
+        self.protocol_name = value.protocol
+        self.state_since_wall_ms = value.current_state_timestamp
+        self.state = GroupState.STABLE if value.members else GroupState.EMPTY
+        self.topics = self._subscribed_topics()
+
+    def record(self, assignments: Mapping[str, bytes]) -> LogRecord:
+        """The group as it is to be stored, with these assignments by member id."""
+        name, roster = self.protocol_name, self.roster
+        value = GroupMetadataValue(
+            protocol_type=roster.protocol_type or "",
+            generation=self.generation_id,
+            protocol=name,
+            leader=roster.leader_id,
+            current_state_timestamp=self._scope.moment.wall_ms,
+            members=[
+                stored_member(one, name, assignments.get(one.member_id, b""))
+                for one in roster.members.values()
+            ],
+        )
+        return group_record(self.group_id, value)
+
+    def append(self, record: LogRecord, continuation: Continuation) -> None:
+        """Write the group's record."""
+        self.has_record = True
+        self._scope.outbox.append([record], continuation)

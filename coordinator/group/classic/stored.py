@@ -1,0 +1,44 @@
+"""A member as the record of its group in the offsets topic has it, in both directions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.classic.member import Member
+from ottla.coordinator.group.record_values import MemberMetadata
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.record_values import GroupMetadataValue
+
+
+def stored_member(member: Member, protocol_name: str | None, assignment: bytes) -> MemberMetadata:
+    """Of its subscriptions only that for the chosen protocol is kept, as Kafka does."""
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=member.metadata(protocol_name),
+        assignment=assignment,
+    )
+
+
+def members_of(value: GroupMetadataValue) -> list[Member]:
+    """The members; where an old record has no rebalance timeout, the session's counts."""
+    return [
+        Member(
+            member_id=one.member_id,
+            instance_id=one.group_instance_id,
+            client_id=one.client_id,
+            client_host=one.client_host,
+            session_timeout_ms=one.session_timeout,
+            rebalance_timeout_ms=(
+                one.session_timeout if one.rebalance_timeout < 0 else one.rebalance_timeout
+            ),
+            protocols=((value.protocol or "", bytes(one.subscription)),),
+            assignment=bytes(one.assignment),
+        )
+        for one in value.members
+    ]

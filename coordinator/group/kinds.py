@@ -1,0 +1,166 @@
+"""Which of the two kinds of groups an id belongs to, and how an empty one becomes the other.
+
+An empty group has no kind worth keeping: whoever comes first decides what it is from now on, as
+with Kafka. The records of the old one are deleted before the first of the new one is written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.classic.groups import ClassicGroups, MembersRequest
+from ottla.coordinator.group.classic.replies import refused_join
+from ottla.coordinator.group.classic.states import GroupState
+from ottla.coordinator.group.consumer.context import ConsumerContext
+from ottla.coordinator.group.consumer.group import ConsumerGroup
+from ottla.coordinator.group.consumer.patterns import compile_pattern
+from ottla.coordinator.group.outbox import Continuation, nothing
+from ottla.coordinator.group.record_values import GroupMetadataValue
+from ottla.coordinator.group.records import RecordKind
+from ottla.coordinator.group.timeline import EventKind
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from ottla.coordinator.group.effects import Caller, Moment, Ticket
+    from ottla.coordinator.group.membership import Group, Groups
+    from ottla.coordinator.group.records import GroupRecord
+    from ottla.coordinator.group.scope import Scope
+    from ottla.coordinator.metadata.image import MetadataImage
+    from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+    from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+    from ottla.protocol.messages.join_group import JoinGroupRequest
+
+JOINING_EPOCH = 0
+
+
+class GroupKinds:
+    """All groups with members of one shard, of both kinds, in one table."""
+
+    def __init__(self, scope: Scope, groups: Groups, image: Callable[[], MetadataImage]) -> None:
+        self._scope = scope
+        self._groups = groups
+        self._context = ConsumerContext(scope, image, compile_pattern)
+        self._classic = ClassicGroups(scope, groups)
+
+    # Loading.
+
+    def replay(self, record: GroupRecord) -> None:
+        """Take in a record that is not about offsets."""
+        key, value = record
+        if key.kind is RecordKind.GROUP_METADATA:
+            assert value is None or isinstance(value, GroupMetadataValue)
+            self._classic.replay(key.group_id, value)
+            return
+        group = self._consumer_group(key.group_id)
+        if group is None and value is not None:
+            group = ConsumerGroup(key.group_id, self._context)
+            self._groups[key.group_id] = group
+        if group is not None:
+            group.replay(record)
+
+    def on_loaded(self, moment: Moment) -> None:
+        """All records are read."""
+        for group_id, group in list(self._groups.items()):
+            group.on_loaded(moment)
+            self._drop_if_void(group_id)
+
+    # Requests.
+
+    def handle(self, request: MembersRequest, caller: Caller, ticket: Ticket) -> None:
+        """SyncGroup, Heartbeat or LeaveGroup. HOT: most of them are heartbeats."""
+        self._classic.handle(request, caller, ticket)
+
+    def join(self, request: JoinGroupRequest, caller: Caller, ticket: Ticket) -> None:
+        """JoinGroup, which may found a group or find one of the other kind."""
+        group = self._consumer_group(request.group_id)
+        if group is not None and group.check_delete() is not ErrorCode.NONE:
+            response = refused_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+            self._scope.outbox.answer(ticket, response)
+            return
+        if group is not None and not request.member_id:
+            self._delete_records(group)
+        self._classic.handle(request, caller, ticket)
+
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket
+    ) -> None:
+        """ConsumerGroupHeartbeat, which may do the same."""
+        group = self._groups.get(request.group_id)
+        if group is not None and not isinstance(group, ConsumerGroup):
+            if group.state_name != GroupState.EMPTY.value or request.member_epoch != JOINING_EPOCH:
+                self._answer_not_found(request, ticket)
+                return
+            self._delete_records(group)
+            group = None
+        if group is None:
+            if request.member_epoch != JOINING_EPOCH:
+                self._answer_not_found(request, ticket)
+                return
+            group = ConsumerGroup(request.group_id, self._context)
+            self._groups[request.group_id] = group
+        group.heartbeat(request, caller, ticket)
+        self._drop_if_void(request.group_id)
+
+    def describe(
+        self, request: ConsumerGroupDescribeRequest, caller: Caller, ticket: Ticket
+    ) -> None:
+        """ConsumerGroupDescribe: groups of that kind alone; for others there is another request."""
+        del caller
+        described = []
+        for group_id in request.group_ids:
+            group = self._consumer_group(group_id)
+            if group is not None:
+                described.append(group.describe())
+                continue
+            text = f"Group {group_id} not found."
+            if group_id in self._groups:
+                text = f"Group {group_id} is not a consumer group."
+            error = ErrorCode.GROUP_ID_NOT_FOUND
+            described.append(DescribedGroup(error, text, group_id))
+        self._scope.outbox.answer(ticket, ConsumerGroupDescribeResponse(groups=described))
+
+    def on_deadline(self, group_id: str, rest: Hashable) -> None:
+        """A deadline of that group has come."""
+        self._groups[group_id].on_deadline(rest)
+        self._drop_if_void(group_id)
+
+    # Inside.
+
+    def _consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        group = self._groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def _drop_if_void(self, group_id: str) -> None:
+        group = self._groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            if group.is_void:
+                del self._groups[group_id]
+        else:
+            self._classic.drop_if_vacant(group_id)
+
+    def _answer_not_found(self, request: ConsumerGroupHeartbeatRequest, ticket: Ticket) -> None:
+        error = ErrorCode.GROUP_ID_NOT_FOUND
+        response = ConsumerGroupHeartbeatResponse(error_code=error, error_message=error.text)
+        self._scope.outbox.answer(ticket, response)
+
+    def _delete_records(self, group: Group) -> None:
+        """The group ends in memory at once, so another one may have its id."""
+        tombstones = list(group.tombstones())
+        group.on_unload(ErrorCode.UNKNOWN_MEMBER_ID)
+        del self._groups[group.group_id]
+        moment, kind = self._scope.moment, EventKind.CONVERTED
+        self._scope.timeline.note(moment, group.group_id, kind, detail=group.group_type)
+        if tombstones:
+            self._scope.outbox.append(tombstones, Continuation(nothing, self._on_lost))
+
+    def _on_lost(self, error: ErrorCode) -> None:
+        """Both kinds may now be in the log under one id."""
+        del error
+        self._scope.must_reload = True

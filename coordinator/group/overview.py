@@ -1,0 +1,185 @@
+"""Groups from outside: ListGroups, DescribeGroups and DeleteGroups, for both kinds of groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.classic.group import GROUP_TYPE as CLASSIC
+from ottla.coordinator.group.classic.group import ClassicGroup
+from ottla.coordinator.group.classic.replies import answer_to
+from ottla.coordinator.group.classic.states import GroupState
+from ottla.coordinator.group.outbox import Continuation
+from ottla.coordinator.group.timeline import EventKind
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from ottla.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsResponse,
+)
+from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.classic.member import Member
+    from ottla.coordinator.group.effects import Ticket
+    from ottla.coordinator.group.membership import Group, Groups
+    from ottla.coordinator.group.offsets import OffsetTable
+    from ottla.coordinator.group.scope import Scope
+    from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
+    from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
+
+NOT_FOUND_VERSION = 6
+
+
+class Overview:
+    """A group of which only offsets are known is an empty classic one, without a protocol."""
+
+    def __init__(self, scope: Scope, groups: Groups, offsets: OffsetTable) -> None:
+        self._scope = scope
+        self._groups = groups
+        self._offsets = offsets
+
+    # Listing.
+
+    def list_groups(self, request: ListGroupsRequest) -> ListGroupsResponse:
+        """Those in one of the states and of one of the types asked for; no filter is all."""
+        states = {state.lower() for state in request.states_filter}
+        types = {kind.lower() for kind in request.types_filter}
+        listed = [
+            ListedGroup(group.group_id, group.protocol_type or "", group.state_name, kind)
+            for group in self._groups.values()
+            for kind in (group.group_type,)
+        ]
+        listed += [
+            ListedGroup(group_id, "", GroupState.EMPTY.value, CLASSIC)
+            for group_id in self._offsets.group_ids() - self._groups.keys()
+        ]
+        return ListGroupsResponse(
+            groups=[
+                one
+                for one in sorted(listed, key=lambda one: one.group_id)
+                if (not states or one.group_state.lower() in states)
+                and (not types or one.group_type.lower() in types)
+            ]
+        )
+
+    # Describing.
+
+    def describe(self, request: DescribeGroupsRequest, api_version: int) -> DescribeGroupsResponse:
+        """Groups of the newer protocol have a request of their own, and are not found here."""
+        return DescribeGroupsResponse(
+            groups=[self._describe(group_id, api_version) for group_id in request.groups]
+        )
+
+    def _describe(self, group_id: str, api_version: int) -> DescribedGroup:
+        group = self._groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            return _described(group)
+        if group is None and self._offsets.has_group(group_id):
+            return DescribedGroup(group_id=group_id, group_state=GroupState.EMPTY.value)
+        dead = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+        if api_version >= NOT_FOUND_VERSION:
+            dead.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            dead.error_message = f"Group {group_id} not found."
+            if group is not None:
+                dead.error_message = f"Group {group_id} is not a classic group."
+        return dead
+
+    # Deleting.
+
+    def delete(self, request: DeleteGroupsRequest, ticket: Ticket) -> None:
+        """Answered when the last of the groups is gone, or cannot go."""
+        results = [DeletableGroupResult(group_id) for group_id in request.groups_names]
+        deletion = _Deletion(self._scope, ticket, results)
+        for result in results:
+            self._delete(result, deletion)
+        deletion.settle()
+
+    def _delete(self, result: DeletableGroupResult, deletion: _Deletion) -> None:
+        group_id = result.group_id
+        group = self._groups.get(group_id)
+        if group is None and not self._offsets.has_group(group_id):
+            result.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            return
+        result.error_code = ErrorCode.NONE if group is None else group.check_delete()
+        if result.error_code != ErrorCode.NONE:
+            return
+
+        def on_committed() -> None:
+            # Somebody may have come meanwhile; what they write stands after this in the log.
+            if group is not None and self._groups.get(group_id) is group and _is_left(group):
+                del self._groups[group_id]
+            timeline = self._scope.timeline
+            timeline.note(self._scope.moment, group_id, EventKind.DELETED)
+            deletion.settle(result, ErrorCode.NONE)
+
+        def on_failed(error: ErrorCode) -> None:
+            if group is not None and group.group_type != CLASSIC:
+                self._scope.must_reload = True
+            deletion.settle(result, answer_to(error))
+
+        def on_overdue() -> None:
+            deletion.settle(result, answer_to(ErrorCode.REQUEST_TIMED_OUT))
+
+        tombstones = list(group.tombstones()) if group is not None else []
+        if group is not None and group.group_type != CLASSIC:
+            # Its memory goes with what it writes: who joins now founds another group.
+            del self._groups[group_id]
+        deletion.wait_for(result)
+        continuation = Continuation(on_committed, on_failed, on_overdue)
+        self._offsets.removal.remove_group(group_id, tombstones, continuation)
+
+
+class _Deletion:
+    """One DeleteGroups request, which waits for what it writes about each group."""
+
+    def __init__(self, scope: Scope, ticket: Ticket, results: list[DeletableGroupResult]) -> None:
+        self._scope = scope
+        self._ticket = ticket
+        self._results = results
+        self._open: set[int] = set()
+        self._is_answered = False
+
+    def wait_for(self, result: DeletableGroupResult) -> None:
+        """There will be an outcome for that group."""
+        self._open.add(id(result))
+
+    def settle(
+        self, result: DeletableGroupResult | None = None, error: ErrorCode = ErrorCode.NONE
+    ) -> None:
+        """There is one, the first that counts; answer if it was the last to wait for."""
+        if result is not None and id(result) in self._open:
+            self._open.remove(id(result))
+            result.error_code = error
+        if not self._open and not self._is_answered:
+            self._is_answered = True
+            self._scope.outbox.answer(self._ticket, DeleteGroupsResponse(results=self._results))
+
+
+def _is_left(group: Group) -> bool:
+    """Whether nobody is in the group or about to come."""
+    return group.check_delete() is ErrorCode.NONE and group.empty_since_wall_ms is not None
+
+
+def _described(group: ClassicGroup) -> DescribedGroup:
+    is_stable = group.state is GroupState.STABLE
+    protocol = group.standing.protocol_name if is_stable else None
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state_name,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol or "",
+        members=[_described_member(one, protocol) for one in group.roster.members.values()],
+    )
+
+
+def _described_member(member: Member, protocol: str | None) -> DescribedGroupMember:
+    """What it subscribes to is known once its generation is settled."""
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata(protocol) if protocol is not None else b"",
+        member_assignment=member.assignment,
+    )
