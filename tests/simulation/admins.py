@@ -72,7 +72,7 @@ class TopicKeeper:
                 self._surprises.append(
                     f"topic {name} {'is back' if exists else 'is gone'}, known as {count}"
                 )
-            elif count is not None and not self._client.history.may_be_offline:
+            elif count is not None and (name, 0) not in self._client.history.damaged:
                 await self._check_size(name, count)
 
     async def _create(self, name: str) -> None:
@@ -154,7 +154,9 @@ class Trimmer:
                 continue
             if found.error_code == ErrorCode.NONE:
                 history.watermarks.append(
-                    Watermarks(asked, history.tick(), partition, found.low_watermark, -1)
+                    Watermarks(
+                        asked, history.tick(), partition, found.low_watermark, -1, promised=True
+                    )
                 )
             elif found.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 code = ErrorCode(found.error_code)

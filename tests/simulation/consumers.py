@@ -55,7 +55,7 @@ class Consumer:
     async def _take(self, partition: Partition, found: Any, asked: int) -> bool:
         code = ErrorCode(found.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            await self._reset(partition)
+            await self._reset(partition, asked)
             return False
         if code in RETRIABLE:
             return False
@@ -90,12 +90,16 @@ class Consumer:
             position = max(position, batch.last_offset + 1)
         self._positions[partition] = position
 
-    async def _reset(self, partition: Partition) -> None:
-        """Out of range: trimmed from below, or shorter than it was, which needs a loss of power."""
+    async def _reset(self, partition: Partition, asked: int) -> None:
+        """Out of range: trimmed from below, or shorter than it was, which needs a loss of power.
+
+        A start that retention has moved may come back with a restart."""
         position = self._positions[partition]
         start = await self._client.list_offset(partition, EARLIEST)
-        if position >= start and not self._history.losses:
-            self._history.surprises.append(
+        history = self._history
+        expected = history.may_trim and history.restarted_since(asked)
+        if position >= start and not history.losses and not expected:
+            history.surprises.append(
                 f"{self._client.name}: {partition} {position} out of range, it starts at {start}"
             )
         self._positions[partition] = start

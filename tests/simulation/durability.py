@@ -31,6 +31,12 @@ def durable_ends(files: SimFileSystem) -> dict[Partition, int]:
     return {partition: _end(sorted(found, key=_base)) for partition, found in segments.items()}
 
 
+def damaged_partitions(files: SimFileSystem) -> set[Partition]:
+    """Those with pages that a failed fsync has lost."""
+    found = (SEGMENT.search(path) for path, inode in files.files() if inode.has_ghosts)
+    return {(match["topic"], int(match["partition"])) for match in found if match}
+
+
 def _base(segment: tuple[int, Inode]) -> int:
     return segment[0]
 

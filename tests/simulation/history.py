@@ -61,13 +61,17 @@ class Read(NamedTuple):
 
 
 class Watermarks(NamedTuple):
-    """A response told where the log begins and how far it is committed; -1 is "not told"."""
+    """A response told where the log begins and how far it is committed; -1 is "not told".
+
+    ``promised``: DeleteRecords has answered; its log start holds for ever. What others say of the
+    start may be news that is not on the disk yet, and goes when the process goes."""
 
     asked: int
     answered: int
     partition: Partition
     log_start: int
     high_watermark: int
+    promised: bool = False
 
 
 class Loss(NamedTuple):
@@ -117,13 +121,15 @@ class History:
     reads: list[Read] = field(default_factory=list)
     watermarks: list[Watermarks] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
+    restarts: list[int] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
     finals: dict[Partition, FinalLog] = field(default_factory=dict)
-    # Some of the records may have been removed on purpose; some partitions may be out of service
-    # because the disk has damaged what was promised, which one broker alone cannot mend.
+    # Some of the records may have been removed on purpose.
     may_trim: bool = False
-    may_be_offline: bool = False
+    # Partitions that could not be read at the end, and those of which the disk has lost pages
+    # that it was asked to write: one broker alone cannot mend them and must not pretend to.
     offline: set[Partition] = field(default_factory=set)
+    damaged: set[Partition] = field(default_factory=set)
     surprises: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
 
@@ -141,6 +147,10 @@ class History:
             yield Fact(
                 read.asked, read.answered, read.partition, read.offset, read.value, read.reader
             )
+
+    def restarted_since(self, order: int) -> bool:
+        """Whether the broker was started after that moment."""
+        return any(restart > order for restart in self.restarts)
 
     def durable_end(self, partition: Partition, order: int) -> int | None:
         """The offset from which on what was said at that time need not hold; None: all holds."""

@@ -52,8 +52,14 @@ class Inode:
 
     @property
     def durable_prefix_bytes(self) -> int:
-        """How many bytes from the start are certain to survive a power cut unchanged."""
-        unsure = [page * PAGE_BYTES for page in (*self._before, *self._ghosts)]
+        """How many bytes from the start are certain to survive a power cut unchanged.
+
+        Of a page that was only added to, what was there before survives whichever of the two
+        contents the disk has."""
+        unsure = [
+            page * PAGE_BYTES + _common_bytes(before, self._page(page))
+            for page, before in (*self._ghosts.items(), *self._before.items())
+        ]
         sizes = [size for _, size in self._sizes]
         return min([*sizes, *unsure, len(self.data)])
 
@@ -186,3 +192,11 @@ class Inode:
                 ghost = self._ghosts.pop(page, None)
                 self._before[page] = self._page(page) if ghost is None else ghost
             self._changed[page] = self._version
+
+
+def _common_bytes(one: bytes, other: bytes) -> int:
+    """The length of their common beginning."""
+    shorter = min(len(one), len(other))
+    if one[:shorter] == other[:shorter]:
+        return shorter
+    return next(at for at in range(shorter) if one[at] != other[at])

@@ -88,6 +88,7 @@ class Node:
         self.deaths: list[str] = []
         self.disk_faults = FaultPlan()
         self.losing_fsyncs = FaultPlan()
+        self.on_start: Callable[[], object] = lambda: None
         self.on_exit: Callable[[], object] = lambda: None
         self.on_loss: Callable[[str], object] = lambda _: None
         self._around = around
@@ -130,6 +131,7 @@ class Node:
             process=process,
         )
         self._report("start")
+        self.on_start()
         loop.create_task(self._live(ports, process), context=process.domain.context())
 
     def kill(self) -> None:

@@ -49,11 +49,6 @@ class Options(NamedTuple):
         return self.trims or "retention.bytes" in self.topic_settings
 
     @property
-    def may_be_offline(self) -> bool:
-        """Whether the disk may destroy more than a torn end, which one broker cannot mend."""
-        return not self.ordered_cuts or "fsync_loses" in self.faults
-
-    @property
     def has_disk_faults(self) -> bool:
         """Whether the broker has reason to refuse, to complain or to die."""
         return bool({*self.faults} & {*DISK_FAULTS})
@@ -71,7 +66,7 @@ def draw_options(seed: int, chaos_s: float = 6.0) -> Options:
         pace_ms=random.choice((20.0, 60.0, 200.0)),
         fault_mean_ms=random.choice((300.0, 800.0, 2_000.0)),
         faults=_draw_faults(random),
-        ordered_cuts=random.chance(0.8),
+        ordered_cuts=random.chance(0.5),
         keeps_topics=random.chance(0.4),
         trims=random.chance(0.25),
         settings=_draw_settings(random),

@@ -57,9 +57,9 @@ class Outgoing(NamedTuple):
 class Producer:
     """Writes to one partition until told to stop, then until its last batch is settled.
 
-    ``cautious``: one batch in flight until the first of an epoch is acknowledged. A broker knows
-    nothing of a new producer and accepts any first sequence, so that a refusal of the first batch
-    alone would leave a gap; Kafka has this hole too."""
+    One batch is in flight until the first of an epoch is acknowledged: a broker knows nothing of a
+    new producer and accepts any first sequence, so that a refusal of the first batch alone would
+    leave a gap; Kafka has this hole too."""
 
     def __init__(
         self,
@@ -69,7 +69,6 @@ class Producer:
         *,
         pace_ms: float = 100.0,
         durable: bool = False,
-        cautious: bool = False,
     ) -> None:
         self.kind = kind
         self.settled = False
@@ -80,8 +79,7 @@ class Producer:
         self._name = "{}/{}-{}".format(client.name, *partition)
         self._pace_ms = pace_ms
         self._durable = durable
-        self._cautious = cautious
-        self._in_flight_max = 1 if cautious else IN_FLIGHT_MAX
+        self._in_flight_max = 1
         self._written = 0
         self._producer_id, self._epoch, self._sequence = -1, -1, 0
         self._window: list[Outgoing] = []
@@ -112,7 +110,7 @@ class Producer:
         now_ms = self._client.ports.clock.now_ms()
         if self._patient_until_ms is None:
             self._patient_until_ms = now_ms + PATIENCE_MS
-        return self._history.may_be_offline and now_ms > self._patient_until_ms
+        return self._partition in self._history.damaged and now_ms > self._patient_until_ms
 
     async def _burst(self) -> None:
         """Send the whole window down one connection and settle what the answers allow."""
@@ -215,9 +213,11 @@ class Producer:
             write.settle(fate, order)
 
     def _note_fencing(self, code: ErrorCode) -> None:
-        """The broker forgot sequences it had acknowledged: only a loss of power may do that."""
-        if not self._history.losses:
-            self._history.surprises.append(
+        """The broker forgot sequences: a loss of power may do that, or trimming and a restart."""
+        history = self._history
+        was_trimmed = history.may_trim and len(history.restarts) > 1
+        if not history.losses and not was_trimmed:
+            history.surprises.append(
                 f"{self._client.name} was told {code.name} though nothing was ever lost"
             )
 
@@ -227,5 +227,5 @@ class Producer:
             self._give_up(outgoing, Fate.UNKNOWN)
         self._window = []
         self._epoch += 1
-        self._in_flight_max = 1 if self._cautious else IN_FLIGHT_MAX
+        self._in_flight_max = 1
         self._sequence = 0

@@ -16,7 +16,7 @@ from tests.simulation.chaos import Chaos
 from tests.simulation.checkers.verdict import judge
 from tests.simulation.client import Client, Refused
 from tests.simulation.consumers import Consumer, take_stock
-from tests.simulation.durability import durable_ends
+from tests.simulation.durability import damaged_partitions, durable_ends
 from tests.simulation.history import Fate, History, Loss
 from tests.simulation.node import Server, serve
 from tests.simulation.options import Options, draw_options
@@ -36,8 +36,8 @@ SERVER = "broker-0"
 PORT = 9092
 SET_UP_S = 60.0
 DRAIN_S = 90.0
-STOCK_S = 20.0
-STOCK_ALL_S = 150.0
+STOCK_S = 90.0
+STOCK_ALL_S = 600.0
 DATA_DIR = "/data"
 
 
@@ -46,7 +46,7 @@ class SingleBroker:
 
     def __init__(self, seed: int, build: Build, options: Options) -> None:
         self.options = options
-        self.history = History(may_trim=options.may_trim, may_be_offline=options.may_be_offline)
+        self.history = History(may_trim=options.may_trim)
         self.world = World(seed, options.net)
         settings = {
             "node.id": "0",
@@ -62,6 +62,7 @@ class SingleBroker:
             SERVER, serve(lambda ports: build(ports, settings)), options.machine
         )
         self.server.on_loss = self._on_loss
+        self.server.on_start = lambda: self.history.restarts.append(self.history.tick())
         self.partitions: list[Partition] = [
             (f"topic-{topic}", number)
             for topic in range(options.topics)
@@ -97,7 +98,7 @@ class SingleBroker:
 
     def _unprovoked(self) -> list[str]:
         """Without faults of the disk a broker neither dies of an exception nor logs an error."""
-        if self.options.has_disk_faults or not self.options.ordered_cuts:
+        if self.options.has_disk_faults:
             return []
         return [
             *(f"{SERVER} died of {death}" for death in self.server.deaths),
@@ -157,7 +158,6 @@ class SingleBroker:
                 kind,
                 pace_ms=self.options.pace_ms,
                 durable=self.options.is_durable,
-                cautious=self.options.has_disk_faults,
             )
             for partition in client.random.sample(self.partitions, count)
         ]
@@ -224,6 +224,7 @@ class SingleBroker:
         return True
 
     def _on_loss(self, reason: str) -> None:
+        self.history.damaged |= damaged_partitions(self.server.files)
         ends = durable_ends(self.server.files)
         self.world.report(f"{self.server.name}: durable are {ends}")
         self.history.losses.append(Loss(self.history.tick(), reason, ends))

@@ -92,6 +92,32 @@ def test_unsynced_bytes_are_lost_torn_zeroed_or_kept() -> None:
     assert seen == {"kept", "empty", "prefix", "zeros at the end", "hole"}
 
 
+def test_what_is_called_durable_survives_every_power_cut() -> None:
+    """The oracle may demand no less: a page that grew keeps what was synced of it."""
+    for seed in range(100):
+        bench = Bench()
+        file = bench.disk.open("/0.log", create=True)
+        bench.run(bench.disk.fsync_directory("/"))
+        whole = bytes(range(1, 251)) * 100
+        file.append([whole[:5000]])
+        bench.run(file.fsync())
+        file.append([whole[5000:]])
+        assert bench.files.file("/0.log").durable_prefix_bytes == 5000
+        after = content(bench.power_cut(seed), "/0.log")
+        assert after is not None
+        assert after[:5000] == whole[:5000]
+        bench.loop.close()
+
+
+def test_only_a_power_cut_begins_another_run_of_the_machine() -> None:
+    """Brokers tell the death of the machine from their own by this name."""
+    bench = Bench()
+    before = bench.disk.boot_id()
+    assert bench.boot().boot_id() == before
+    assert bench.power_cut(1).boot_id() != before
+    bench.loop.close()
+
+
 def test_ordered_cuts_leave_a_prefix() -> None:
     """With a journal and ordered data there are no holes, so recovery must never give up."""
     for seed in range(200):

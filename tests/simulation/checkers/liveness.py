@@ -21,7 +21,6 @@ def check(history: History) -> list[str]:
             f"in {first.partition}"
         )
     unread = {write.partition for write in history.writes} - history.finals.keys()
-    if history.may_be_offline:
-        unread -= history.offline
+    unread -= history.offline & history.damaged
     found += [f"stuck: {partition} could not be read at the end" for partition in sorted(unread)]
     return found

@@ -69,8 +69,16 @@ def _lost_without_offset(history: History) -> list[str]:
 
 
 def _holes(history: History) -> list[str]:
-    """Per partition and loss: the facts from before it that are still true are a prefix."""
+    """Per partition and loss: the facts from before it that are still true are a prefix.
+
+    A value counts only if it was acknowledged before the loss: otherwise it may have been lost,
+    sent again and have found its old place by chance."""
     finals = _finals(history)
+    settled = {
+        (write.partition, write.value): write.completed
+        for write in history.writes
+        if write.fate is Fate.ACKNOWLEDGED
+    }
     facts: dict[Partition, list[Fact]] = defaultdict(list)
     for fact in history.facts():
         if fact.partition in finals and fact.offset >= history.finals[fact.partition].start:
@@ -80,7 +88,12 @@ def _holes(history: History) -> list[str]:
         final = finals[partition]
         bounds = [0, *(loss.order for loss in history.losses), history.order + 1]
         for low, high in pairwise(bounds):
-            era = [fact for fact in told if low <= fact.asked and fact.answered < high]
+            era = [
+                fact
+                for fact in told
+                if low <= fact.asked and fact.answered < high
+                if settled.get((partition, fact.value), high) < high
+            ]
             era.sort(key=lambda fact: fact.offset)
             kept = [fact.offset for fact in era if final.get(fact.offset) == fact.value]
             gone = [fact.offset for fact in era if final.get(fact.offset) != fact.value]

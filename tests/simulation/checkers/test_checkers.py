@@ -250,6 +250,20 @@ def test_watermarks_that_go_back_are_found() -> None:
     assert len(watermarks.check(story)) == 1
 
 
+def test_a_restart_may_take_back_the_log_start_but_not_what_was_promised() -> None:
+    """Deleted records stay deleted once DeleteRecords has said so (S-19)."""
+    story = Story()
+    story.told(5, 10)
+    story.restarts.append(story.tick())
+    story.told(3, 10)
+    assert watermarks.check(story) == []
+
+    story.watermarks.append(Watermarks(story.tick(), story.tick(), P, 5, -1, promised=True))
+    story.restarts.append(story.tick())
+    story.told(4, 10)
+    assert len(watermarks.check(story)) == 1
+
+
 def test_answers_that_overtook_each_other_on_the_network_are_no_violation() -> None:
     """Only what was complete before the question can be contradicted."""
     story = Story()
@@ -276,13 +290,13 @@ def test_writes_that_never_settle_and_logs_that_cannot_be_read_are_found() -> No
     assert liveness.check(story.ends_as(b"a")) == []
 
 
-def test_a_damaged_partition_may_stay_offline_only_where_disks_are_that_bad() -> None:
+def test_a_partition_may_stay_offline_only_if_its_disk_has_failed_it() -> None:
     """One broker alone cannot mend what the disk has destroyed, and must not pretend to."""
     story = Story()
     story.acked(b"a", 0)
     story.offline.add(P)
     assert len(liveness.check(story)) == 1
-    story.may_be_offline = True
+    story.damaged.add(P)
     assert liveness.check(story) == []
 
 
