@@ -68,6 +68,7 @@ class BootRecord:
         self._path = join(home.health.path, BOOT_MARK)
         self._boot_id = ""
         self._found: BootMark | None = None
+        self._unread: set[TopicPartition] = set()
 
     def read(self) -> None:
         """Take over what the file says. Raises OSError."""
@@ -83,12 +84,16 @@ class BootRecord:
             return False
         return partition in found.unread or found.boot_id != self._boot_id
 
-    async def save(
-        self, damaged: Iterable[TopicPartition], unread: Iterable[TopicPartition]
-    ) -> None:
+    def keep_unread(self, partition: TopicPartition) -> None:
+        """Something passing, such as a full disk, has kept the log from being judged."""
+        if self.may_have_lost_writes(partition):
+            self._unread.add(partition)
+
+    async def save(self, damaged: Iterable[TopicPartition]) -> None:
         """Note, durably, the present run and what is wrong in it. Raises OSError."""
-        unread = frozenset(unread)
-        mark = BootMark(self._boot_id, frozenset(damaged) - unread, unread)
+        found = frozenset(damaged)
+        unread = found & self._unread
+        mark = BootMark(self._boot_id, found - unread, unread)
         if mark == self._found or not self._boot_id:
             return
         try:
@@ -103,11 +108,9 @@ class BootRecord:
         else:
             self._found = mark
 
-    async def update(
-        self, damaged: Iterable[TopicPartition], unread: Iterable[TopicPartition]
-    ) -> None:
+    async def update(self, damaged: Iterable[TopicPartition]) -> None:
         """As ``save``, while the directory is in use. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         try:
-            await self.save(damaged, unread)
+            await self.save(damaged)
         except OSError as error:
             raise self._home.health.judge(f"cannot write {self._path}", error) from error

@@ -58,8 +58,6 @@ class LogDirectory:
         # Partitions whose log must not be served or cut: why.
         self.damaged: dict[TopicPartition, str] = {}
         self._damaged_logs: dict[TopicPartition, PartitionLog] = {}
-        # Those of them that something passing, such as a full disk, kept from being judged.
-        self._unread: set[TopicPartition] = set()
         self.unknown_names: list[str] = []
         self.reserved_count = 0
         self.load_total = 0
@@ -90,7 +88,7 @@ class LogDirectory:
             waiting = iter(await self._find_partitions())
             await _all_of(self._load_each(waiting, mark) for _ in range(workers))
             if self.home.health.is_online:
-                await self._boots.save(self.damaged, self._unread)
+                await self._boots.save(self.damaged)
         except OSError as error:
             self.home.health.latch(f"cannot load {self.path}", error)
             return
@@ -153,8 +151,7 @@ class LogDirectory:
             self._mark_damaged(log, str(error))
         except KafkaError as error:
             self._mark_damaged(log, error.message)
-            if known.may_have_lost_writes:
-                self._unread.add(partition)
+            self._boots.keep_unread(partition)
         else:
             log.cleaned_offset = min(log.cleaned_offset, log.log_end_offset)
             self.logs[partition] = log
@@ -164,10 +161,6 @@ class LogDirectory:
     def _mark_damaged(self, log: PartitionLog, reason: str) -> None:
         self.damaged[log.partition] = reason
         self._damaged_logs[log.partition] = log
-
-    def _forget_damage(self, partition: TopicPartition) -> None:
-        del self.damaged[partition], self._damaged_logs[partition]
-        self._unread.discard(partition)
 
     def _new_log(self, partition: TopicPartition, topic_id: Uuid | None) -> PartitionLog:
         settings, observer = self._open_as(partition)
@@ -235,8 +228,8 @@ class LogDirectory:
             source = join(self.path, partition_name(partition))
             await self.checkpoints.forget(partition)
             path = await self._rename(source, partition, STRAY_MARK)
-            self._forget_damage(partition)
-            await self._boots.update(self.damaged, self._unread)
+            del self.damaged[partition], self._damaged_logs[partition]
+            await self._boots.update(self.damaged)
             return path
         return await self._retire(self.logs[partition], STRAY_MARK)
 
@@ -264,11 +257,20 @@ class LogDirectory:
         self.home.health.ensure_online()
         return await self._retire(log, STRAY_MARK)
 
-    async def repair(self, partition: TopicPartition) -> PartitionLog | None:
-        """Load a damaged log again, cutting it at the damage: the operator's choice."""
-        self._forget_damage(partition)
+    async def repair(
+        self, partition: TopicPartition, from_offset: int | None = None
+    ) -> PartitionLog | None:
+        """Load a log, cutting it at its damage, of which a copy is kept: the operator's choice.
+
+        ``from_offset``: look from there on, even if all below the recovery point should be well.
+        None: the log is damaged in a way that forbids it."""
+        known = self.checkpoints.recovery_points.get(partition, 0)
+        if from_offset is not None and from_offset < known:
+            self.checkpoints.recovery_points[partition] = from_offset
+        self.take_out(partition)
+        self._unread.discard(partition)
         await self._load(partition, None, cut_damage=True)
-        await self._boots.update(self.damaged, self._unread)
+        await self._boots.update(self.damaged)
         return self.logs.get(partition)
 
     async def _retire(self, log: PartitionLog, mark: str) -> str:
