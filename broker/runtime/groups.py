@@ -62,6 +62,7 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         max_session_timeout_ms=config.group_max_session_timeout_ms,
         max_size=config.group_max_size,
         offsets_retention_ms=config.offsets_retention_minutes * _MINUTE_MS,
+        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         max_record_bytes=config.message_max_bytes - _BATCH_OVERHEAD_BYTES,
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,

@@ -348,7 +348,7 @@ offsets.commit.timeout.ms | int | 5000 | >=1 | read-only | yes
     Time a commit may take to be replicated.
 offsets.load.buffer.size | int | 5242880 | >=1 | read-only | no
     Bytes per read when a group coordinator loads its partition.
-offsets.retention.check.interval.ms | long | 600000 | >=1 | read-only | no
+offsets.retention.check.interval.ms | long | 600000 | >=1 | read-only | yes
     Time between looks for expired offsets.
 offsets.retention.minutes | int | 10080 | >=1 | read-only | yes
     Time that an empty group's offsets are kept.
