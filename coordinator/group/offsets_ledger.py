@@ -39,7 +39,7 @@ class Change:
         self.writer = writer
         # Whether the record can no longer vanish from the log.
         self.is_committed = False
-        # What the marker said, where it came first.
+        # What the marker said where it came first; False too if the offset was deleted since.
         self.outcome: bool | None = None
         # Whether a later record of the partition has taken effect.
         self.is_superseded = False
@@ -136,7 +136,8 @@ class OffsetLedger:
         for change in list(self._transactions.get(producer_id, ())):
             if change.writer.producer_epoch > producer_epoch:
                 continue
-            change.outcome = is_commit
+            if change.outcome is None:
+                change.outcome = is_commit
             if change.is_committed:
                 self._end(change)
 
@@ -192,23 +193,29 @@ class OffsetLedger:
 
     def _end(self, change: Change) -> None:
         """All is known about the change."""
-        if change.outcome is not False and not change.is_superseded:
-            self._apply(change)
+        if change.outcome is not False:
+            if not change.is_superseded:
+                self._put_in_force(change)
+            self._supersede_before(change)
         self._close(change)
 
-    def _apply(self, change: Change) -> None:
+    def _put_in_force(self, change: Change) -> None:
         topic, partition = change.place
         if change.value is None:
             self._remove(change.group_id, topic, partition)
         else:
             topics = self._committed.setdefault(change.group_id, {})
             topics.setdefault(intern(topic), {})[partition] = change.value
+
+    def _supersede_before(self, change: Change) -> None:
         changes = self._open[change.group_id][change.place]
         for earlier in changes[: changes.index(change)]:
             earlier.is_superseded = True
-            if change.value is None and earlier.is_committed:
+            if change.value is None:
                 # What was deleted does not keep readers waiting for a marker either.
-                self._close(earlier)
+                earlier.outcome = False
+                if earlier.is_committed:
+                    self._close(earlier)
 
     def _remove(self, group_id: str, topic: str, partition: int) -> None:
         topics = self._committed.get(group_id, {})

@@ -123,6 +123,8 @@ class Scene:
         )
         self.log: list[tuple[LogRecord, Writer] | Marker] = []
         self.pending: list[Append] = []
+        # Appends that can only be committed any more.
+        self.late: list[Append] = []
         self.answers: dict[int, Any] = {}
         self.ticket = 0
 
@@ -147,8 +149,8 @@ class Scene:
     def fail(self, error: ErrorCode, index: int = 0) -> None:
         """An append was refused: its records are not in the log."""
         append = self.pending.pop(index)
-        for record in append.records:
-            self.log.remove((record, append.writer))
+        gone = {id(record) for record in append.records}
+        self.log = [entry for entry in self.log if id(entry[0]) not in gone]
         self.scope.outbox.failed(append.token, error)
         self.perform()
 
@@ -159,6 +161,10 @@ class Scene:
     def mark(self, producer_id: int, is_commit: bool, producer_epoch: int = 0) -> None:
         """A transaction ends; everything before the marker is committed with it."""
         self.settle()
+        self.mark_only(producer_id, is_commit, producer_epoch)
+
+    def mark_only(self, producer_id: int, is_commit: bool, producer_epoch: int = 0) -> None:
+        """The same, before anybody has reported what became of the commits."""
         self.log.append(Marker(producer_id, producer_epoch, is_commit))
         self.table.replay_marker(producer_id, producer_epoch, is_commit=is_commit)
         self.perform()
@@ -180,6 +186,11 @@ class Scene:
                 self.table.replay(*entry)
         self.table.on_loaded()
         self.log = list(log)
+
+    @property
+    def records(self) -> list[LogRecord]:
+        """What is in the log, without the ends of transactions."""
+        return [entry[0] for entry in self.log if not isinstance(entry, Marker)]
 
     # Requests. Each returns its ticket.
 

@@ -23,7 +23,7 @@ def test_a_commit_is_one_record_per_partition() -> None:
 
     scene.commit(42)
 
-    assert [entry[0] for entry in scene.log] == [
+    assert scene.records == [
         LogRecord(
             bytes.fromhex("0001 0001 67 0001 74 00000000"),
             bytes.fromhex("0003 000000000000002a ffffffff 0000 0000018bcfe56800"),
