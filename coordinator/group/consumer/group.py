@@ -1,0 +1,200 @@
+"""One group whose members are assigned by the broker (KIP-848): its only door.
+
+A request changes the group's memory and appends what changed in one step; the answer leaves when
+that is committed (replies.py). Read heartbeats.py for what is answered, reconcile.py for the rule
+that keeps partitions from being owned twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.consumer.changes import Changes
+from ottla.coordinator.group.consumer.describe import described, state_name
+from ottla.coordinator.group.consumer.heartbeats import Heartbeats
+from ottla.coordinator.group.consumer.member import MemberState
+from ottla.coordinator.group.consumer.rebalance import Rebalancing
+from ottla.coordinator.group.consumer.replies import Replies
+from ottla.coordinator.group.consumer.state import GroupState
+from ottla.coordinator.group.consumer.subscriptions import names_of
+from ottla.coordinator.group.consumer.timers import REVOCATION, Timer, Timers
+from ottla.coordinator.group.timeline import EventKind
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from ottla.coordinator.group.consumer.context import ConsumerContext
+    from ottla.coordinator.group.effects import Caller, LogRecord, Moment, Ticket
+    from ottla.coordinator.group.records import GroupRecord
+    from ottla.protocol.messages.consumer_group_describe import DescribedGroup
+    from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+PROTOCOL_TYPE = "consumer"
+
+
+class ConsumerGroup:
+    """Owned by the shard. A group that ``is_void`` after a call does not exist: drop it."""
+
+    def __init__(self, group_id: str, context: ConsumerContext) -> None:
+        self.group_id = group_id
+        self.state = GroupState(group_id)
+        self._context = context
+        self._timers = Timers(group_id, context.scope)
+        self._rebalancing = Rebalancing(self.state, context, self._timers)
+        self._heartbeats = Heartbeats(self._rebalancing)
+        self._replies = Replies(context.scope.outbox, self._on_lost)
+        self._empty_since_wall_ms: int | None = None
+
+    @property
+    def group_type(self) -> str:
+        return "consumer"
+
+    @property
+    def protocol_type(self) -> str:
+        return PROTOCOL_TYPE
+
+    @property
+    def state_name(self) -> str:
+        """Kafka's name of how far the group is."""
+        return state_name(self.state)
+
+    @property
+    def is_void(self) -> bool:
+        """Whether nothing of the group is in the log."""
+        return self.state.is_void
+
+    def heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        ticket: Ticket,
+    ) -> None:
+        """ConsumerGroupHeartbeat, also the first one of a group that is not there yet."""
+        response = self._heartbeats.steady(request, caller)
+        if response is None:
+            changes = Changes(self.state)
+            response = self._heartbeats.handle(request, caller, changes)
+            self._write(changes)
+        self._replies.send(ticket, response, _refused_heartbeat)
+
+    def describe(self) -> DescribedGroup:
+        """For ConsumerGroupDescribe."""
+        return described(self.state, self._context.image(), self._rebalancing.assignor_name())
+
+    def on_deadline(self, rest: Hashable) -> None:
+        """A timer of one of the members fired: it is fenced, if the timer means it."""
+        if not isinstance(rest, Timer):
+            return
+        member = self.state.members.get(rest.member_id)
+        if member is not None and self._timers.has_expired(rest, member):
+            reason = self._timers.reason(rest, member)
+            self._rebalancing.note(EventKind.REMOVED, member.member_id, reason)
+            changes = Changes(self.state)
+            self._rebalancing.drop(changes, [member.member_id])
+            self._write(changes)
+
+    def replay(self, record: GroupRecord) -> None:
+        """Take in a record of this group while the shard loads."""
+        self.state.apply(record)
+
+    def on_loaded(self, moment: Moment) -> None:
+        """Every session begins anew, and so does every revocation (hazard G-08)."""
+        del moment  # It is the scope's.
+        self.state.on_loaded()
+        for member in self.state.members.values():
+            self._timers.begin_session(member)
+            is_revoking = member.progress.state is MemberState.UNREVOKED_PARTITIONS
+            if is_revoking and not member.uses_classic_protocol:
+                self._timers.start(REVOCATION, member)
+        self._note_emptiness()
+
+    def on_unload(self, error: ErrorCode) -> None:
+        """Answer everybody whose answer waits for an append."""
+        self._replies.refuse_all(error)
+        for member_id in self.state.members:
+            self._timers.stop_all(member_id)
+
+    def check_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool
+    ) -> ErrorCode:
+        """An application that assigns by itself may commit while nobody is in the group."""
+        del is_transactional  # Kafka asks the same of both.
+        if epoch < 0 and not self.state.members:
+            return ErrorCode.NONE
+        error = self._check_member(member_id, epoch)
+        if error is ErrorCode.NONE and instance_id is not None:
+            holder = self.state.static_members.get(instance_id)
+            if holder is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if holder != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        if error is ErrorCode.NONE:
+            self._timers.extend_session(self.state.members[member_id])
+        return error
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
+        """Whoever names no member, an administrator for example, may always read."""
+        if not member_id and epoch < 0:
+            return ErrorCode.NONE
+        return self._check_member(member_id or "", epoch)
+
+    def _check_member(self, member_id: str, epoch: int) -> ErrorCode:
+        member = self.state.members.get(member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if epoch == member.progress.member_epoch:
+            return ErrorCode.NONE
+        if member.uses_classic_protocol:
+            return ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.STALE_MEMBER_EPOCH
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member subscribes to the topic, by name or by expression."""
+        return any(topic in names_of(self.state, member) for member in self.state.members.values())
+
+    def check_offset_delete(self) -> ErrorCode:
+        """Subscriptions are known, so offsets of other topics may go at any time."""
+        return ErrorCode.NONE
+
+    @property
+    def has_settled_subscriptions(self) -> bool:
+        """While members are on their way to a target, a topic may still be consumed."""
+        return self.state_name == "Stable"
+
+    def check_delete(self) -> ErrorCode:
+        """Only a group without members may be deleted."""
+        return ErrorCode.NON_EMPTY_GROUP if self.state.members else ErrorCode.NONE
+
+    def tombstones(self) -> Iterable[LogRecord]:
+        """The records that delete the group; it is void after this."""
+        changes = Changes(self.state)
+        changes.remove_group()
+        return changes.records
+
+    @property
+    def empty_since_wall_ms(self) -> int | None:
+        """Since when nobody is in it; for a loaded group, since it was loaded at the earliest."""
+        return self._empty_since_wall_ms
+
+    def _write(self, changes: Changes) -> None:
+        if changes.records:
+            self._replies.append(changes.records)
+            self._note_emptiness()
+
+    def _note_emptiness(self) -> None:
+        if self.state.members:
+            self._empty_since_wall_ms = None
+        elif self._empty_since_wall_ms is None:
+            self._empty_since_wall_ms = self._context.scope.moment.wall_ms
+            if not self.is_void:
+                self._rebalancing.note(EventKind.EMPTY)
+
+    def _on_lost(self) -> None:
+        self._rebalancing.note(EventKind.WRITE_FAILED)
+        self._context.scope.must_reload = True
+
+
+def _refused_heartbeat(error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error)

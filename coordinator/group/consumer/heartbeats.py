@@ -1,0 +1,343 @@
+"""ConsumerGroupHeartbeat: join (epoch 0), go on, leave (-1), leave for a while (-2).
+
+What each member epoch in a request may meet (KIP-848):
+
+| request's epoch | the member is | answer |
+|---|---|---|
+| 0 | unknown | it joins |
+| 0 | known | it begins anew and holds nothing: whoever was fenced comes this way |
+| 0, static | known by another id | replaces one that left with -2, else UNRELEASED_INSTANCE_ID |
+| its own | known | the next step, if there is one |
+| its previous one | known, owns no more than it was given | the answer was lost: it gets it again |
+| any other | known | FENCED_MEMBER_EPOCH: drop everything, begin anew with 0 |
+| any but 0 | unknown | UNKNOWN_MEMBER_ID |
+| any but 0, static | another member id holds the instance id | FENCED_INSTANCE_ID |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.consumer.assignment import (
+    NOTHING,
+    Assignment,
+    assignment_of,
+    difference,
+    is_subset,
+    listed,
+)
+from ottla.coordinator.group.consumer.member import (
+    JOINING,
+    LEAVING,
+    LEAVING_FOR_A_WHILE,
+    NEWCOMER,
+    Member,
+    MemberState,
+    Progress,
+    Subscription,
+)
+from ottla.coordinator.group.consumer.reconcile import Report
+from ottla.coordinator.group.consumer.timers import REVOCATION
+from ottla.coordinator.group.consumer.validation import Fault, heartbeat_fault
+from ottla.coordinator.group.timeline import EventKind
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    Assignment as AnsweredAssignment,
+)
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.consumer.changes import Changes
+    from ottla.coordinator.group.consumer.rebalance import Rebalancing
+    from ottla.coordinator.group.effects import Caller
+
+
+NO_GROUP = Fault(ErrorCode.GROUP_ID_NOT_FOUND, "the group does not exist")
+NO_MEMBER = Fault(ErrorCode.UNKNOWN_MEMBER_ID, "the member is not in the group")
+
+
+def is_leaving(request: ConsumerGroupHeartbeatRequest) -> bool:
+    return request.member_epoch in (LEAVING, LEAVING_FOR_A_WHILE)
+
+
+class Heartbeats:
+    """The heartbeats of one group's KIP-848 members."""
+
+    def __init__(self, rebalancing: Rebalancing) -> None:
+        self._rebalancing = rebalancing
+        self._state = rebalancing.state
+        self._timers = rebalancing.timers
+        self._interval_ms = rebalancing.context.scope.settings.consumer_heartbeat_interval_ms
+
+    def steady(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller
+    ) -> ConsumerGroupHeartbeatResponse | None:
+        """The answer where there is nothing to do but to note that the member lives.
+
+        It looks at no other member, so the cost does not grow with the group."""
+        member = self._state.members.get(request.member_id)
+        if (
+            member is None
+            or request.member_epoch != member.progress.member_epoch
+            or not member.is_reconciled_to(self._state.group_epoch)
+            or request.subscribed_topic_names is not None
+            or request.topic_partitions is not None
+            or not self._rebalancing.is_settled
+            or not _repeats(request, caller, member.subscription)
+        ):
+            return None
+        self._timers.extend_session(member)
+        return ConsumerGroupHeartbeatResponse(
+            member_id=member.member_id,
+            member_epoch=request.member_epoch,
+            heartbeat_interval_ms=self._interval_ms,
+        )
+
+    def handle(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        changes: Changes,
+    ) -> ConsumerGroupHeartbeatResponse:
+        """The answer to any heartbeat; what it changes is in ``changes``."""
+        fault = heartbeat_fault(request, caller, self._rebalancing.context)
+        if fault is None and is_leaving(request):
+            return self._leave(request, changes)
+        fault = fault or self._admission_fault(request)
+        if fault is not None:
+            return self._refuse(request, fault)
+        member_id = request.member_id or self._rebalancing.context.scope.new_id()
+        is_newcomer = self._let_in(request, member_id, changes)
+        member = self._state.members.get(member_id) or Member(member_id)
+        subscription = _updated(member.subscription, request, caller)
+        wanted = _wanted(member.subscription)
+        if subscription != member.subscription:
+            changes.put_subscription(member_id, subscription)
+        is_bump_due = is_newcomer or wanted != _wanted(subscription)
+        self._rebalancing.refresh(changes, is_bump_due=is_bump_due)
+        self._rebalancing.retarget(changes)
+        member = self._state.members[member_id]
+        has_changed = self._rebalancing.reconcile(changes, member, _report(request, member))
+        if request.member_epoch == JOINING:
+            self._timers.begin_session(member)
+        else:
+            self._timers.extend_session(member)
+        progress = member.progress
+        # A member that is behind has missed an answer. One that was told to revoke is told until
+        # it does, whatever got lost.
+        must_tell = (
+            has_changed
+            or request.member_epoch != progress.member_epoch
+            or progress.state is MemberState.UNREVOKED_PARTITIONS
+            or _is_full(request)
+        )
+        return ConsumerGroupHeartbeatResponse(
+            member_id=member_id,
+            member_epoch=progress.member_epoch,
+            heartbeat_interval_ms=self._interval_ms,
+            assignment=answered(progress.assigned) if must_tell else None,
+        )
+
+    def _refuse(
+        self, request: ConsumerGroupHeartbeatRequest, fault: Fault
+    ) -> ConsumerGroupHeartbeatResponse:
+        kind = EventKind.REFUSED if request.member_epoch != JOINING else EventKind.TURNED_AWAY
+        self._rebalancing.note(kind, request.member_id, f"{fault.error.name}: {fault.text}")
+        return ConsumerGroupHeartbeatResponse(error_code=fault.error, error_message=fault.text)
+
+    def _admission_fault(self, request: ConsumerGroupHeartbeatRequest) -> Fault | None:
+        state = self._state
+        holder = self._holder(request)
+        is_joining = request.member_epoch == JOINING
+        settings = self._rebalancing.context.scope.settings
+        if state.is_void and not is_joining:
+            return NO_GROUP
+        if holder is None:
+            if not is_joining:
+                return NO_MEMBER
+            if len(state.members) >= settings.consumer_max_size:
+                text = f"the group has {settings.consumer_max_size} members, and may have no more"
+                return Fault(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+            return None
+        if holder.member_id != request.member_id:
+            return _twin_fault(request, holder)
+        return None if is_joining else _epoch_fault(request, holder)
+
+    def _holder(self, request: ConsumerGroupHeartbeatRequest) -> Member | None:
+        """Who has the place that the request is about: by instance id, else by member id."""
+        state = self._state
+        if request.instance_id is None:
+            return state.members.get(request.member_id)
+        return state.members.get(state.static_members.get(request.instance_id, ""))
+
+    def _let_in(
+        self, request: ConsumerGroupHeartbeatRequest, member_id: str, changes: Changes
+    ) -> bool:
+        """Make room for a member that begins. Whether the group has one more of them."""
+        if request.member_epoch != JOINING:
+            return False
+        holder = self._holder(request)
+        if holder is None:
+            self._rebalancing.note(EventKind.JOINED, member_id, _presentation(request))
+            return True
+        if holder.member_id != member_id:
+            self._rebalancing.note(EventKind.REPLACED, member_id, f"instead of {holder.member_id}")
+            self._timers.stop_all(holder.member_id)
+            changes.replace_member(holder.member_id, member_id)
+        else:
+            self._rebalancing.note(EventKind.REJOINED, member_id, _presentation(request))
+        if holder.progress != NEWCOMER and holder.member_id == member_id:
+            # Whoever joins holds nothing: what it had is free, and comes back to it in this very
+            # step where the target says so.
+            changes.put_progress(member_id, NEWCOMER)
+        return False
+
+    def _leave(
+        self, request: ConsumerGroupHeartbeatRequest, changes: Changes
+    ) -> ConsumerGroupHeartbeatResponse:
+        if self._state.is_void:
+            return self._refuse(request, NO_GROUP)
+        member = self._holder(request)
+        if member is None:
+            return self._refuse(request, NO_MEMBER)
+        if member.member_id != request.member_id:
+            return self._refuse(request, _fenced(member))
+        if request.member_epoch == LEAVING:
+            self._rebalancing.note(EventKind.LEFT, member.member_id)
+            self._rebalancing.drop(changes, [member.member_id])
+        elif member.progress.member_epoch != LEAVING_FOR_A_WHILE:
+            # It keeps its place and partitions until it is back or its session ends; what it was
+            # told to revoke it has given up by closing.
+            self._rebalancing.note(EventKind.LEFT, member.member_id, "and will be back (static)")
+            self._timers.stop(REVOCATION, member.member_id)
+            away = Progress(
+                LEAVING_FOR_A_WHILE, LEAVING_FOR_A_WHILE, assigned=member.progress.assigned
+            )
+            changes.put_progress(member.member_id, away)
+        return ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id, member_epoch=request.member_epoch
+        )
+
+
+def _presentation(request: ConsumerGroupHeartbeatRequest) -> str:
+    instance_id, regex = request.instance_id, request.subscribed_topic_regex
+    text = "" if instance_id is None else f"instance {instance_id}, "
+    text += f"topics {', '.join(request.subscribed_topic_names or ()) or 'none'}"
+    return text if not regex else f"{text}, expression {regex}"
+
+
+def answered(assignment: Assignment) -> AnsweredAssignment:
+    """What a member is told to own."""
+    return AnsweredAssignment([TopicPartitions(*entry) for entry in listed(assignment)])
+
+
+def _fenced(holder: Member) -> Fault:
+    text = f"the instance id belongs to member {holder.member_id}"
+    return Fault(ErrorCode.FENCED_INSTANCE_ID, text)
+
+
+def _twin_fault(request: ConsumerGroupHeartbeatRequest, holder: Member) -> Fault | None:
+    if request.member_epoch != JOINING:
+        return _fenced(holder)
+    # A member of the classic protocol cannot announce that it will be back: it is replaced.
+    if holder.uses_classic_protocol or holder.progress.member_epoch == LEAVING_FOR_A_WHILE:
+        return None
+    text = f"the instance id is held by member {holder.member_id}"
+    return Fault(ErrorCode.UNRELEASED_INSTANCE_ID, text)
+
+
+def _epoch_fault(request: ConsumerGroupHeartbeatRequest, member: Member) -> Fault | None:
+    progress = member.progress
+    if request.member_epoch == progress.member_epoch:
+        return None
+    if (
+        request.member_epoch == progress.previous_member_epoch
+        and request.topic_partitions is not None
+        and is_subset(assignment_of(request.topic_partitions), progress.assigned)
+    ):
+        return None
+    text = f"member epoch {request.member_epoch} where {progress.member_epoch} was expected"
+    return Fault(ErrorCode.FENCED_MEMBER_EPOCH, text)
+
+
+def _report(request: ConsumerGroupHeartbeatRequest, member: Member) -> Report:
+    """What the member lets the broker know of what it owns, and no more than that.
+
+    A full request is sent where the last answer was lost. A partition that is missing in it may
+    be one that the member is still taking up:
+    1. It was told to own p, which takes it a while. 2. It was told to revoke p; that got lost.
+    3. It says all it owns, without p. 4. It has taken up p.
+    So what it never said it owned is not revoked by such a request alone. The next one, if it
+    says nothing else, confirms it: then the answer has arrived, and the member has dropped p."""
+    if request.member_epoch == JOINING:
+        member.reported, member.unconfirmed = NOTHING, None
+        return Report(NOTHING, is_final=True)
+    # A report from an earlier epoch says nothing of partitions that came with this one.
+    if request.member_epoch != member.progress.member_epoch:
+        return Report(None)
+    if request.topic_partitions is None:
+        return Report(member.unconfirmed)
+    owned = assignment_of(request.topic_partitions)
+    missing = difference(member.progress.revoking, owned)
+    is_doubtful = _is_full(request) and not is_subset(missing, member.reported)
+    member.reported = owned
+    member.unconfirmed = owned if is_doubtful else None
+    return Report(None if is_doubtful else owned)
+
+
+def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether the member says all there is to say, as after an error, and wants to hear all."""
+    return request.member_epoch == JOINING or (
+        request.rebalance_timeout_ms != -1
+        and (
+            request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+        )
+        and request.topic_partitions is not None
+    )
+
+
+def _repeats(
+    request: ConsumerGroupHeartbeatRequest, caller: Caller, subscription: Subscription
+) -> bool:
+    """Whether the request tells nothing of the member that it has not told before."""
+    return (
+        request.instance_id == subscription.instance_id
+        and request.rebalance_timeout_ms in (-1, subscription.rebalance_timeout_ms)
+        and request.subscribed_topic_regex in (None, subscription.regex)
+        and request.server_assignor in (None, subscription.server_assignor)
+        and request.rack_id in (None, subscription.rack_id)
+        and caller.client_id == subscription.client_id
+        and caller.client_host == subscription.client_host
+        and subscription.classic is None
+    )
+
+
+def _updated(
+    known: Subscription, request: ConsumerGroupHeartbeatRequest, caller: Caller
+) -> Subscription:
+    """What a null says is that nothing changed; an empty expression takes the old one back."""
+    names = request.subscribed_topic_names
+    regex = request.subscribed_topic_regex
+    return Subscription(
+        instance_id=known.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=known.rack_id if request.rack_id is None else request.rack_id,
+        client_id=caller.client_id,
+        client_host=caller.client_host,
+        topic_names=known.topic_names if names is None else tuple(sorted(set(names))),
+        regex=known.regex if regex is None else regex or None,
+        rebalance_timeout_ms=known.rebalance_timeout_ms
+        if request.rebalance_timeout_ms == -1
+        else request.rebalance_timeout_ms,
+        server_assignor=known.server_assignor
+        if request.server_assignor is None
+        else request.server_assignor,
+    )
+
+
+def _wanted(subscription: Subscription) -> tuple[tuple[str, ...], str | None, str | None]:
+    """What a new target must be computed for."""
+    return subscription.topic_names, subscription.regex, subscription.server_assignor

@@ -1,0 +1,107 @@
+"""One member's next step from what it has to what it shall have.
+
+The rule everything rests on (KIP-848): a member first gives up what it shall not keep, then comes
+into the target's epoch, then gets what is free. A partition is free once the member that had it
+has *said* that it let go, so at no time two members may believe in the same one:
+1. A has p, the new target gives p to B.
+2. A is told to revoke p and keeps its epoch; p stays in A's ``revoking``.
+3. B comes into the new epoch without p (UNRELEASED_PARTITIONS), p is still owned.
+4. A reports what it owns, without p; only now p leaves A and A comes into the new epoch.
+5. B's next heartbeat gets p.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.coordinator.group.consumer.assignment import (
+    NOTHING,
+    Assignment,
+    difference,
+    from_pairs,
+    intersection,
+    pairs_of,
+    union,
+)
+from ottla.coordinator.group.consumer.member import Member, MemberState, Progress
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.consumer.state import GroupState
+
+
+class Report(NamedTuple):
+    """What a member says it owns in its present epoch; None where it says nothing of that.
+
+    ``is_final``: the member has nothing underway that it could still take up, as in a join, where
+    it has let go of everything else before it asked. In a heartbeat a partition may be missing
+    because the member has not taken it up *yet*: what is missing there counts as revoked only
+    after the member was told to revoke it."""
+
+    owned: Assignment | None
+    is_final: bool = False
+
+
+def reconciled(state: GroupState, member: Member, report: Report) -> Progress:
+    """The member's progress after it reported; the same object where it cannot move."""
+    progress = member.progress
+    match progress.state:
+        case MemberState.STABLE:
+            if progress.member_epoch == state.assignment_epoch:
+                return progress
+            return _next(state, member, progress, report)
+        case MemberState.UNREVOKED_PARTITIONS:
+            if report.owned is None or intersection(progress.revoking, report.owned):
+                return progress
+            # Letting go is a step of its own: if the newest target wants more revoked, the
+            # member's epoch tells that request from the one it has just fulfilled.
+            epoch = min(progress.member_epoch + 1, state.assignment_epoch)
+            done = progress._replace(member_epoch=epoch, revoking=NOTHING)
+            return _next(state, member, done, report)
+        case MemberState.UNRELEASED_PARTITIONS:
+            return _next(state, member, progress, report)
+
+
+def _next(state: GroupState, member: Member, progress: Progress, report: Report) -> Progress:
+    target = state.target_of(member.member_id)
+    kept = intersection(progress.assigned, target)
+    surplus = difference(progress.assigned, target)
+    is_held = report.owned is None or bool(intersection(surplus, report.owned))
+    if surplus and (is_held or not report.is_final):
+        return _moved(
+            member.progress, progress.member_epoch, MemberState.UNREVOKED_PARTITIONS, kept, surplus
+        )
+    wanted = list(pairs_of(difference(target, kept)))
+    # What the member itself has just let go of is free for it at once.
+    free = [pair for pair in wanted if state.owners.get(pair) in (None, member.member_id)]
+    is_waiting = len(free) < len(wanted)
+    return _moved(
+        member.progress,
+        state.assignment_epoch,
+        MemberState.UNRELEASED_PARTITIONS if is_waiting else MemberState.STABLE,
+        union(kept, from_pairs(free)) if free else kept,
+    )
+
+
+def _moved(
+    before: Progress,
+    member_epoch: int,
+    state: MemberState,
+    assigned: Assignment,
+    revoking: Assignment = NOTHING,
+) -> Progress:
+    """The progress with the epoch before it, or the very same object where nothing differs.
+
+    The previous epoch is there for a member that comes again because an answer was lost. A step
+    inside of one epoch keeps it: that member may have missed several answers."""
+    is_same_epoch = member_epoch == before.member_epoch
+    previous = before.previous_member_epoch if is_same_epoch else before.member_epoch
+    after = Progress(member_epoch, previous, state, assigned, revoking)
+    return before if after == before else after
+
+
+def can_be_completed(state: GroupState, member: Member) -> bool:
+    """Whether everything that the member still waits for has become free."""
+    if member.progress.state is not MemberState.UNRELEASED_PARTITIONS:
+        return False
+    missing = difference(state.target_of(member.member_id), member.progress.assigned)
+    return all(pair not in state.owners for pair in pairs_of(missing))

@@ -1,0 +1,163 @@
+"""What a KIP-848 group durably is. Records are its only way to change, live and while loading.
+
+A compacted log may hand over the records of one member in any order (what its older records said
+first may be said again later), so nothing here takes an order for granted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.consumer.assignment import (
+    NOTHING,
+    Assignment,
+    assignment_of,
+    pairs_of,
+)
+from ottla.coordinator.group.consumer.member import (
+    NEWCOMER,
+    UNKNOWN,
+    Member,
+    Progress,
+    Subscription,
+    progress_of,
+    subscription_of,
+)
+from ottla.coordinator.group.record_values import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from ottla.coordinator.group.records import RecordKind
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.records import GroupRecord, RecordKey
+    from ottla.protocol.ids import Uuid
+
+NO_EPOCH = 0
+
+
+class GroupState:
+    """``assignment_epoch`` is the group epoch for which ``targets`` were computed; while it is
+    behind, a new target is due. ``owners`` has one member per partition: who was given it and
+    has not yet said that it let go."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.group_epoch = NO_EPOCH
+        self.metadata_hash = 0
+        self.assignment_epoch = NO_EPOCH
+        self.members: dict[str, Member] = {}
+        self.targets: dict[str, Assignment] = {}
+        self.regexes: dict[str, frozenset[str]] = {}
+        self.owners: dict[tuple[Uuid, int], str] = {}
+        self.static_members: dict[str, str] = {}
+        self.classic_count = 0
+        # Kafka 4.0 wrote a record that nobody needs any more; it is deleted when one is found.
+        self.has_partition_metadata = False
+
+    @property
+    def is_void(self) -> bool:
+        """Whether there is nothing: never begun, or deleted."""
+        return self.group_epoch == NO_EPOCH and not self.members
+
+    def target_of(self, member_id: str) -> Assignment:
+        """What the member shall have in the end."""
+        return self.targets.get(member_id, NOTHING)
+
+    def apply(self, record: GroupRecord) -> None:
+        """Take in one record of this group, of any of the kinds 3 to 8 and 16."""
+        key, value = record
+        match value:
+            case None:
+                self._remove(key)
+            case ConsumerGroupMetadataValue():
+                self.group_epoch = value.epoch
+                self.metadata_hash = value.metadata_hash
+            case ConsumerGroupPartitionMetadataValue():
+                self.has_partition_metadata = True
+            case ConsumerGroupMemberMetadataValue():
+                self._set_subscription(key.name, subscription_of(value))
+            case ConsumerGroupTargetAssignmentMetadataValue():
+                self.assignment_epoch = value.assignment_epoch
+            case ConsumerGroupTargetAssignmentMemberValue():
+                self.targets[key.name] = assignment_of(value.topic_partitions)
+            case ConsumerGroupCurrentMemberAssignmentValue():
+                self._set_progress(self._member(key.name), progress_of(value))
+            case ConsumerGroupRegularExpressionValue():
+                self.regexes[key.name] = frozenset(value.topics)
+            case _:
+                raise AssertionError(f"{key.kind.name} is no record of a consumer group")
+
+    def _remove(self, key: RecordKey) -> None:
+        match key.kind:
+            case RecordKind.CONSUMER_GROUP_METADATA:
+                self.group_epoch, self.metadata_hash = NO_EPOCH, 0
+            case RecordKind.CONSUMER_GROUP_PARTITION_METADATA:
+                self.has_partition_metadata = False
+            case RecordKind.CONSUMER_GROUP_MEMBER_METADATA:
+                self._remove_member(key.name)
+            case RecordKind.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA:
+                self.assignment_epoch = NO_EPOCH
+            case RecordKind.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER:
+                self.targets.pop(key.name, None)
+            case RecordKind.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT:
+                if key.name in self.members:
+                    self._set_progress(self.members[key.name], NEWCOMER)
+            case RecordKind.CONSUMER_GROUP_REGULAR_EXPRESSION:
+                self.regexes.pop(key.name, None)
+            case _:
+                raise AssertionError(f"{key.kind.name} is no record of a consumer group")
+
+    def _member(self, member_id: str) -> Member:
+        return self.members.setdefault(member_id, Member(member_id))
+
+    def _set_subscription(self, member_id: str, subscription: Subscription) -> None:
+        member = self._member(member_id)
+        self._forget_identity(member)
+        member.subscription = subscription
+        self.classic_count += member.uses_classic_protocol
+        if subscription.instance_id is not None:
+            self.static_members[subscription.instance_id] = member_id
+
+    def _set_progress(self, member: Member, progress: Progress) -> None:
+        self._release(member)
+        member.progress = progress
+        for assignment in (progress.assigned, progress.revoking):
+            for pair in pairs_of(assignment):
+                self.owners[pair] = member.member_id
+
+    def _remove_member(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._release(member)
+            self._forget_identity(member)
+
+    def _release(self, member: Member) -> None:
+        for assignment in (member.progress.assigned, member.progress.revoking):
+            for pair in pairs_of(assignment):
+                if self.owners.get(pair) == member.member_id:
+                    del self.owners[pair]
+
+    def _forget_identity(self, member: Member) -> None:
+        self.classic_count -= member.uses_classic_protocol
+        instance_id = member.subscription.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
+            del self.static_members[instance_id]
+
+    def on_loaded(self) -> None:
+        """All records are read: drop what a damaged log left of members nobody knows, and build
+        the owners anew, since a half-cleaned log may have shown an older owner last."""
+        for member_id in [
+            name for name, member in self.members.items() if member.subscription == UNKNOWN
+        ]:
+            self._remove_member(member_id)
+        for member_id in [name for name in self.targets if name not in self.members]:
+            del self.targets[member_id]
+        self.owners.clear()
+        for member in self.members.values():
+            self._set_progress(member, member.progress)

@@ -1,0 +1,98 @@
+"""Which topics a group's members subscribe to, by name and by expression, as metadata has them."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.coordinator.metadata.image import INTERNAL_TOPICS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ottla.coordinator.group.consumer.changes import Changes
+    from ottla.coordinator.group.consumer.member import Member
+    from ottla.coordinator.group.consumer.state import GroupState
+    from ottla.coordinator.metadata.image import MetadataImage
+    from ottla.protocol.ids import Uuid
+
+NO_TOPICS = 0
+
+
+class Subscribed(NamedTuple):
+    """Existing topics only: those of each member, and how many partitions each has."""
+
+    by_member: Mapping[str, frozenset[Uuid]]
+    partition_counts: Mapping[Uuid, int]
+
+
+def names_of(state: GroupState, member: Member) -> Iterable[str]:
+    """All topic names that the member subscribes to, whether they exist or not."""
+    subscription = member.subscription
+    if subscription.regex is None:
+        return subscription.topic_names
+    return state.regexes.get(subscription.regex, frozenset()).union(subscription.topic_names)
+
+
+def subscribed_topics(state: GroupState, image: MetadataImage) -> Subscribed:
+    """What every member could be given."""
+    by_names: dict[frozenset[str], frozenset[Uuid]] = {}
+    by_member: dict[str, frozenset[Uuid]] = {}
+    counts: dict[Uuid, int] = {}
+    for member_id, member in state.members.items():
+        names = frozenset(names_of(state, member))
+        found = by_names.get(names)
+        if found is None:
+            topics = [image.topics[name] for name in sorted(names) if name in image.topics]
+            counts.update((topic.topic_id, len(topic.partitions)) for topic in topics)
+            found = by_names[names] = frozenset(topic.topic_id for topic in topics)
+        by_member[member_id] = found
+    return Subscribed(by_member, counts)
+
+
+def metadata_hash(state: GroupState, image: MetadataImage) -> int:
+    """A number that changes when a subscribed topic comes, goes, grows or is made anew (KIP-1101).
+
+    Its value means nothing to anybody else; 64 bits, signed."""
+    names: set[str] = set()
+    for member in state.members.values():
+        names.update(names_of(state, member))
+    existing = sorted(names & image.topics.keys())
+    if not existing:
+        return NO_TOPICS
+    digest = blake2b(digest_size=8)
+    for name in existing:
+        topic = image.topics[name]
+        digest.update(b"%b/%b/%d\n" % (topic.topic_id, name.encode(), len(topic.partitions)))
+    return int.from_bytes(digest.digest(), signed=True)
+
+
+def resolve_expressions(
+    state: GroupState,
+    changes: Changes,
+    image: MetadataImage,
+    compile_pattern: Callable[[str], Callable[[str], bool]],
+    wall_ms: int,
+) -> None:
+    """Match every expression in use with all topics anew, and forget those out of use.
+
+    Internal topics are never matched: nobody means them by ``.*``, and nobody could read them."""
+    in_use = {
+        member.subscription.regex
+        for member in state.members.values()
+        if member.subscription.regex is not None
+    }
+    for regex in sorted(state.regexes.keys() - in_use):
+        changes.remove_regex(regex)
+    for regex in sorted(in_use):
+        try:
+            matches = compile_pattern(regex)
+        except ValueError:
+            # It was accepted by another broker, whose RE2 may be newer: it matches nothing here.
+            matched: frozenset[str] = frozenset()
+        else:
+            matched = frozenset(
+                name for name in image.topics if matches(name) and name not in INTERNAL_TOPICS
+            )
+        if state.regexes.get(regex) != matched:
+            changes.put_regex(regex, matched, wall_ms)

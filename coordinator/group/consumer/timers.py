@@ -1,0 +1,89 @@
+"""The deadlines of a KIP-848 group's members: session, revocation, and the two of classic members.
+
+Every member has a session timer as long as it is there. A heartbeat only moves the moment that
+the member itself remembers; the timer, when it fires, looks there and goes off again if need be.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.consumer.member import Member
+    from ottla.coordinator.group.scope import Scope
+
+SESSION = "session"
+REVOCATION = "revocation"
+JOIN = "join"
+SYNC = "sync"
+
+KINDS = (SESSION, REVOCATION, JOIN, SYNC)
+
+
+class Timer(NamedTuple):
+    """The group's part of a key in ``Scope.deadlines``."""
+
+    kind: str
+    member_id: str
+
+
+class Timers:
+    """Those of one group."""
+
+    def __init__(self, group_id: str, scope: Scope) -> None:
+        self._group_id = group_id
+        self._scope = scope
+        self._deadlines = scope.deadlines
+
+    def session_timeout_ms(self, member: Member) -> int:
+        """Members of the classic protocol chose theirs; for the others the broker does."""
+        classic = member.subscription.classic
+        if classic is not None:
+            return classic.session_timeout_ms
+        return self._scope.settings.consumer_session_timeout_ms
+
+    def begin_session(self, member: Member) -> None:
+        """From now on the member has to show that it lives."""
+        self.extend_session(member)
+        key = (self._group_id, Timer(SESSION, member.member_id))
+        self._deadlines.set(key, member.session_deadline_ms)
+
+    def extend_session(self, member: Member) -> None:
+        """The member lives. This is what a heartbeat costs."""
+        member.session_deadline_ms = self._scope.moment.now_ms + self.session_timeout_ms(member)
+
+    def start(self, kind: str, member: Member) -> None:
+        """Give the member its rebalance timeout for that; what is running begins anew."""
+        deadline_ms = self._scope.moment.now_ms + member.subscription.rebalance_timeout_ms
+        self._deadlines.set((self._group_id, Timer(kind, member.member_id)), deadline_ms)
+
+    def start_once(self, kind: str, member: Member) -> None:
+        """As ``start``, but what is running goes on: asking again buys no time."""
+        if (self._group_id, Timer(kind, member.member_id)) not in self._deadlines:
+            self.start(kind, member)
+
+    def stop(self, kind: str, member_id: str) -> None:
+        """The member has done it."""
+        self._deadlines.cancel((self._group_id, Timer(kind, member_id)))
+
+    def stop_all(self, member_id: str) -> None:
+        """The member is gone."""
+        for kind in KINDS:
+            self.stop(kind, member_id)
+
+    def has_expired(self, timer: Timer, member: Member) -> bool:
+        """Whether a timer that fired means it; a session that was extended goes on instead."""
+        if timer.kind != SESSION:
+            return True
+        if member.session_deadline_ms <= self._scope.moment.now_ms:
+            return True
+        self._deadlines.set((self._group_id, timer), member.session_deadline_ms)
+        return False
+
+    def reason(self, timer: Timer, member: Member) -> str:
+        """Why the member has to go, for people."""
+        if timer.kind == SESSION:
+            return f"nothing heard for {self.session_timeout_ms(member)} ms (session timeout)"
+        undone = {REVOCATION: "did not revoke", JOIN: "did not join again", SYNC: "did not sync"}
+        timeout_ms = member.subscription.rebalance_timeout_ms
+        return f"{undone[timer.kind]} within {timeout_ms} ms (rebalance timeout)"

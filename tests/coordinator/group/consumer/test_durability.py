@@ -1,0 +1,123 @@
+"""What is answered is in the log, and what is in the log is the group."""
+
+from __future__ import annotations
+
+from ottla.protocol.errors import ErrorCode
+from tests.coordinator.group.consumer.site import CALLER, Site, beat, join, told
+
+
+def test_answer_waits_until_what_it_tells_is_committed() -> None:
+    """A member that acts on an epoch the next coordinator never knew is fenced (G-03)."""
+    site = Site()
+    site.is_committing = False
+    first, second = site.ticket(), site.ticket()
+    site.group.heartbeat(join("a"), CALLER, first)
+    # Brings no record, yet tells of one that is not committed.
+    site.group.heartbeat(beat("a", 1), CALLER, second)
+    site.carry_out()
+    assert not site.answers
+
+    site.commit()
+
+    assert set(site.answers) == {first, second}
+    assert site.answers[first].error_code == ErrorCode.NONE
+
+
+def test_steady_answer_waits_for_nothing() -> None:
+    """Heartbeats of a settled group must not queue behind the disk."""
+    site = Site()
+    site.ask(join("a"))
+    site.is_committing = False
+
+    assert site.ask(beat("a", 1)).error_code == ErrorCode.NONE
+
+
+def test_refused_append_refuses_the_answer_and_asks_for_a_reload() -> None:
+    """Memory is ahead of the log then; only the log says what is true."""
+    site = Site()
+    site.is_committing = False
+    ticket = site.ticket()
+    site.group.heartbeat(join("a"), CALLER, ticket)
+    site.carry_out()
+
+    site.fail(ErrorCode.NOT_COORDINATOR)
+
+    assert site.answers[ticket].error_code == ErrorCode.NOT_COORDINATOR
+    assert site.scope.must_reload
+
+
+def test_whoever_has_waited_too_long_is_told_to_come_again() -> None:
+    """The outcome is open, so it is neither a success nor a loss."""
+    site = Site()
+    site.is_committing = False
+    ticket = site.ticket()
+    site.group.heartbeat(join("a"), CALLER, ticket)
+    site.carry_out()
+
+    site.scope.outbox.overdue(site.uncommitted[0])
+    site.carry_out()
+    assert site.answers[ticket].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    site.commit()
+
+    assert not site.scope.must_reload
+
+
+def test_unloading_answers_everybody_once() -> None:
+    """A client that is never answered waits for its request timeout."""
+    site = Site()
+    site.is_committing = False
+    ticket = site.ticket()
+    site.group.heartbeat(join("a"), CALLER, ticket)
+
+    site.group.on_unload(ErrorCode.NOT_COORDINATOR)
+    site.carry_out()
+    site.commit()
+
+    assert site.answers[ticket].error_code == ErrorCode.NOT_COORDINATOR
+    assert len(site.scope.deadlines) == 0
+
+
+def test_loaded_group_goes_on_where_the_other_stopped() -> None:
+    """A failover is no rebalance: nobody is fenced, nothing moves, sessions begin anew (G-08)."""
+    site = Site({"t": 4})
+    site.ask(join("a"))
+    site.ask(join("b"))
+    site.ask(beat("a", 1, {"t": [0, 1, 2, 3]}))
+    site.pass_time(44_000)
+
+    other = site.reloaded()
+    other.pass_time(44_000)
+
+    assert other.ask(beat("a", 1, {"t": [0, 1]})).member_epoch == 2
+    assert told(other.ask(beat("b", 2))) == {"t": [2, 3]}
+    assert other.group.state.group_epoch == 2
+
+
+def test_loaded_member_that_was_revoking_has_its_time_again() -> None:
+    """Else it could keep its partitions for ever by losing its coordinator."""
+    site = Site({"t": 4})
+    site.ask(join("a"))
+    site.ask(join("b"))
+    site.ask(beat("a", 1, {"t": [0, 1, 2, 3]}))
+
+    other = site.reloaded()
+    for _ in range(4):
+        other.pass_time(20_000)
+        other.ask(beat("a", 1))
+        other.ask(beat("b", 2))
+
+    assert list(other.group.state.members) == ["b"]
+
+
+def test_deleted_group_leaves_nothing_in_the_log() -> None:
+    """A record that is forgotten here would bring half a group back at the next load."""
+    site = Site({"t": 4})
+    site.ask(join("a", regex="t.*"))
+    site.ask(beat("a", -1))
+
+    site.log.extend(site.group.tombstones())
+
+    assert site.group.is_void
+    last = {record.key: record.value for record in site.log}
+    assert set(last.values()) == {None}
+    assert site.reloaded().group.is_void
