@@ -268,7 +268,6 @@ class LogDirectory:
         if from_offset is not None and from_offset < known:
             self.checkpoints.recovery_points[partition] = from_offset
         self.take_out(partition)
-        self._unread.discard(partition)
         await self._load(partition, None, cut_damage=True)
         await self._boots.update(self.damaged)
         return self.logs.get(partition)
