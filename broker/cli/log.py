@@ -1,123 +1,74 @@
-"""``ottla log dump FILE``: what stands in a segment file, batch by batch.
+"""``ottla log dump FILE`` and ``ottla log repair DIR``: the files of a broker that is stopped.
 
-Reads only. For people who want to know why a partition is offline, or what a producer really sent.
-Exit status 1 if the file ends in something that is no whole batch, or a checksum is wrong.
+``dump`` only reads: for people who want to know why a partition is offline, or what a producer
+really sent. Its exit status is 1 if anything is wrong in the file. For ``repair`` read
+``log_repair.py``.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.broker.log.scan import BatchScan
+from ottla.broker.cli.log_repair import repair
+from ottla.broker.log.dump import dump_file, line_of
 from ottla.broker.real import RealDisk, RealOffload
 from ottla.client.cli.arguments import Parser
-from ottla.protocol.errors import KafkaError
-from ottla.protocol.records.batch import RecordBatch, check_crc
-from ottla.protocol.records.record import Record, read_records
+from ottla.client.cli.output import json_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-Row = dict[str, object]
+    from collections.abc import Sequence
 
 
 def parser() -> Parser:
     """The command line, as ``ottla log --help`` shows it."""
-    made = Parser(prog="ottla log", description="Look into log files.")
+    made = Parser(prog="ottla log", description="Look into the files of a stopped broker.")
     verbs = made.add_subparsers(dest="verb", required=True, metavar="VERB")
-    dump = verbs.add_parser("dump", help="print the batches of a segment file")
-    dump.add_argument("file", help="a .log file of a data directory")
+    dump = verbs.add_parser("dump", help="print what is in a file of a partition")
+    dump.add_argument("file", help="a segment, one of its indexes, or a checkpoint")
     dump.add_argument("--records", action="store_true", help="print every record as well")
-    dump.add_argument("--format", choices=("text", "json"), default="text")
+    mend = verbs.add_parser(
+        "repair",
+        help="say which logs are damaged and, if wanted, cut them there",
+        description="Say which logs are damaged, where, and what would be lost by cutting them "
+        "there. Changes nothing unless --truncate is given, and then keeps what it cuts.",
+    )
+    mend.add_argument("directory", help="a data directory (log.dirs), or a partition's in it")
+    mend.add_argument("--truncate", action="store_true", help="cut damaged logs at the damage")
+    for each in (dump, mend):
+        each.add_argument("--format", choices=("text", "json"), default="text")
     return made
 
 
-def describe_batch(position: int, batch: RecordBatch) -> Row:
-    """The header in Kafka's words."""
-    return {
-        "position": position,
-        "base_offset": batch.base_offset,
-        "last_offset": batch.last_offset,
-        "records": batch.record_count,
-        "bytes": batch.size_bytes,
-        "leader_epoch": batch.leader_epoch,
-        "codec": batch.codec.name.lower(),
-        "timestamp_type": batch.timestamp_type.name.lower(),
-        "max_timestamp": batch.max_timestamp,
-        "producer_id": batch.producer_id,
-        "producer_epoch": batch.producer_epoch,
-        "base_sequence": batch.base_sequence,
-        "transactional": batch.is_transactional,
-        "control": batch.is_control,
-        "crc_ok": check_crc(batch),
-    }
-
-
-def describe_record(record: Record) -> Row:
-    """One record; bytes that are no text are shown escaped."""
-    return {
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "key": _shown(record.key),
-        "value": _shown(record.value),
-        "headers": [[name, _shown(value)] for name, value in record.headers],
-    }
-
-
-def _shown(value: bytes | memoryview | None) -> str | None:
-    return None if value is None else bytes(value).decode("utf-8", "backslashreplace")
-
-
-def dump_rows(path: str, *, records: bool) -> Iterator[Row]:
-    """A row per batch (and per record), then one with "problem" if the end is spoiled.
-
-    Raises OSError."""
-    file = RealDisk(RealOffload()).open(path)
-    scan = BatchScan(file, 0, file.size_bytes)
-    for position, batch in scan:
-        row = describe_batch(position, batch)
-        if records and row["crc_ok"] and not batch.is_control:
-            try:
-                row["content"] = [describe_record(record) for record in read_records(batch)]
-            except KafkaError as error:
-                row["problem"] = error.message
-        yield row
-    if scan.problem is not None:
-        yield {"position": scan.position, "problem": scan.problem}
-
-
-def write_row(row: Row, how: str) -> None:
-    """One line for people, or one JSON document."""
-    if how == "json":
-        sys.stdout.write(json.dumps(row) + "\n")
-        return
-    content = row.pop("content", [])
-    sys.stdout.write("  ".join(f"{key}={value}" for key, value in row.items()) + "\n")
-    assert isinstance(content, list)
-    for record in content:
-        sys.stdout.write("    " + "  ".join(f"{k}={v!r}" for k, v in record.items()) + "\n")
+def dump(path: Path, *, records: bool, as_json: bool) -> int:
+    """Print what is in a file; 1 if something is wrong there. Raises OSError."""
+    status = 0
+    file = RealDisk(RealOffload()).open(str(path.resolve()))
+    for entry in dump_file(file, records=records):
+        if entry.is_problem:
+            status = 1
+        line = json_line({"kind": entry.kind, **entry.fields}) if as_json else line_of(entry)
+        sys.stdout.write(line.removesuffix("\n") + "\n")
+    return status
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command."""
     arguments = parser().parse_args(argv)
-    status = 0
-    if not Path(arguments.file).is_file():
-        sys.stderr.write(f"ottla: {arguments.file} is not a file\n")
+    as_json = arguments.format == "json"
+    if arguments.verb == "repair":
+        return repair(Path(arguments.directory), truncate=arguments.truncate, as_json=as_json)
+    path = Path(arguments.file)
+    if not path.is_file():
+        sys.stderr.write(f"ottla: {path} is not a file\n")
         return 1
     try:
-        for row in dump_rows(str(Path(arguments.file).resolve()), records=arguments.records):
-            if "problem" in row or row.get("crc_ok") is False:
-                status = 1
-            write_row(row, arguments.format)
+        return dump(path, records=arguments.records, as_json=as_json)
     except BrokenPipeError:
         # The reader (head, a pager) has seen enough.
         sys.stderr.close()
         return 0
     except OSError as error:
-        sys.stderr.write(f"ottla: cannot read {arguments.file}: {error.strerror}\n")
+        sys.stderr.write(f"ottla: cannot read {path}: {error.strerror}\n")
         return 1
-    return status

@@ -1,12 +1,12 @@
-"""What is in a file of a data directory, line by line, for ``ottla log dump FILE``.
+"""What is in a file of a data directory, entry by entry, for ``ottla log dump FILE``.
 
-Batches are printed in the words of Kafka's DumpLogSegments, so that people and scripts that know
-its output can read ours. Nothing is believed: damage is a line like any other.
+Batches are described in the words of Kafka's DumpLogSegments, so that people and scripts that know
+its output can read ours. Nothing is believed: damage is an entry like any other.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.log.index import OffsetIndex, TimeIndex
 from ottla.broker.log.names import LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, parse_segment_name
@@ -31,12 +31,28 @@ _TIME_NAMES = {
 }
 
 
-def dump_file(file: File, *, records: bool = False) -> Iterator[str]:
-    """Lines about a file, by what its name says it is. ``records``: also those in batches."""
+class Entry(NamedTuple):
+    """One thing in a file. ``kind`` is batch, record, entry (of an index), text or problem; the
+    names of the fields are those of Kafka's tool."""
+
+    kind: str
+    fields: dict[str, object]
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether something is wrong there."""
+        return self.kind == PROBLEM or self.fields.get("isvalid") is False
+
+
+BATCH, RECORD, ENTRY, TEXT, PROBLEM = "batch", "record", "entry", "text", "problem"
+
+
+def dump_file(file: File, *, records: bool = False) -> Iterator[Entry]:
+    """What a file holds, by what its name says it is. ``records``: also those in batches."""
     parsed = parse_segment_name(file.path.rpartition("/")[2])
     base_offset, suffix = parsed if parsed is not None else (0, "")
     if suffix.startswith(LOG):
-        yield from dump_batches(file, records=records)
+        yield from _dump_batches(file, records=records)
         return
     content = file.pread(file.size_bytes, 0)
     if suffix.startswith(OFFSET_INDEX):
@@ -46,105 +62,140 @@ def dump_file(file: File, *, records: bool = False) -> Iterator[str]:
     elif suffix.startswith(TXN_INDEX):
         yield from _dump_transactions(content)
     else:
-        yield from content.decode("utf-8", "replace").splitlines()
+        for line in content.decode("utf-8", "replace").splitlines():
+            yield Entry(TEXT, {"line": line})
 
 
-def dump_batches(file: File, *, records: bool = False) -> Iterator[str]:
-    """One line for each batch of a ``.log`` file, and one for what is no batch at its end."""
+def line_of(entry: Entry) -> str:
+    """The entry as one line for people, and for scripts that know Kafka's output."""
+    fields = entry.fields
+    if entry.kind == TEXT:
+        return str(fields["line"])
+    if entry.kind == PROBLEM:
+        return str(fields["problem"])
+    line = " ".join(f"{name}: {_shown(value)}" for name, value in fields.items())
+    return f"| {line}" if entry.kind == RECORD else line
+
+
+def _dump_batches(file: File, *, records: bool = False) -> Iterator[Entry]:
+    """Each batch of a ``.log`` file, and what is no batch at its end."""
     scan = BatchScan(file, 0, file.size_bytes)
     for position, batch in scan:
         is_valid = check_crc(batch)
-        yield _batch_line(position, batch, is_valid)
+        yield _batch_entry(position, batch, is_valid)
         if records and is_valid:
-            yield from _record_lines(batch)
+            yield from _record_entries(batch)
     if scan.problem is not None:
         rest = file.size_bytes - scan.position
-        yield f"no batch at position: {scan.position} ({rest} bytes to the end): {scan.problem}"
+        where = f"no batch at position: {scan.position} ({rest} bytes to the end)"
+        yield Entry(PROBLEM, {"problem": f"{where}: {scan.problem}", "position": scan.position})
 
 
-def _batch_line(position: int, batch: RecordBatch, is_valid: bool) -> str:
+def _batch_entry(position: int, batch: RecordBatch, is_valid: bool) -> Entry:
     codec = batch.attributes & 7
     try:
         codec_name = batch.codec.name.lower()
     except KafkaError:
         codec_name = f"unknown ({codec})"
-    fields = (
-        ("baseOffset", batch.base_offset),
-        ("lastOffset", batch.last_offset),
-        ("count", batch.record_count),
-        ("baseSequence", batch.base_sequence),
-        ("lastSequence", batch.last_sequence),
-        ("producerId", batch.producer_id),
-        ("producerEpoch", batch.producer_epoch),
-        ("partitionLeaderEpoch", batch.leader_epoch),
-        ("isTransactional", _yes(batch.is_transactional)),
-        ("isControl", _yes(batch.is_control)),
-        ("position", position),
-        (_TIME_NAMES[batch.timestamp_type], batch.max_timestamp),
-        ("size", batch.size_bytes),
-        ("magic", batch.magic),
-        ("compresscodec", codec_name),
-        ("crc", batch.crc),
-        ("isvalid", _yes(is_valid)),
+    return Entry(
+        BATCH,
+        {
+            "baseOffset": batch.base_offset,
+            "lastOffset": batch.last_offset,
+            "count": batch.record_count,
+            "baseSequence": batch.base_sequence,
+            "lastSequence": batch.last_sequence,
+            "producerId": batch.producer_id,
+            "producerEpoch": batch.producer_epoch,
+            "partitionLeaderEpoch": batch.leader_epoch,
+            "isTransactional": batch.is_transactional,
+            "isControl": batch.is_control,
+            "position": position,
+            _TIME_NAMES[batch.timestamp_type]: batch.max_timestamp,
+            "size": batch.size_bytes,
+            "magic": batch.magic,
+            "compresscodec": codec_name,
+            "crc": batch.crc,
+            "isvalid": is_valid,
+        },
     )
-    return " ".join(f"{name}: {value}" for name, value in fields)
 
 
-def _record_lines(batch: RecordBatch) -> Iterator[str]:
+def _record_entries(batch: RecordBatch) -> Iterator[Entry]:
     time_name = _TIME_NAMES[batch.timestamp_type]
     try:
         for record in read_records(batch, _OUTPUT_BYTES_MAX):
-            yield _record_line(record, time_name)
+            yield _record_entry(record, time_name)
     except KafkaError as error:
-        yield f"| {error.message}"
+        yield Entry(PROBLEM, {"problem": f"| {error.message}"})
 
 
-def _record_line(record: Record, time_name: str) -> str:
-    headers = ",".join(key for key, _ in record.headers)
-    return (
-        f"| offset: {record.offset} {time_name}: {record.timestamp} "
-        f"keySize: {_size(record.key)} valueSize: {_size(record.value)} headerKeys: [{headers}] "
-        f"key: {_text(record.key)} payload: {_text(record.value)}"
+def _record_entry(record: Record, time_name: str) -> Entry:
+    return Entry(
+        RECORD,
+        {
+            "offset": record.offset,
+            time_name: record.timestamp,
+            "keySize": _size(record.key),
+            "valueSize": _size(record.value),
+            "headerKeys": [key for key, _ in record.headers],
+            "key": _text(record.key),
+            "payload": _text(record.value),
+        },
     )
 
 
-def _dump_offsets(content: bytes, base_offset: int) -> Iterator[str]:
+def _dump_offsets(content: bytes, base_offset: int) -> Iterator[Entry]:
     index = OffsetIndex.decode(content, INT32_MAX)
     if index is None or not index.is_ascending:
-        yield f"{len(content)} bytes that are no offset index"
+        yield _spoiled(content, "offset index")
         return
     for relative_offset, position in zip(index.offsets, index.positions, strict=True):
-        yield f"offset: {base_offset + relative_offset} position: {position}"
+        yield Entry(ENTRY, {"offset": base_offset + relative_offset, "position": position})
 
 
-def _dump_times(content: bytes, base_offset: int) -> Iterator[str]:
+def _dump_times(content: bytes, base_offset: int) -> Iterator[Entry]:
     index = TimeIndex.decode(content)
     if index is None or not index.is_ascending:
-        yield f"{len(content)} bytes that are no time index"
+        yield _spoiled(content, "time index")
         return
     for timestamp, relative_offset in zip(index.timestamps, index.offsets, strict=True):
-        yield f"timestamp: {timestamp} offset: {base_offset + relative_offset}"
+        yield Entry(ENTRY, {"timestamp": timestamp, "offset": base_offset + relative_offset})
 
 
-def _dump_transactions(content: bytes) -> Iterator[str]:
+def _dump_transactions(content: bytes) -> Iterator[Entry]:
     entries = decode_aborted(content)
     if entries is None:
-        yield f"{len(content)} bytes that are no index of aborted transactions"
+        yield _spoiled(content, "index of aborted transactions")
         return
     for entry in entries:
-        yield (
-            f"version: 0 producerId: {entry.producer_id} firstOffset: {entry.first_offset} "
-            f"lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}"
+        yield Entry(
+            ENTRY,
+            {
+                "version": 0,
+                "producerId": entry.producer_id,
+                "firstOffset": entry.first_offset,
+                "lastOffset": entry.last_offset,
+                "lastStableOffset": entry.last_stable_offset,
+            },
         )
 
 
-def _yes(value: bool) -> str:
-    return "true" if value else "false"
+def _spoiled(content: bytes, what: str) -> Entry:
+    return Entry(PROBLEM, {"problem": f"{len(content)} bytes that are no {what}"})
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"[{','.join(value)}]" if isinstance(value, list) else str(value)
 
 
 def _size(value: bytes | memoryview | None) -> int:
     return -1 if value is None else len(value)
 
 
-def _text(value: bytes | memoryview | None) -> str:
-    return "null" if value is None else bytes(value).decode("utf-8", "backslashreplace")
+def _text(value: bytes | memoryview | None) -> str | None:
+    return None if value is None else bytes(value).decode("utf-8", "backslashreplace")

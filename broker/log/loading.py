@@ -165,11 +165,13 @@ async def _recover(log: OpenLog, known: Known) -> int:
     scanner = Scanner(log, snapshot_offset)
     finding = await offload.run(scanner.run)
     if finding is not None:
-        if not known.cut_damage and not await offload.run(is_torn, log, finding, promised):
+        if known.cut_damage:
+            await set_aside(log, finding, f"{finding.problem}, and the operator wants it cut")
+        elif not await offload.run(is_torn, log, finding, promised):
             lost = known.may_have_lost_writes and promised <= finding.next_offset
             if not lost or not await offload.run(shows_lost_writes, log, finding):
                 raise damage(log, finding)
-            await set_aside(log, finding)
+            await set_aside(log, finding, "a loss of power has left a hole in what was not flushed")
         later = cut_torn_end(log, finding)
         await bury_segments(log, reversed(later))
         # Durable before anything is appended, or a second crash could show a mix of both.

@@ -90,7 +90,7 @@ def _reaches_boundary(position: int, end: int, size_bytes: int) -> bool:
     return rest == 0 or position == size_bytes or (position == end and rest <= _ZERO_HEAD_BYTES)
 
 
-async def set_aside(log: OpenLog, finding: Finding) -> None:
+async def set_aside(log: OpenLog, finding: Finding, why: str) -> None:
     """Copy everything from the hole on into a file beside the log, durably.
 
     Raises OSError; KafkaError(KAFKA_STORAGE_ERROR) if there is no room, having changed nothing."""
@@ -108,13 +108,13 @@ async def set_aside(log: OpenLog, finding: Finding) -> None:
         if not is_passing(error):
             raise
         await disk.unlink(path)
-        what = f"{log.partition} must be cut at offset {finding.next_offset}, where a loss of power"
-        raise storage_error(f"{what} has left a hole; cannot write {path}: {error}") from error
+        what = f"{log.partition} must be cut at offset {finding.next_offset}: {why}"
+        raise storage_error(f"{what}; cannot write {path}: {error}") from error
     logger.warning(
-        "%s has a hole at offset %d after a loss of power and ends there; what was behind it and "
-        "never flushed, %d bytes, is kept in %s",
+        "%s ends at offset %d now: %s; what was behind it, %d bytes, is kept in %s",
         log.partition,
         finding.next_offset,
+        why,
         target.size_bytes,
         path,
     )

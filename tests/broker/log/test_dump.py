@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.log.dump import dump_file
+from ottla.broker.log.dump import dump_file, line_of
 from ottla.broker.log.settings import LogSettings
 from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.protocol.records.builder import BatchOptions
@@ -24,7 +24,8 @@ async def filled() -> Bench:
 
 
 def lines(bench: Bench, name: str, *, records: bool = False) -> list[str]:
-    return list(dump_file(bench.disk.open(f"{DIRECTORY}/{name}"), records=records))
+    file = bench.disk.open(f"{DIRECTORY}/{name}")
+    return [line_of(entry) for entry in dump_file(file, records=records)]
 
 
 async def test_batches_are_printed_in_kafkas_words() -> None:
