@@ -53,9 +53,6 @@ class SingleBroker:
             "listeners": f"PLAINTEXT://{SERVER}:{PORT}",
             "log.dirs": DATA_DIR,
             "auto.create.topics.enable": "false",
-            # Age is judged by the wall clock, which jumps here; a jump while the broker is down
-            # cannot be told from a long sleep, and after one old records may go.
-            "log.retention.ms": "-1",
             **options.settings,
         }
         self.server = self.world.node(
