@@ -195,10 +195,10 @@ async def test_times_are_found_in_cleaned_segments() -> None:
     await one.seal_and_clean()
 
     for offset in range(70, 100):
-        found = one.log.offset_for_timestamp(times[offset])
+        found = await one.log.offset_for_timestamp(times[offset])
         assert found is not None
         assert (found.offset, found.timestamp) == (offset, times[offset])
-    found = one.log.offset_for_timestamp(times[3])
+    found = await one.log.offset_for_timestamp(times[3])
     assert found is not None
     assert found.offset == 70
 
