@@ -249,18 +249,6 @@ class Segment:
         content = self.file.pread(8, place.position + MAX_TIMESTAMP_POSITION)
         return int.from_bytes(content, signed=True) == timestamp
 
-    def learn_from(self, copy: Segment) -> None:
-        """Take over what a worker has found out on a copy of this segment. Raises OSError."""
-        if self.max_timestamp is None:
-            self.max_timestamp = copy.max_timestamp
-            self.max_timestamp_offset = copy.max_timestamp_offset
-        if copy.indexes.is_rebuilt and not self.indexes.is_trusted:
-            self.indexes = copy.indexes
-            self._close_time_index()
-            self.indexes.write()
-            # Known among the open ones, so that it is made to forget them again.
-            assert self.file is not None
-
     def _close_time_index(self) -> None:
         times = self.load_indexes().times_or_raise
         largest = self.largest_timestamp()

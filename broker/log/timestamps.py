@@ -139,7 +139,7 @@ async def _apart(
     try:
         for segment, copy in pairs:
             if not segment.is_active:
-                segment.learn_from(copy)
+                _learn(segment, copy)
     except OSError as error:
         raise log.home.health.judge(f"cannot write to {log.directory}", error) from error
     return result
@@ -157,6 +157,19 @@ def _copy(segment: Segment, home: LogHome) -> Segment:
     # It writes no files: the log may do that at the same time.
     copy.is_active = True
     return copy
+
+
+def _learn(segment: Segment, copy: Segment) -> None:
+    """Keep what a worker has found out about a segment that does not change. Raises OSError."""
+    if segment.max_timestamp is None:
+        segment.max_timestamp = copy.max_timestamp
+        segment.max_timestamp_offset = copy.max_timestamp_offset
+    if copy.indexes.is_rebuilt and not segment.indexes.is_trusted:
+        segment.indexes = copy.indexes
+        segment.seal()
+        segment.indexes.write()
+        # Known among the open ones, so that it is made to forget them again.
+        assert segment.file is not None
 
 
 def _are_same(log: OpenLog, pairs: list[tuple[Segment, Segment]]) -> bool:
