@@ -206,7 +206,6 @@ class Cleaning:
         found = survey_partition(one, clock.wall_ms()) or found
         trusts_clock = self._clock_watch.is_trusted(clock.now_ms(), clock.wall_ms())
         plan = plan_run(found, self._settings(), clock.wall_ms(), trusts_clock=trusts_clock)
-        before_bytes = log.size_bytes
         end_offset = number = 0
         try:
             async with aclosing(self._groups(plan)) as groups:
@@ -226,7 +225,6 @@ class Cleaning:
             await log.home.save_cleaner_offsets()
         self._runs += 1
         self._last_run_ms = clock.wall_ms()
-        self._freed_bytes += max(0, before_bytes - log.size_bytes)
         self._resting_until_ms.pop(one.partition, None)
         return True
 
@@ -257,10 +255,13 @@ class Cleaning:
         if not group.is_changed or sources.were_deleted(log):
             await discard_files(log, group.files)
             return True
-        return await swap_segments(
+        is_done = await swap_segments(
             log,
             sources,
             group.files,
             drops_markers=group.markers_dropped > 0,
             is_wanted=lambda: plan.is_current(group.number),
         )
+        if is_done:
+            self._freed_bytes += group.bytes_read - group.files.size_bytes
+        return is_done
