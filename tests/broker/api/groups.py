@@ -44,10 +44,13 @@ async def coordinated(client: RawClient, group_id: str = GROUP) -> None:
             await asyncio.sleep(0.01)
 
 
-def join_request(member_id: str = "", group_id: str = GROUP) -> JoinGroupRequest:
+def join_request(
+    member_id: str = "", group_id: str = GROUP, session_timeout_ms: int = 10_000
+) -> JoinGroupRequest:
+    """Of a member that can do one protocol."""
     return JoinGroupRequest(
         group_id=group_id,
-        session_timeout_ms=10_000,
+        session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=10_000,
         member_id=member_id,
         protocol_type="consumer",
@@ -63,10 +66,12 @@ class Member:
         self.group_id = group_id
         self.member_id = ""
         self.generation_id = -1
+        self.session_timeout_ms = 10_000
 
     async def take_id(self) -> None:
         """Ask once, to be given an id to come again with (KIP-394)."""
-        answer = await self.client.call(9, join_request("", self.group_id))
+        request = join_request("", self.group_id, self.session_timeout_ms)
+        answer = await self.client.call(9, request)
         assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
         self.member_id = answer.member_id
 
@@ -74,7 +79,8 @@ class Member:
         """Join, whatever it takes."""
         if not self.member_id:
             await self.take_id()
-        answer = await self.client.call(9, join_request(self.member_id, self.group_id))
+        request = join_request(self.member_id, self.group_id, self.session_timeout_ms)
+        answer = await self.client.call(9, request)
         self.generation_id = answer.generation_id
         return answer
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -165,6 +166,27 @@ async def test_a_member_that_hangs_up_while_it_waits_holds_up_nobody(
 
     assert answer.error_code == ErrorCode.NONE
     assert len(answer.members) == 2
+
+
+async def test_a_blocked_loop_evicts_nobody_who_could_not_be_heard() -> None:
+    """Heartbeats that come right after the stall find a member, not its ghost (G-09)."""
+    settings = {**QUICK, "group.min.session.timeout.ms": "100"}
+    async with running_broker(settings) as running, running.connect() as client:
+        await coordinated(client)
+        member = Member(client)
+        member.session_timeout_ms = 1_000
+        await member.enter()
+        # The stall's clock has to have seen the loop run.
+        await asyncio.sleep(0.3)
+
+        time.sleep(2)  # noqa: ASYNC251
+        for _ in range(3):
+            await asyncio.sleep(0)
+        after = await member.heartbeat()
+
+        assert after == ErrorCode.NONE
+        await asyncio.sleep(1.5)
+        assert await member.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 async def test_unknown_topics_are_refused_each_for_itself(client: RawClient) -> None:
