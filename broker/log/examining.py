@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.log.names import LOG, join, parse_segment_name, segment_name
-from ottla.broker.log.recovery import find_batch
+from ottla.broker.log.recovery import find_batch, is_old_message
 from ottla.broker.log.scan import BatchScan
 from ottla.broker.log.settings import INT32_MAX
 from ottla.protocol.records.batch import check_crc
@@ -118,7 +118,9 @@ class _Examiner:
             batches,
             records,
             last_offset,
-            is_torn=batches == 0 and self._next_offset >= self._recovery_point,
+            is_torn=batches == 0
+            and self._next_offset >= self._recovery_point
+            and not is_old_message(self._files[number], position, self._files[number].size_bytes),
         )
 
 

@@ -10,6 +10,7 @@ the log is nobody else's yet.
 from __future__ import annotations
 
 import struct
+import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.log.replay import replay_segment
@@ -30,6 +31,10 @@ _SEARCH_BYTES = 4 * 1024 * 1024
 _HEAD = struct.Struct(">qiiB")
 _MAGIC_BYTE = bytes([MAGIC])
 _MAGIC_POSITION = 16
+# Offset, size; then what the size counts: checksum, magic, attributes, key and value.
+_OLD_HEAD = struct.Struct(">qiIB")
+_OLD_SIZE_END = 12
+_OLD_BYTES_MIN = 14
 
 
 class Finding(NamedTuple):
@@ -149,6 +154,8 @@ def is_torn(log: OpenLog, finding: Finding, promised_offset: int) -> bool:
         return False
     segment = log.segments[finding.number]
     position, offset_min = finding.position, finding.later_from
+    if is_old_message(segment.file, position, segment.size_bytes):
+        return False
     if find_batch(segment.file, position, segment.size_bytes, offset_min) is not None:
         return False
     return all(
@@ -179,6 +186,22 @@ def find_batch(file: File, start: int, end: int, offset_min: int) -> int | None:
     return None
 
 
+def is_old_message(file: File, position: int, end: int) -> bool:
+    """Whether a whole message of magic 0 or 1 starts there, as Kafka before 0.11 wrote them.
+
+    Nothing can be done with it here, but whoever has such a log wants it back as it was. Its
+    checksum is the other one, and covers all from the magic on."""
+    head = file.pread(min(_OLD_HEAD.size, end - position), position)
+    if len(head) < _OLD_HEAD.size:
+        return False
+    _, size_bytes, checksum, magic = _OLD_HEAD.unpack(head)
+    whole_bytes = _OLD_SIZE_END + size_bytes
+    if magic >= MAGIC or size_bytes < _OLD_BYTES_MIN or position + whole_bytes > end:
+        return False
+    content = file.pread(whole_bytes - _MAGIC_POSITION, position + _MAGIC_POSITION)
+    return bool(zlib.crc32(content) == checksum)
+
+
 def _is_valid(content: bytes) -> bool:
     try:
         return check_crc(parse_batch(content))
@@ -199,6 +222,11 @@ def cut_torn_end(log: OpenLog, finding: Finding) -> list[Segment]:
 def damage(log: OpenLog, finding: Finding) -> CorruptLogError:
     """What to say about a log that must not be cut."""
     segment = log.segments[finding.number]
+    if is_old_message(segment.file, finding.position, segment.size_bytes):
+        return CorruptLogError(
+            f"{segment.path} holds messages of a Kafka before 0.11 from position "
+            f"{finding.position} on, which are not served here; nothing was changed"
+        )
     return CorruptLogError(
         f"{segment.path} is damaged at position {finding.position}, offset "
         f"{finding.next_offset}: {finding.problem}; valid records lie behind it or were promised"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records.batch import iterate_batches, refresh_crc
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.records.batch import iterate_batches, parse_batch, refresh_crc
 from ottla.protocol.records.builder import encode_batch
 from ottla.protocol.records.compression import Codec
 from ottla.protocol.records.record import read_records
@@ -32,6 +32,27 @@ async def test_offsets_are_assigned_in_order(client: RawClient) -> None:
     assert [first.base_offset, second.base_offset] == [0, 2]
     assert bytes(first.view)[16:] == sent[0][16:]
     assert bytes(second.view)[16:] == sent[1][16:]
+
+
+@pytest.mark.requirement("FMT-37")
+@pytest.mark.parametrize("codec", [one for one in Codec if one is not Codec.NONE])
+async def test_what_is_compressed_is_stored_and_served_without_a_look_inside(codec: Codec) -> None:
+    """Bytes that no decompressor would take prove it: they come back as they were sent. Batches
+    are compressed from end to end, and the broker pays for it with no CPU time."""
+    records = bytearray(batch(b"value" * 100, codec=codec))
+    records[61:] = bytes(byte ^ 0x5A for byte in records[61:])
+    refresh_crc(records, 0)
+    async with running_broker() as running, running.connect() as client:
+        await create(client)
+        answer = await produced(client, bytes(records))
+        got = bytes((await fetched(client, 0)).records)
+        stored = running.broker.ports.disk.open("/data/t-0/00000000000000000000.log")
+
+        assert answer.error_code == ErrorCode.NONE
+        assert got[16:] == bytes(records)[16:]
+        assert stored.pread(stored.size_bytes, 0) == got
+    with pytest.raises(KafkaError):
+        list(read_records(parse_batch(got)))
 
 
 @pytest.mark.parametrize("version", range(3, 12))

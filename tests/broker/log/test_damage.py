@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 
 from ottla.broker.log.loading import Known
@@ -197,3 +199,33 @@ async def test_snapshots_of_unknown_epochs_do_not_come_back() -> None:
     bench.kill()
     await bench.open(Known(log.recovery_point))
     assert bench.observer.producers == expected == {1: 14, 2: 41}
+
+
+def old_message(offset: int, magic: int) -> bytes:
+    """A message as Kafka before 0.11 wrote it."""
+    timestamp = bytes(8) if magic == 1 else b""
+    content = bytes([magic, 0]) + timestamp + b"\xff\xff\xff\xff" + (2).to_bytes(4) + b"ab"
+    checksum = zlib.crc32(content).to_bytes(4)
+    return offset.to_bytes(8) + (len(content) + 4).to_bytes(4) + checksum + content
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("is_behind", [False, True])
+async def test_messages_of_an_older_format_are_no_torn_end(magic: int, is_behind: bool) -> None:
+    """S-03: a log of Kafka 0.10 cannot be served, but cutting it would delete all of it."""
+    bench = Bench()
+    await filled(bench)
+    content = bench.content(NAME)
+    if not is_behind:
+        content.clear()
+    content.extend(old_message(100, magic) + old_message(101, magic))
+    before = bytes(content)
+    bench.kill()
+    with pytest.raises(CorruptLogError, match="of a Kafka before"):
+        await bench.open(Known(0))
+
+    assert bytes(bench.content(NAME)) == before
+    # The neighbour: a message whose checksum is wrong is garbage like any other.
+    del bench.content(NAME)[-len(old_message(0, magic)) :]
+    bench.content(NAME)[-1] ^= 1
+    await bench.open(Known(0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ottla.client.state.visibility import Aborted, visible_batches
 from ottla.protocol.records.batch import RecordBatch, parse_batch
 from ottla.protocol.records.builder import BatchOptions, encode_batch
@@ -28,6 +30,7 @@ def shown(batches: list[RecordBatch], aborted: list[Aborted] | None) -> list[int
     return [found.base_offset for found, visible in visible_batches(batches, aborted) if visible]
 
 
+@pytest.mark.requirement("FMT-29", "FMT-31")
 def test_control_batches_are_never_shown() -> None:
     """They take an offset and are nobody's data."""
     batches = [batch(0), batch(1, 7), marker(2, 7, COMMIT), batch(3)]
