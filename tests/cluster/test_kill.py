@@ -141,6 +141,7 @@ def test_five_kills_lose_and_repeat_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_two_hundred_kills_lose_and_repeat_nothing(tmp_path: Path) -> None:
     """A window of a few instructions needs many tries to be hit."""
     seed = random.randrange(10**6)

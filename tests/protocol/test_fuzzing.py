@@ -28,6 +28,7 @@ def test_mutated_frames_are_read_or_refused() -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", [2])
 def test_a_million_mutated_frames_are_read_or_refused(seed: int) -> None:
     """Rare paths, such as tags inside structs inside arrays, need more tries than a quick run."""
