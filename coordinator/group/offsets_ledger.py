@@ -150,9 +150,9 @@ class OffsetLedger:
         return self._committed.setdefault(group_id, {}).setdefault(intern(topic), {})
 
     @property
-    def has_open(self) -> bool:
-        """Whether anything is on its way."""
-        return bool(self._open)
+    def open_groups(self) -> Mapping[str, object]:
+        """The groups of which something is on its way, as they are from moment to moment."""
+        return self._open
 
     def drop_empty(self) -> None:
         """Forget the topics and groups that have come to have no offsets."""

@@ -31,6 +31,7 @@ class OffsetLoading:
     def __init__(self, ledger: OffsetLedger) -> None:
         self.skipped = Skipped()
         self._ledger = ledger
+        self._open_groups = ledger.open_groups
         self._targets: dict[bytes, _Target] = {}
 
     def replay(self, record: LogRecord, writer: Writer = NOBODY) -> bool:
@@ -45,7 +46,7 @@ class OffsetLoading:
                 return True
         values, group_id, topic = target
         (partition,) = _PARTITION.unpack_from(key, len(key) - 4)
-        if writer.producer_id >= 0 or self._ledger.has_open:
+        if writer.producer_id >= 0 or group_id in self._open_groups:
             place = TopicPartition(topic, partition)
             change = self._ledger.add(Change(group_id, place, value, writer))
             self._ledger.on_committed([change])

@@ -172,6 +172,21 @@ def test_a_deletion_takes_pending_commits_along() -> None:
     assert scene.table.group_ids() == set()
 
 
+@pytest.mark.parametrize("is_marked_first", [True, False])
+def test_a_deletion_reported_first_takes_the_commit_before_it_along(is_marked_first: bool) -> None:
+    """Memory must not wait for a marker of which a new coordinator knows nothing."""
+    scene = Scene()
+    scene.commit_in_transaction(7, 42)
+    scene.delete("t", 0)
+    scene.scope.outbox.committed(scene.pending.pop().token)
+    if is_marked_first:
+        scene.mark_only(7, is_commit=True)
+    scene.settle()
+
+    assert scene.offset(is_stable=True) == -1
+    assert scene.table.group_ids() == scene.reloaded().table.group_ids() == set()
+
+
 def test_a_failed_deletion_leaves_the_pending_commit() -> None:
     """Nothing was written, so nothing has changed."""
     scene = Scene()
@@ -259,6 +274,6 @@ def test_nothing_is_left_of_what_has_ended() -> None:
     scene.settle()
 
     ledger = scene.table.ledger
-    assert not ledger.has_open
+    assert not ledger.open_groups
     assert not vars(ledger)["_transactions"]
     assert not vars(ledger)["_committed"]
