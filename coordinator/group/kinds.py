@@ -1,19 +1,21 @@
 """Which of the two kinds of groups an id belongs to, and how an empty one becomes the other.
 
 An empty group has no kind worth keeping: whoever comes first decides what it is from now on, as
-with Kafka. The records of the old one are deleted before the first of the new one is written.
+with Kafka. The records of the old one are deleted before the first of the new one is written. A
+group with members may change its kind as well (migration.py).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.groups import ClassicGroups, MembersRequest
 from ottla.coordinator.group.classic.replies import refused_join
-from ottla.coordinator.group.classic.states import GroupState
 from ottla.coordinator.group.consumer.context import ConsumerContext
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.patterns import compile_pattern
+from ottla.coordinator.group.migration import downgraded, note, upgraded
 from ottla.coordinator.group.outbox import Continuation, nothing
 from ottla.coordinator.group.record_values import GroupMetadataValue
 from ottla.coordinator.group.records import RecordKind
@@ -46,7 +48,7 @@ class GroupKinds:
     def __init__(self, scope: Scope, groups: Groups, image: Callable[[], MetadataImage]) -> None:
         self._scope = scope
         self._groups = groups
-        self._context = ConsumerContext(scope, image, compile_pattern)
+        self._context = ConsumerContext(scope, image, compile_pattern, self._on_downgrade)
         self._classic = ClassicGroups(scope, groups)
 
     # Loading.
@@ -75,14 +77,21 @@ class GroupKinds:
 
     def handle(self, request: MembersRequest, caller: Caller, ticket: Ticket) -> None:
         """SyncGroup, Heartbeat or LeaveGroup. HOT: most of them are heartbeats."""
-        self._classic.handle(request, caller, ticket)
+        group = self._consumer_group(request.group_id)
+        if group is not None and group.has_members:
+            group.classic_request(request, caller, ticket)
+        else:
+            self._classic.handle(request, caller, ticket)
 
     def join(self, request: JoinGroupRequest, caller: Caller, ticket: Ticket) -> None:
         """JoinGroup, which may found a group or find one of the other kind."""
         group = self._consumer_group(request.group_id)
-        if group is not None and group.check_delete() is not ErrorCode.NONE:
-            response = refused_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
-            self._scope.outbox.answer(ticket, response)
+        if group is not None and group.has_members:
+            error = self._classic.check_join(request)
+            if error is ErrorCode.NONE:
+                group.classic_request(request, caller, ticket)
+            else:
+                self._scope.outbox.answer(ticket, refused_join(error, request.member_id))
             return
         if group is not None and not request.member_id:
             self._delete_records(group)
@@ -93,20 +102,40 @@ class GroupKinds:
     ) -> None:
         """ConsumerGroupHeartbeat, which may do the same."""
         group = self._groups.get(request.group_id)
-        if group is not None and not isinstance(group, ConsumerGroup):
-            if group.state_name != GroupState.EMPTY.value or request.member_epoch != JOINING_EPOCH:
-                self._answer_not_found(request, ticket)
-                return
-            self._delete_records(group)
-            group = None
-        if group is None:
-            if request.member_epoch != JOINING_EPOCH:
-                self._answer_not_found(request, ticket)
-                return
+        if isinstance(group, ConsumerGroup):
+            group.heartbeat(request, caller, ticket)
+            self._drop_if_void(request.group_id)
+        elif request.member_epoch != JOINING_EPOCH:
+            self._answer_not_found(request, ticket)
+        elif isinstance(group, ClassicGroup):
+            self._upgrade(group, request, caller, ticket)
+        else:
             group = ConsumerGroup(request.group_id, self._context)
-            self._groups[request.group_id] = group
+            group.heartbeat(request, caller, ticket)
+            if group.has_begun:
+                self._groups[request.group_id] = group
+
+    def _upgrade(
+        self,
+        classic: ClassicGroup,
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        ticket: Ticket,
+    ) -> None:
+        """The first member of the newer protocol takes a classic group with it."""
+        group = upgraded(classic, self._context)
+        if group is None:
+            self._answer_not_found(request, ticket)
+            return
         group.heartbeat(request, caller, ticket)
-        self._drop_if_void(request.group_id)
+        if group.has_begun:
+            note(self._scope, classic.group_id, "from classic to consumer")
+            # Whoever waits for a round of the classic group joins the other one instead.
+            classic.on_unload(ErrorCode.REBALANCE_IN_PROGRESS)
+            self._groups[classic.group_id] = group
+
+    def _on_downgrade(self, group_id: str, stored: GroupMetadataValue) -> None:
+        self._groups[group_id] = downgraded(group_id, stored, self._scope)
 
     def describe(
         self, request: ConsumerGroupDescribeRequest, caller: Caller, ticket: Ticket

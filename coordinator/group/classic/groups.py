@@ -80,7 +80,7 @@ class ClassicGroups:
         return group.heartbeat(request)
 
     def _join(self, request: JoinGroupRequest, caller: Caller, ticket: Ticket) -> None:
-        error = self._check_join(request)
+        error = self.check_join(request)
         group = self.find(request.group_id)
         if error is ErrorCode.NONE and group is None and request.member_id:
             error = ErrorCode.UNKNOWN_MEMBER_ID
@@ -90,7 +90,8 @@ class ClassicGroups:
         self.ensure(request.group_id).joining.handle(request, caller, ticket)
         self.drop_if_vacant(request.group_id)
 
-    def _check_join(self, request: JoinGroupRequest) -> ErrorCode:
+    def check_join(self, request: JoinGroupRequest) -> ErrorCode:
+        """What is wrong with the request by itself, whatever group it is for."""
         if not request.group_id or len(request.group_id.encode()) > GROUP_ID_BYTES_MAX:
             return ErrorCode.INVALID_GROUP_ID
         settings = self._scope.settings

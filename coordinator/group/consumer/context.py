@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ottla.coordinator.group.record_values import GroupMetadataValue
     from ottla.coordinator.group.scope import Scope
     from ottla.coordinator.metadata.image import MetadataImage
-
-Matcher = "Callable[[str], bool]"
 
 
 @dataclass(slots=True)
 class ConsumerContext:
     """``image`` is asked for the newest metadata at every heartbeat; a group sees by itself that
     topics have changed. ``compile_pattern`` turns an expression into a test of a whole topic
-    name, or raises ValueError (patterns.py has the real one)."""
+    name, or raises ValueError (patterns.py has the real one). ``on_downgrade`` is called in the
+    step in which the group of that id has deleted itself from the log and written the record of
+    the classic group that has its place from now on."""
 
     scope: Scope
     image: Callable[[], MetadataImage]
     compile_pattern: Callable[[str], Callable[[str], bool]]
+    on_downgrade: Callable[[str, GroupMetadataValue], object]

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.group.classic.replies import refused_join, refused_sync
 from ottla.coordinator.group.consumer.changes import Changes
+from ottla.coordinator.group.consumer.classic_members import ClassicMembers
 from ottla.coordinator.group.consumer.describe import described, state_name
 from ottla.coordinator.group.consumer.heartbeats import Heartbeats
 from ottla.coordinator.group.consumer.member import MemberState
@@ -17,15 +19,23 @@ from ottla.coordinator.group.consumer.rebalance import Rebalancing
 from ottla.coordinator.group.consumer.replies import Replies
 from ottla.coordinator.group.consumer.state import GroupState
 from ottla.coordinator.group.consumer.subscriptions import names_of
+from ottla.coordinator.group.consumer.takeover import classic_value, may_go_back, take_in
 from ottla.coordinator.group.consumer.timers import REVOCATION, Timer, Timers
+from ottla.coordinator.group.records import group_record
 from ottla.coordinator.group.timeline import EventKind
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.join_group import JoinGroupRequest
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.protocol.messages.sync_group import SyncGroupRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
+    from ottla.coordinator.group.classic.groups import MembersRequest
     from ottla.coordinator.group.consumer.context import ConsumerContext
+    from ottla.coordinator.group.consumer.takeover import Migrant
     from ottla.coordinator.group.effects import Caller, LogRecord, Moment, Ticket
     from ottla.coordinator.group.records import GroupRecord
     from ottla.protocol.messages.consumer_group_describe import DescribedGroup
@@ -44,7 +54,10 @@ class ConsumerGroup:
         self._timers = Timers(group_id, context.scope)
         self._rebalancing = Rebalancing(self.state, context, self._timers)
         self._heartbeats = Heartbeats(self._rebalancing)
+        self._classic = ClassicMembers(self._rebalancing)
         self._replies = Replies(context.scope.outbox, self._on_lost)
+        # What has to stand in the log before anything else of this group.
+        self._opening: tuple[LogRecord, ...] = ()
         self._empty_since_wall_ms: int | None = None
 
     @property
@@ -78,6 +91,47 @@ class ConsumerGroup:
             response = self._heartbeats.handle(request, caller, changes)
             self._write(changes)
         self._replies.send(ticket, response, _refused_heartbeat)
+
+    def classic_request(self, request: MembersRequest, caller: Caller, ticket: Ticket) -> None:
+        """JoinGroup, SyncGroup, Heartbeat or LeaveGroup of a member of the older protocol."""
+        changes, classic = Changes(self.state), self._classic
+        response: object
+        refuse: Callable[[ErrorCode], object]
+        match request:
+            case HeartbeatRequest():
+                response = HeartbeatResponse(error_code=classic.heartbeat(request))
+                refuse = _refused_classic_heartbeat
+            case JoinGroupRequest():
+                response, refuse = classic.join(request, caller, changes), refused_join
+            case SyncGroupRequest():
+                response, refuse = classic.sync(request), refused_sync
+            case LeaveGroupRequest():
+                response, refuse = classic.leave(request, caller, changes), _refused_leave
+        self._write(changes)
+        self._replies.send(ticket, response, refuse)
+
+    def take_over(
+        self, generation_id: int, migrants: Iterable[Migrant], opening: Iterable[LogRecord]
+    ) -> None:
+        """Begin in the place of a classic group, with its members; ``opening`` deletes that one.
+
+        Nothing is written, nor any session begun, before somebody joins: a join that is refused
+        has not changed what kind of group this is."""
+        changes = Changes(self.state)
+        migrants = list(migrants)
+        if migrants:
+            take_in(self.state, changes, generation_id, migrants)
+        self._opening = (*opening, *changes.records)
+
+    @property
+    def has_members(self) -> bool:
+        """Whether anybody is in it, of either protocol."""
+        return bool(self.state.members)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the group is more than what it would take over."""
+        return not self._opening and not self.is_void
 
     def describe(self) -> DescribedGroup:
         """For ConsumerGroupDescribe."""
@@ -179,9 +233,24 @@ class ConsumerGroup:
         return self._empty_since_wall_ms
 
     def _write(self, changes: Changes) -> None:
-        if changes.records:
-            self._replies.append(changes.records)
-            self._note_emptiness()
+        if not changes.records:
+            return
+        if self._opening:
+            for member in self.state.members.values():
+                if member.uses_classic_protocol:
+                    self._timers.begin_session(member)
+        successor = None
+        if may_go_back(self.state, self._context):
+            successor = classic_value(self.state, self._context)
+            for member_id in self.state.members:
+                self._timers.stop_all(member_id)
+            changes.remove_group()
+            changes.records.append(group_record(self.group_id, successor))
+        self._replies.append((*self._opening, *changes.records))
+        self._opening = ()
+        self._note_emptiness()
+        if successor is not None:
+            self._context.on_downgrade(self.group_id, successor)
 
     def _note_emptiness(self) -> None:
         if self.state.members:
@@ -194,6 +263,14 @@ class ConsumerGroup:
     def _on_lost(self) -> None:
         self._rebalancing.note(EventKind.WRITE_FAILED)
         self._context.scope.must_reload = True
+
+
+def _refused_classic_heartbeat(error: ErrorCode) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=error)
+
+
+def _refused_leave(error: ErrorCode) -> LeaveGroupResponse:
+    return LeaveGroupResponse(error_code=error)
 
 
 def _refused_heartbeat(error: ErrorCode) -> ConsumerGroupHeartbeatResponse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ottla.coordinator.group.classic.replies import answer_to
 from ottla.coordinator.group.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
 
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
 
     from ottla.coordinator.group.effects import LogRecord, Ticket
     from ottla.coordinator.group.outbox import Outbox
-
-Refusal = "Callable[[ErrorCode], Any]"
 
 
 class _Waiting(NamedTuple):
@@ -73,5 +72,5 @@ class Replies:
 
     def _refuse(self, waiting: list[_Waiting], error: ErrorCode) -> None:
         for ticket, _response, refuse in waiting:
-            self._outbox.answer(ticket, refuse(error))
+            self._outbox.answer(ticket, refuse(answer_to(error)))
         waiting.clear()

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.consumer.member import Member
     from ottla.coordinator.group.scope import Scope
 
-SESSION = "session"
+# Not the words of classic groups: named tuples of equal strings are equal keys, and a group that
+# changes its kind stops the timers of the one while it starts those of the other.
+SESSION = "consumer session"
 REVOCATION = "revocation"
-JOIN = "join"
-SYNC = "sync"
+JOIN = "classic join"
+SYNC = "classic sync"
 
 KINDS = (SESSION, REVOCATION, JOIN, SYNC)
 

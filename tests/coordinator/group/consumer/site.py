@@ -58,7 +58,9 @@ class Site:
     ) -> None:
         self.image = image_of(partition_counts or {"t": 4})
         self.scope = Scope(settings or GroupSettings(), new_id=self._new_id)
-        self.context = ConsumerContext(self.scope, lambda: self.image, compile_pattern)
+        self.context = ConsumerContext(
+            self.scope, lambda: self.image, compile_pattern, lambda _group_id, _value: None
+        )
         self.group = ConsumerGroup("g", self.context)
         self.log: list[LogRecord] = []
         self.answers: dict[int, Any] = {}

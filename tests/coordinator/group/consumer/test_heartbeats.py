@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.coordinator.group.consumer.timers import Timer
+from ottla.coordinator.group.consumer.timers import REVOCATION, Timer
 from ottla.coordinator.group.effects import Caller
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.protocol.errors import ErrorCode
@@ -245,7 +245,7 @@ def test_member_that_has_revoked_has_no_revocation_timer() -> None:
     """A timer that outlives its reason would remove a healthy member."""
     site = settled()
 
-    assert ("g", Timer("revocation", "a")) not in site.scope.deadlines
+    assert ("g", Timer(REVOCATION, "a")) not in site.scope.deadlines
 
 
 def test_commit_and_fetch_are_checked_against_the_member_epoch() -> None:

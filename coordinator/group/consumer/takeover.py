@@ -1,0 +1,102 @@
+"""The records with which a KIP-848 group begins or ends as a group of the classic protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.coordinator.group.consumer.assignment import difference, from_pairs, pairs_of
+from ottla.coordinator.group.consumer.embedded import assignment_bytes
+from ottla.coordinator.group.consumer.member import MemberState, Progress
+from ottla.coordinator.group.record_values import GroupMetadataValue, MemberMetadata
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ottla.coordinator.group.consumer.assignment import Assignment
+    from ottla.coordinator.group.consumer.changes import Changes
+    from ottla.coordinator.group.consumer.context import ConsumerContext
+    from ottla.coordinator.group.consumer.member import Member, Subscription
+    from ottla.coordinator.group.consumer.state import GroupState
+    from ottla.coordinator.metadata.image import MetadataImage
+
+DOWNGRADE_POLICIES = ("downgrade", "bidirectional")
+
+
+class Migrant(NamedTuple):
+    """A member of a classic group, and what it holds."""
+
+    member_id: str
+    subscription: Subscription
+    held: Assignment
+
+
+def take_in(
+    state: GroupState, changes: Changes, generation_id: int, migrants: Iterable[Migrant]
+) -> None:
+    """Members keep what they hold; their generation is their first member epoch."""
+    for member_id, subscription, held in migrants:
+        # Two that say they have the same partition: one of them is wrong, and will learn it.
+        mine = from_pairs(pair for pair in pairs_of(held) if pair not in state.owners)
+        changes.put_subscription(member_id, subscription)
+        changes.put_target(member_id, mine)
+        progress = Progress(generation_id, generation_id, MemberState.STABLE, mine)
+        changes.put_progress(member_id, progress)
+    changes.put_group_epoch(generation_id, state.metadata_hash)
+    changes.put_assignment_epoch(generation_id, 0)
+
+
+def may_go_back(state: GroupState, context: ConsumerContext) -> bool:
+    """Whether only members of the classic protocol are left, and they may be a classic group."""
+    settings = context.scope.settings
+    return (
+        0 < len(state.members) == state.classic_count <= settings.max_size
+        and settings.consumer_migration_policy in DOWNGRADE_POLICIES
+    )
+
+
+def classic_value(state: GroupState, context: ConsumerContext) -> GroupMetadataValue:
+    """The classic group that these members are.
+
+    Its generation is the epoch of those who are furthest: they go on without noticing."""
+    members = list(state.members.values())
+    protocol = _shared_protocol(members)
+    image = context.image()
+    return GroupMetadataValue(
+        protocol_type=PROTOCOL_TYPE,
+        generation=max(member.progress.member_epoch for member in members),
+        protocol=protocol,
+        leader=members[0].member_id,
+        current_state_timestamp=context.scope.moment.wall_ms,
+        members=[_stored(member, protocol, image) for member in members],
+    )
+
+
+def _shared_protocol(members: list[Member]) -> str:
+    """The first of the first member's that all know: nobody was let in without one."""
+    supported = [dict(_protocols(member)) for member in members]
+    return next(name for name in supported[0] if all(name in one for one in supported))
+
+
+def _protocols(member: Member) -> tuple[tuple[str, bytes], ...]:
+    classic = member.subscription.classic
+    assert classic is not None, "only members of the classic protocol are left"
+    return classic.protocols
+
+
+def _stored(member: Member, protocol: str, image: MetadataImage) -> MemberMetadata:
+    subscription, progress = member.subscription, member.progress
+    classic = subscription.classic
+    assert classic is not None, "only members of the classic protocol are left"
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=subscription.instance_id,
+        client_id=subscription.client_id,
+        client_host=subscription.client_host,
+        rebalance_timeout=subscription.rebalance_timeout_ms,
+        session_timeout=classic.session_timeout_ms,
+        subscription=dict(classic.protocols)[protocol],
+        assignment=assignment_bytes(
+            difference(progress.assigned, progress.revoking), classic, image
+        ),
+    )

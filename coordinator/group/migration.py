@@ -1,0 +1,90 @@
+"""Groups that change their kind while their members go on working (KIP-848, online migration).
+
+Up: a classic group of consumers becomes a KIP-848 group in the step in which the first such member
+joins. Everybody keeps what it has; the members of the classic protocol are called to join again,
+and from then on are assigned by the broker. Down: when the last KIP-848 member is gone and others
+are left, they are a classic group again, with what they have, and a round of theirs begins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.classic.group import ClassicGroup
+from ottla.coordinator.group.consumer.embedded import held_by, wish_of
+from ottla.coordinator.group.consumer.group import ConsumerGroup
+from ottla.coordinator.group.consumer.member import ClassicMetadata, Subscription
+from ottla.coordinator.group.consumer.takeover import Migrant
+from ottla.coordinator.group.timeline import EventKind
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
+from ottla.protocol.errors import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.classic.member import Member
+    from ottla.coordinator.group.consumer.context import ConsumerContext
+    from ottla.coordinator.group.record_values import GroupMetadataValue
+    from ottla.coordinator.group.scope import Scope
+    from ottla.coordinator.metadata.image import MetadataImage
+
+UPGRADE_POLICIES = ("upgrade", "bidirectional")
+
+
+def upgraded(classic: ClassicGroup, context: ConsumerContext) -> ConsumerGroup | None:
+    """The KIP-848 group that the classic one would be; None where it may not or cannot be one.
+
+    It is not in the log before it ``has_begun``, that is, before somebody has joined it."""
+    group = ConsumerGroup(classic.group_id, context)
+    members = list(classic.roster.members.values())
+    if not members:
+        group.take_over(classic.standing.generation_id, (), classic.tombstones())
+        return group
+    settings = context.scope.settings
+    if (
+        settings.consumer_migration_policy not in UPGRADE_POLICIES
+        or classic.protocol_type != PROTOCOL_TYPE
+        or len(members) >= settings.consumer_max_size
+    ):
+        return None
+    try:
+        # Whoever has not been told its id yet will come again under another one.
+        migrants = [_migrant(one, classic, context.image()) for one in members if not one.is_new]
+    except RemoteProtocolError as error:
+        note(context.scope, classic.group_id, f"refused, a member's bytes are malformed: {error}")
+        return None
+    group.take_over(classic.standing.generation_id, migrants, classic.tombstones())
+    return group
+
+
+def _migrant(member: Member, classic: ClassicGroup, image: MetadataImage) -> Migrant:
+    # Before a generation there is no chosen protocol; then the one it likes best has to do.
+    chosen = classic.standing.protocol_name
+    protocols = sorted(member.protocols, key=lambda protocol: protocol[0] != chosen)
+    wish = wish_of(protocols[0][1], image)
+    # While a round is completed nobody has an assignment; those who keep their partitions over a
+    # round (KIP-429) have said which.
+    held = held_by(member.assignment, image) if member.assignment else wish.owned
+    subscription = Subscription(
+        instance_id=member.instance_id,
+        rack_id=wish.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topic_names=wish.topic_names,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic=ClassicMetadata(member.session_timeout_ms, tuple(protocols)),
+    )
+    return Migrant(member.member_id, subscription, held)
+
+
+def downgraded(group_id: str, stored: GroupMetadataValue, scope: Scope) -> ClassicGroup:
+    """The classic group whose record has just been appended; its members are called to join."""
+    group = ClassicGroup(group_id, scope)
+    group.restore(stored)
+    group.on_loaded(scope.moment)
+    note(scope, group_id, "from consumer to classic: the last member of that protocol is gone")
+    group.rebalance.prepare("the group has become a classic one")
+    return group
+
+
+def note(scope: Scope, group_id: str, detail: str) -> None:
+    """For whoever asks what kind of group it was at what time."""
+    scope.timeline.note(scope.moment, group_id, EventKind.CONVERTED, detail=detail)
