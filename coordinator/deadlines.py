@@ -46,13 +46,20 @@ class Deadlines(Generic[Key]):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
+    def take_expired(self, now_ms: float) -> Key | None:
+        """Take out one key whose deadline has come, the earliest; None when there is none.
+
+        For whoever may cancel or move other deadlines as it deals with one of them."""
+        deadline_ms = self.next_deadline_ms()
+        if deadline_ms is None or deadline_ms > now_ms:
+            return None
+        key = heapq.heappop(self._heap)[2]
+        del self._turns[key]
+        return key
+
     def expired(self, now_ms: float) -> list[Key]:
         """Take out and return the keys whose deadline has come, earliest first."""
         keys = []
-        deadline_ms = self.next_deadline_ms()
-        while deadline_ms is not None and deadline_ms <= now_ms:
-            key = heapq.heappop(self._heap)[2]
-            del self._turns[key]
+        while (key := self.take_expired(now_ms)) is not None:
             keys.append(key)
-            deadline_ms = self.next_deadline_ms()
         return keys

@@ -145,7 +145,12 @@ class GroupShard:
         """Deadlines have come. May be called early."""
         self.scope.moment = moment
         deadlines = self.scope.deadlines
-        for key in deadlines.expired(moment.now_ms):
+        # One by one: a round that ends at its timer cancels those of the members that go with it.
+        # What is set to this very moment meanwhile comes with the next call.
+        for _ in range(len(deadlines)):
+            key = deadlines.take_expired(moment.now_ms)
+            if key is None:
+                break
             group_id, rest = key
             if key == _EXPIRY:
                 self._expire(moment)

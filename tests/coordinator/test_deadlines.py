@@ -76,3 +76,18 @@ def test_an_unusable_block_stops_the_handing_out(data: bytes) -> None:
     """Starting over would give ids a second time."""
     with pytest.raises(KafkaError):
         next_block(data, 1)
+
+
+def test_expired_keys_can_be_taken_one_by_one() -> None:
+    """What happens at one deadline may cancel or move another one that has come as well."""
+    deadlines: Deadlines[str] = Deadlines()
+    for key in ("a", "b", "c"):
+        deadlines.set(key, 1.0)
+
+    first = deadlines.take_expired(1.0)
+    deadlines.cancel("b")
+    deadlines.set("c", 2.0)
+
+    assert first == "a"
+    assert deadlines.take_expired(1.0) is None
+    assert deadlines.take_expired(2.0) == "c"

@@ -79,15 +79,20 @@ def join_request(wish: Wish) -> JoinGroupRequest:
 class Scene:
     """Appends are committed at once unless ``holds_appends``; the test then settles them."""
 
-    def __init__(self, settings: GroupSettings = SETTINGS, log: Iterable[LogRecord] = ()) -> None:
-        self.now_ms = 0.0
+    def __init__(
+        self,
+        settings: GroupSettings = SETTINGS,
+        log: Iterable[LogRecord] = (),
+        before: Scene | None = None,
+    ) -> None:
+        self.now_ms: float = 0.0 if before is None else before.now_ms
         self.log: list[LogRecord] = list(log)
-        self.answers: dict[Ticket, Any] = {}
-        self.asked: set[Ticket] = set()
+        self.answers: dict[Ticket, Any] = {} if before is None else before.answers
+        self.asked: set[Ticket] = set() if before is None else before.asked
         self.open: list[Append] = []
         self.holds_appends = False
         self.image = MetadataImage("cluster")
-        self._ids = 0
+        self._ids: int = 0 if before is None else before._ids
         self.scope = Scope(settings, self._new_id)
         self.shard = GroupShard(self.scope, lambda: self.image)
         for record in self.log:
@@ -145,8 +150,8 @@ class Scene:
         raise AssertionError("time stands still")
 
     def restart(self, settings: GroupSettings = SETTINGS) -> Scene:
-        """Another shard that knows what is in the log."""
-        return Scene(settings, self.log)
+        """Another shard that knows what is in the log; clients and clock stay."""
+        return Scene(settings, self.log, self)
 
     # Clients.
 
