@@ -69,13 +69,19 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_the_commands_of_try_it_work(broker: BrokerProcess) -> None:
-    """What goes in comes out, and the python examples find it."""
+def shown_by(block: str, broker: BrokerProcess) -> str:
+    """What the commands of a block write, one after the other."""
     shown = ""
-    for command in commands(block_with("topics create", SHELL)):
+    for command in commands(block):
         verb = command.replace("ottla ", f"{sys.executable} -m ottla ")
         verb = re.sub(r"(-m ottla \w+)", rf"\1 -b {broker.address}", verb)
         shown += shell(verb).stdout
+    return shown
+
+
+def test_the_commands_of_try_it_work(broker: BrokerProcess) -> None:
+    """What goes in comes out, and the python examples find it."""
+    shown = shown_by(block_with("topics create", SHELL), broker)
 
     assert "hello\nworld\n" in shown
     assert "PARTITION" in shown
@@ -97,6 +103,14 @@ def test_the_python_examples_work(broker: BrokerProcess, block: str) -> None:
 
     assert done.returncode == 0, done.stderr
     assert "b'hello" in done.stdout
+
+
+def test_the_commands_about_groups_know_the_reader(broker: BrokerProcess) -> None:
+    """The group is that of the example above."""
+    shown = shown_by(block_with("groups explain", SHELL), broker)
+
+    assert "readers  classic  Empty" in shown
+    assert re.search(r"greetings +0 +\d+ +0\n", shown), shown
 
 
 @pytest.mark.requirement("ARC-15", "FMT-36")
