@@ -1,0 +1,466 @@
+"""Online migration between the protocols, over a whole shard and its log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ottla.coordinator.group.classic.group import ClassicGroup
+from ottla.coordinator.group.consumer.group import ConsumerGroup
+from ottla.coordinator.group.effects import Append, Caller, LogRecord, Moment
+from ottla.coordinator.group.scope import Scope
+from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.group.shard import GroupShard
+from ottla.protocol.consumer_protocol import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+    OwnedPartitions,
+    read_assignment,
+    write_assignment,
+    write_subscription,
+)
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.coordinator.group.consumer.site import beat, image_of, join, told
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.effects import Effects
+    from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+
+
+class Shard:
+    """A shard whose appends are committed at once."""
+
+    def __init__(self, policy: str = "bidirectional", log: list[LogRecord] | None = None) -> None:
+        self.settings = GroupSettings(
+            initial_rebalance_delay_ms=0, consumer_migration_policy=policy
+        )
+        self.ids = 0
+        self.image = image_of({"t": 4})
+        self.log = list(log or ())
+        self.answers: dict[int, Any] = {}
+        self.tickets = 0
+        self.now_ms = 0.0
+        self.shard = GroupShard(Scope(self.settings, self.new_id), lambda: self.image)
+        for record in self.log:
+            self.shard.replay(record)
+        self.perform(self.shard.on_loaded(self.moment))
+
+    def new_id(self) -> str:
+        self.ids += 1
+        return f"id{self.ids}"
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(self.now_ms, int(self.now_ms))
+
+    def perform(self, effects: Effects) -> None:
+        for effect in effects:
+            if isinstance(effect, Append):
+                self.log += effect.records
+                self.perform(self.shard.committed(effect.token, self.moment))
+            else:
+                assert effect.ticket not in self.answers
+                self.answers[effect.ticket] = effect.response
+
+    def ask(self, request: Any, api_version: int = 9) -> int:
+        self.tickets += 1
+        caller = Caller("client", "/host", api_version)
+        self.perform(self.shard.handle(request, caller, self.tickets, self.moment))
+        return self.tickets
+
+    def answer(self, request: Any, api_version: int = 9) -> Any:
+        return self.answers[self.ask(request, api_version)]
+
+    def advance(self, duration_ms: float) -> None:
+        end_ms = self.now_ms + duration_ms
+        while (next_ms := self.shard.next_deadline_ms()) is not None and next_ms <= end_ms:
+            self.now_ms = max(next_ms, self.now_ms)
+            self.perform(self.shard.on_deadline(self.moment))
+        self.now_ms = end_ms
+
+    # Members of the newer protocol.
+
+    def consumer(self, request: Any) -> ConsumerGroupHeartbeatResponse:
+        return self.answer(request, 1)  # type: ignore[no-any-return]
+
+    # Members of the older one.
+
+    def join_classic(self, member_id: str, owned: list[int] | None = None, **fields: Any) -> Any:
+        request = join_request(member_id, owned, **fields)
+        return self.answers.get(self.ask(request, 3 if not member_id else 9))
+
+    def sync(
+        self, joined: JoinGroupResponse, assignments: dict[str, list[int]] | None = None
+    ) -> Any:
+        return self.answer(
+            SyncGroupRequest(
+                "g",
+                joined.generation_id,
+                joined.member_id,
+                assignments=[
+                    SyncGroupRequestAssignment(name, assignment_bytes(partitions))
+                    for name, partitions in (assignments or {}).items()
+                ],
+            ),
+            5,
+        )
+
+    def heartbeat(self, member_id: str, generation_id: int) -> ErrorCode:
+        request = HeartbeatRequest("g", generation_id, member_id)
+        return ErrorCode(self.answer(request, 4).error_code)
+
+    @property
+    def group(self) -> object:
+        return self.shard.groups.get("g")
+
+    def consumer_group(self) -> ConsumerGroup:
+        group = self.group
+        assert isinstance(group, ConsumerGroup)
+        return group
+
+
+def join_request(
+    member_id: str,
+    owned: list[int] | None = None,
+    *,
+    metadata: bytes | None = None,
+    protocols: tuple[str, ...] = ("range",),
+    protocol_type: str = "consumer",
+    instance_id: str | None = None,
+) -> JoinGroupRequest:
+    if metadata is None:
+        mine = [OwnedPartitions("t", owned)] if owned else []
+        metadata = write_subscription(ConsumerSubscription(["t"], owned_partitions=mine), 1)
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        member_id=member_id,
+        group_instance_id=instance_id,
+        protocol_type=protocol_type,
+        protocols=[JoinGroupRequestProtocol(name, metadata) for name in protocols],
+    )
+
+
+def assignment_bytes(partitions: list[int]) -> bytes:
+    return write_assignment(ConsumerAssignment([OwnedPartitions("t", partitions)]), 1)
+
+
+def partitions_of(assignment: bytes) -> list[int]:
+    found, _version = read_assignment(assignment)
+    return [index for topic in found.assigned_partitions for index in topic.partitions]
+
+
+def with_classic(policy: str = "bidirectional", **fields: Any) -> tuple[Shard, str]:
+    """One classic member in generation 1, which holds all four partitions."""
+    shard = Shard(policy)
+    ticket = shard.ask(join_request("", **fields), 3)
+    shard.advance(1)
+    joined = shard.answers[ticket]
+    assert joined.error_code == ErrorCode.NONE
+    shard.sync(joined, {joined.member_id: [0, 1, 2, 3]})
+    assert shard.heartbeat(joined.member_id, 1) is ErrorCode.NONE
+    return shard, joined.member_id
+
+
+def migrated() -> tuple[Shard, str]:
+    """A classic member with 0 and 1, ``new`` with 2 and 3, both in epoch 2."""
+    shard, old = with_classic()
+    shard.consumer(join("new"))
+    assert shard.heartbeat(old, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    joined = shard.join_classic(old, [])
+    shard.sync(joined)
+    assert told(shard.consumer(beat("new", 2))) == {"t": [2, 3]}
+    return shard, old
+
+
+def test_first_member_of_the_newer_protocol_takes_the_group_with_it() -> None:
+    """Nobody stops for the migration, and nothing is taken that is still held."""
+    shard, old = with_classic()
+
+    joined = shard.consumer(join("new"))
+
+    assert (joined.error_code, joined.member_epoch, told(joined)) == (ErrorCode.NONE, 2, {})
+    state = shard.consumer_group().state
+    assert state.members[old].progress.member_epoch == 1
+    assert shard.heartbeat(old, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_classic_member_that_revokes_before_it_joins_is_there_in_one_round() -> None:
+    """The eager protocol: it has nothing when it joins, so what it loses is free at once."""
+    shard, old = with_classic()
+    shard.consumer(join("new"))
+
+    joined = shard.join_classic(old, [])
+
+    assert (joined.generation_id, joined.protocol_name, joined.leader) == (2, "range", "")
+    assert partitions_of(shard.sync(joined).assignment) == [0, 1]
+    assert shard.heartbeat(old, 2) is ErrorCode.NONE
+    assert told(shard.consumer(beat("new", 2))) == {"t": [2, 3]}
+    assert shard.consumer_group().state_name == "Stable"
+
+
+def test_classic_member_that_keeps_its_partitions_has_to_say_when_they_are_revoked() -> None:
+    """The cooperative protocol (KIP-429): it still consumes while it joins."""
+    shard, old = with_classic()
+    shard.consumer(join("new"))
+
+    first = shard.join_classic(old, [0, 1, 2, 3])
+    assert first.generation_id == 1
+    assert partitions_of(shard.sync(first).assignment) == [0, 1]
+    assert told(shard.consumer(beat("new", 2))) is None
+    assert shard.heartbeat(old, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    second = shard.join_classic(old, [0, 1])
+
+    assert second.generation_id == 2
+    assert partitions_of(shard.sync(second).assignment) == [0, 1]
+    assert told(shard.consumer(beat("new", 2))) == {"t": [2, 3]}
+
+
+def test_classic_member_is_called_when_what_it_waits_for_is_free() -> None:
+    """It cannot be told in a heartbeat what it may own; it has to join for that."""
+    shard, old = migrated()
+    shard.consumer(join("newer"))
+    shard.consumer(beat("new", 2, {"t": [2, 3]}))
+    joined = shard.join_classic(old, [])
+    shard.sync(joined)
+    shard.consumer(beat("new", -1))
+    joined = shard.join_classic(old, [0])
+    before = partitions_of(shard.sync(joined).assignment)
+
+    assert shard.heartbeat(old, joined.generation_id) is ErrorCode.NONE
+    assert len(before) == 2
+
+
+def test_both_kinds_of_members_are_described() -> None:
+    """An operator sees from it how far the migration is (KIP-1099)."""
+    shard, old = migrated()
+    request = ConsumerGroupDescribeRequest(["g"])
+
+    (group,) = shard.answer(request, 1).groups
+
+    assert {one.member_id: one.member_type for one in group.members} == {old: 0, "new": 1}
+
+
+def test_group_goes_back_when_the_last_of_the_newer_protocol_leaves() -> None:
+    """The way back must be open as long as the migration is not complete."""
+    shard, old = migrated()
+
+    shard.consumer(beat("new", -1))
+
+    assert isinstance(shard.group, ClassicGroup)
+    assert shard.heartbeat(old, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+    joined = shard.join_classic(old, [])
+    assert (joined.generation_id, joined.leader) == (3, old)
+    shard.sync(joined, {old: [0, 1, 2, 3]})
+    assert shard.heartbeat(old, 3) is ErrorCode.NONE
+
+
+def test_group_goes_back_when_the_last_of_the_newer_protocol_is_silent() -> None:
+    """A crash is a way of leaving."""
+    shard, old = migrated()
+    for _ in range(9):
+        shard.advance(5_000)
+        shard.heartbeat(old, 2)
+
+    assert isinstance(shard.group, ClassicGroup)
+
+
+@pytest.mark.parametrize("policy", ["disabled", "downgrade"])
+def test_policy_forbids_the_way_up(policy: str) -> None:
+    """Then the newcomer is told, and the classic group goes on as if nobody had come."""
+    shard, old = with_classic(policy)
+
+    assert shard.consumer(join("new")).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert shard.heartbeat(old, 1) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("policy", ["upgrade"])
+def test_policy_forbids_the_way_back(policy: str) -> None:
+    """Classic members alone then stay in the newer group."""
+    shard, old = with_classic(policy)
+    shard.consumer(join("new"))
+    shard.consumer(beat("new", -1))
+
+    assert isinstance(shard.group, ConsumerGroup)
+    joined = shard.join_classic(old, [])
+    assert partitions_of(shard.sync(joined).assignment) == [0, 1, 2, 3]
+
+
+def test_refused_join_does_not_convert() -> None:
+    """The group must be what it was, in memory and in the log."""
+    shard, old = with_classic()
+    length = len(shard.log)
+    request = join("new")
+    request.server_assignor = "none"
+
+    assert shard.consumer(request).error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
+    assert shard.heartbeat(old, 1) is ErrorCode.NONE
+    assert len(shard.log) == length
+
+
+def test_malformed_bytes_of_a_classic_member_refuse_the_conversion() -> None:
+    """What they hold cannot be known, so nothing may be given away."""
+    shard, old = with_classic(metadata=b"\x00\x01\x00")
+
+    assert shard.consumer(join("new")).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert shard.heartbeat(old, 1) is ErrorCode.NONE
+
+
+def test_group_of_another_kind_of_client_is_not_converted() -> None:
+    """Connect workers do not share partitions of topics."""
+    shard, _old = with_classic(protocol_type="connect")
+
+    assert shard.consumer(join("new")).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_joins_that_wait_in_the_classic_group_are_called_again() -> None:
+    """They would otherwise wait for a round that nobody completes (G-06)."""
+    shard, _old = with_classic()
+    waiting = shard.ask(join_request("", []), 3)
+    assert waiting not in shard.answers
+
+    shard.consumer(join("new"))
+
+    assert shard.answers[waiting].error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert len(shard.consumer_group().state.members) == 2
+
+
+def test_empty_groups_are_simply_replaced() -> None:
+    """Nobody is there to be migrated; the policy has nothing to say."""
+    shard, old = with_classic("disabled")
+    shard.answer(LeaveGroupRequest("g", members=[MemberIdentity(old)]), 5)
+    shard.advance(1)
+
+    assert shard.consumer(join("new")).error_code == ErrorCode.NONE
+    shard.consumer(beat("new", -1))
+    ticket = shard.ask(join_request("", []), 3)
+    shard.advance(1)
+
+    assert shard.answers[ticket].error_code == ErrorCode.NONE
+    assert isinstance(shard.group, ClassicGroup)
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_whoever_takes_over_finds_the_group_of_the_kind_it_is(is_back: bool) -> None:
+    """One batch holds the end of the one and the beginning of the other group."""
+    shard, old = migrated()
+    if is_back:
+        shard.consumer(beat("new", -1))
+
+    other = Shard(log=shard.log)
+
+    assert type(other.group) is type(shard.group)
+    if not is_back:
+        assert other.heartbeat(old, 2) is ErrorCode.NONE
+        assert other.consumer(beat("new", 2)).error_code == ErrorCode.NONE
+        assert (
+            other.consumer_group().state.members[old].subscription
+            == shard.consumer_group().state.members[old].subscription
+        )
+
+
+def test_classic_member_is_refused_what_is_not_its_own() -> None:
+    """Ids of the other protocol, other generations and unknown protocols."""
+    shard, old = migrated()
+
+    assert shard.heartbeat("new", 2) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert shard.heartbeat("x", 2) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert shard.heartbeat(old, 1) is ErrorCode.ILLEGAL_GENERATION
+    joined = shard.join_classic("x", [], protocols=("other",))
+    assert joined.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    joined = shard.join_classic("x", [], protocol_type="connect")
+    assert joined.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    joined = shard.join_classic("x", metadata=b"\x00")
+    assert joined.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    sync = SyncGroupRequest("g", 2, old, protocol_name="other")
+    assert shard.answer(sync, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    sync = SyncGroupRequest("g", 1, old)
+    assert shard.answer(sync, 5).error_code == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_newcomer_of_the_classic_protocol_comes_twice() -> None:
+    """First for its id, as in a classic group (KIP-394)."""
+    shard, _old = migrated()
+
+    first = shard.answer(join_request(""), 9)
+    assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    second = shard.answer(join_request(first.member_id), 9)
+
+    assert (second.error_code, second.generation_id) == (ErrorCode.NONE, 3)
+    assert len(shard.consumer_group().state.members) == 3
+
+
+@pytest.mark.parametrize("deed", ["join", "sync"])
+def test_classic_member_that_stays_away_is_removed(deed: str) -> None:
+    """It heartbeats, so its session does not end; the others still wait for it (G-06)."""
+    shard, old = migrated()
+    shard.consumer(join("newer"))
+    generation_id = 2
+    if deed == "sync":
+        generation_id = shard.join_classic(old, []).generation_id
+    for _ in range(14):
+        shard.advance(4_999)
+        shard.consumer(beat("newer", 3))
+        shard.heartbeat(old, generation_id)
+
+    assert old not in shard.consumer_group().state.members
+
+
+def test_static_member_changes_its_protocol_in_place() -> None:
+    """A rolling restart with instance ids: the new process replaces the old one (KIP-345)."""
+    shard = Shard()
+    ticket = shard.ask(join_request("", instance_id="one"), 9)
+    shard.advance(1)
+    joined = shard.answers[ticket]
+    shard.answer(
+        SyncGroupRequest(
+            "g",
+            1,
+            joined.member_id,
+            "one",
+            assignments=[
+                SyncGroupRequestAssignment(joined.member_id, assignment_bytes([0, 1, 2, 3]))
+            ],
+        ),
+        5,
+    )
+
+    response = shard.consumer(join("new", instance_id="one"))
+
+    assert (response.error_code, told(response)) == (ErrorCode.NONE, {"t": [0, 1, 2, 3]})
+    state = shard.consumer_group().state
+    assert list(state.members) == ["new"]
+    assert state.classic_count == 0
+
+
+def test_static_member_goes_back_to_the_classic_protocol_in_place() -> None:
+    """The way back of the same; with it the whole group is classic again."""
+    shard = Shard()
+    shard.consumer(join("new", instance_id="one"))
+
+    joined = shard.join_classic("", [], instance_id="one")
+
+    assert joined.error_code == ErrorCode.NONE
+    assert isinstance(shard.group, ClassicGroup)
+    again = shard.answer(join_request(joined.member_id, [], instance_id="one"), 9)
+    assert (again.error_code, again.leader) == (ErrorCode.NONE, joined.member_id)
+
+
+def test_offsets_are_checked_against_the_generation_of_a_classic_member() -> None:
+    """It knows no member epoch; the code it understands is another one."""
+    group = migrated()[0].consumer_group()
+    (old,) = [one for one in group.state.members if one != "new"]
+
+    assert group.check_commit(old, None, 2, is_transactional=False) is ErrorCode.NONE
+    assert group.check_commit(old, None, 1, is_transactional=False) is ErrorCode.ILLEGAL_GENERATION
