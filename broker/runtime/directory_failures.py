@@ -57,7 +57,9 @@ class DirectoryFailures:
         while self._untold_count:
             await self._has_session.wait()
             session, count = self._session, self._untold_count
-            assert session is not None
+            if session is None:
+                # It ended between the event and this task's turn.
+                continue
             try:
                 await session.create(paths.LOG_DIR_EVENT_PREFIX, data, sequential=True)
             except StoreError as error:
