@@ -297,6 +297,7 @@ class Broker:
         )
         self.housekeeping = Housekeeping(self.partitions, self.ports.clock, self._chores, intervals)
         self.housekeeping.start()
+        self.cleaning.trusts_clock = self.housekeeping.trusts_clock
         if config.log_cleaner_enable:
             self._chores.spawn("cleaning", self.cleaning.run())
 

@@ -86,6 +86,8 @@ class Cleaning:
         self._seams = seams
         self._settings = settings
         self._clock_watch = ClockWatch()
+        # The server has somebody who also remembers the time of earlier starts.
+        self.trusts_clock: Callable[[], bool] = self._watch_clock
         # A log of the same name that was made since is another log.
         self._spoiled: dict[TopicPartition, tuple[PartitionLog, str]] = {}
         self._resting_until_ms: dict[TopicPartition, float] = {}
@@ -129,6 +131,10 @@ class Cleaning:
             return False
         return await self._clean(found)
 
+    def _watch_clock(self) -> bool:
+        clock = self._seams.clock
+        return self._clock_watch.is_trusted(clock.now_ms(), clock.wall_ms())
+
     def _survey_all(self) -> list[Survey]:
         wall_ms, now_ms = self._seams.clock.wall_ms(), self._seams.clock.now_ms()
         self._spoiled = {
@@ -143,8 +149,12 @@ class Cleaning:
                 continue
             try:
                 found = survey_partition(one, wall_ms)
-            except (CorruptLogError, OSError) as error:
+            except CorruptLogError as error:
                 self._set_apart(one, str(error))
+                continue
+            except OSError as error:
+                what = f"cannot look at the segments of {one.partition}"
+                self._rest(one, one.log.home.health.judge(what, error).message)
                 continue
             if found is None:
                 continue
@@ -204,8 +214,7 @@ class Cleaning:
         await log.flush_sealed()
         await remove_leftovers(log)
         found = survey_partition(one, clock.wall_ms()) or found
-        trusts_clock = self._clock_watch.is_trusted(clock.now_ms(), clock.wall_ms())
-        plan = plan_run(found, self._settings(), clock.wall_ms(), trusts_clock=trusts_clock)
+        plan = plan_run(found, self._settings(), clock.wall_ms(), trusts_clock=self.trusts_clock())
         end_offset = number = 0
         try:
             async with aclosing(self._groups(plan)) as groups:

@@ -99,7 +99,7 @@ class Housekeeping:
 
     async def apply_retention(self) -> None:
         """Delete the oldest segments by the policies of their topics."""
-        trusted = self._trusts_clock()
+        trusted = self.trusts_clock()
         # One time for all: a clock that jumps during the pass has been checked by nobody.
         wall_ms = self._clock.wall_ms()
         for one in self._partitions:
@@ -163,7 +163,8 @@ class Housekeeping:
                 watch.settle_ms / 60_000,
             )
 
-    def _trusts_clock(self) -> bool:
+    def trusts_clock(self) -> bool:
+        """Whether the wall clock may decide about deletions now (hazard S-18)."""
         trusted = self._clock_watch.is_trusted(self._clock.now_ms(), self._clock.wall_ms())
         if trusted != self._was_trusted:
             self._was_trusted = trusted
@@ -182,7 +183,7 @@ class Housekeeping:
 
     async def note_time(self) -> None:
         """Save the wall clock for the next start, unless it is in doubt."""
-        if self._trusts_clock():
+        if self.trusts_clock():
             await self._partitions.logs.save_wall_clock(self._clock.wall_ms())
 
     async def checkpoint(self) -> None:
