@@ -11,6 +11,7 @@ import contextlib
 import os
 import shutil
 import signal
+import struct
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NoReturn
@@ -30,6 +31,13 @@ BUFFERS_PER_CALL_MAX = 1024  # Linux's UIO_MAXIOV
 BINARY: int = getattr(os, "O_BINARY", 0)
 READ_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)  # Linux 4.14
 BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"  # Linux; elsewhere nobody can tell
+# Blocks are reserved for a file that has grown to so much, and never more at once than it has.
+RESERVED_FROM_BYTES = 1024 * 1024
+RESERVED_BYTES_MAX = 16 * 1024 * 1024
+NEVER = 2**63 - 1
+# Linux: reserve blocks behind the end without moving it (``FS_IOC_RESVSP``, from linux/falloc.h).
+RESERVE = 0x40305828
+RESERVE_REQUEST = struct.Struct("hh4xqqiI16x")
 PROBE_STRIDE_BYTES = 256 * 1024
 PROBES_MAX = 16
 
@@ -54,15 +62,19 @@ class RealOffload:
 
 
 class RealFile:
-    """An open file. The last reference closes the descriptor, never anything else."""
+    """An open file. The last reference closes the descriptor, never anything else.
 
-    __slots__ = ("_descriptor", "_offload", "path", "size_bytes")
+    For one that grows, blocks are reserved ahead: appending to reserved blocks costs the file
+    system a third less. ``truncate``, even to the same size, gives them back and ends that."""
+
+    __slots__ = ("_descriptor", "_offload", "_reserve_at_bytes", "path", "size_bytes")
 
     def __init__(self, path: str, descriptor: int, offload: Offload) -> None:
         self._descriptor = descriptor
         self._offload = offload
         self.path = path
         self.size_bytes = os.fstat(descriptor).st_size
+        self._reserve_at_bytes = RESERVED_FROM_BYTES if sys.platform == "linux" else NEVER
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         with contextlib.suppress(OSError):
@@ -83,6 +95,8 @@ class RealFile:
             self.size_bytes += written
             if written < total:
                 self._append_rest(buffers, written)
+            if self.size_bytes >= self._reserve_at_bytes:
+                self._reserve_more()
         except OSError:
             self.size_bytes = os.fstat(self._descriptor).st_size
             raise
@@ -95,6 +109,19 @@ class RealFile:
             written = write_some(self._descriptor, [rest])
             self.size_bytes += written
             rest = rest[written:]
+
+    def _reserve_more(self) -> None:
+        """In place, since it takes 50 us for 16 MiB, and came too late from a worker."""
+        step_bytes = min(self.size_bytes, RESERVED_BYTES_MAX)
+        self._reserve_at_bytes = self.size_bytes + step_bytes
+        if sys.platform == "win32":
+            return
+        request = RESERVE_REQUEST.pack(0, 0, self.size_bytes, step_bytes, 0, 0)
+        try:
+            fcntl.ioctl(self._descriptor, RESERVE, request)
+        except OSError:
+            # The file system cannot do it, or is nearly full; appends go on as they always do.
+            self._reserve_at_bytes = NEVER
 
     def pread(self, count: int, position: int) -> bytes:
         if sys.platform == "win32":
@@ -132,6 +159,7 @@ class RealFile:
 
     def truncate(self, size_bytes: int) -> None:
         assert 0 <= size_bytes <= self.size_bytes
+        self._reserve_at_bytes = NEVER
         os.ftruncate(self._descriptor, size_bytes)
         self.size_bytes = size_bytes
 

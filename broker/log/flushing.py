@@ -125,6 +125,10 @@ async def close_log(log: OpenLog) -> bool:
             what = f"cannot save the producers of {log.partition}"
             raise log.home.health.latch(what, error) from error
         await flush_locked(log, log.log_end_offset)
+        try:
+            log.active.give_back_blocks()
+        except OSError as error:
+            raise log.home.health.latch(f"cannot close {log.active.path}", error) from error
         for segment in log.segments:
             segment.release()
         return True

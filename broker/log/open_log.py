@@ -131,6 +131,7 @@ class OpenLog:
         segment = self.new_segment(base_offset, now_ms)
         self.take_snapshot(base_offset)
         sealed.seal()
+        sealed.give_back_blocks()
         self.set_segments((*self.segments, segment))
         self.snapshot_position = 0
         self.home.open_segments.trim()

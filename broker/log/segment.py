@@ -270,6 +270,13 @@ class Segment:
             self.indexes.forget()
         return True
 
+    def give_back_blocks(self) -> None:
+        """Whoever appends to it has stopped: what the disk has reserved behind its end may go.
+
+        Raises OSError. Not for copies: cut to what they know of, the log would lose the rest."""
+        if self._file is not None and self._file.size_bytes == self.size_bytes:
+            self._file.truncate(self.size_bytes)
+
     def detach(self) -> Callable[[], bool]:
         """Let go of the data file; the answer tells whether a reader still holds it.
 

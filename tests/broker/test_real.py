@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.real import RealDisk, RealOffload, RealProcess
+from ottla.broker.real import RESERVED_FROM_BYTES, RealDisk, RealOffload, RealProcess
 from tests.support.loops import on_both_loops
 
 if TYPE_CHECKING:
@@ -45,6 +45,48 @@ def test_append_adds_all_buffers_at_the_end_and_knows_the_size(
     assert (written, file.size_bytes) == (6, 8)
     assert file.pread(100, 2) == b"cdefgh"
     assert disk.open(path).size_bytes == 8
+
+
+def blocks_behind_the_end(path: str) -> int:
+    """Bytes that the file system holds for a file beyond those that can be read."""
+    found = os.stat(path)
+    return max(0, found.st_blocks * 512 - -(-found.st_size // 4096) * 4096)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reserving is Linux's")
+def test_blocks_are_reserved_for_a_growing_file_and_given_back(
+    disk: RealDisk, tmp_path: Path
+) -> None:
+    """Appending to reserved blocks is a third cheaper; kept, they would fill the disk."""
+    path = str(tmp_path / "log")
+    file = disk.open(path, create=True)
+    file.append([bytes(RESERVED_FROM_BYTES)])
+    reserved_bytes = blocks_behind_the_end(path)
+    if not reserved_bytes:
+        pytest.skip("this file system does not reserve")
+    size_bytes = disk.open(path).size_bytes
+    file.append([b"x"])
+    file.truncate(file.size_bytes)
+
+    assert size_bytes == RESERVED_FROM_BYTES
+    assert reserved_bytes <= RESERVED_FROM_BYTES + 4096
+    assert blocks_behind_the_end(path) == 0
+    assert disk.open(path).pread(2, RESERVED_FROM_BYTES) == b"x"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reserving is Linux's")
+def test_appends_go_on_where_blocks_cannot_be_reserved(
+    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not every file system can, and a nearly full one will not."""
+    monkeypatch.setattr("ottla.broker.real.RESERVE", 0)
+    path = str(tmp_path / "log")
+    file = disk.open(path, create=True)
+    for _ in range(3):
+        file.append([bytes(RESERVED_FROM_BYTES)])
+
+    assert blocks_behind_the_end(path) == 0
+    assert file.size_bytes == disk.open(path).size_bytes == 3 * RESERVED_FROM_BYTES
 
 
 def test_append_of_more_buffers_than_one_call_takes_writes_all_of_them(
