@@ -200,12 +200,18 @@ class OffsetLedger:
         self._close(change)
 
     def _put_in_force(self, change: Change) -> None:
-        topic, partition = change.place
-        if change.value is None:
-            self._remove(change.group_id, topic, partition)
-        else:
-            topics = self._committed.setdefault(change.group_id, {})
+        group_id, (topic, partition) = change.group_id, change.place
+        if change.value is not None:
+            topics = self._committed.setdefault(group_id, {})
             topics.setdefault(intern(topic), {})[partition] = change.value
+            return
+        topics = self._committed.get(group_id, {})
+        values = topics.get(topic, {})
+        values.pop(partition, None)
+        if not values and not self.keeps_empty:
+            topics.pop(topic, None)
+            if not topics:
+                self._committed.pop(group_id, None)
 
     def _supersede_before(self, change: Change) -> None:
         changes = self._open[change.group_id][change.place]
@@ -216,16 +222,6 @@ class OffsetLedger:
                 earlier.outcome = False
                 if earlier.is_committed:
                     self._close(earlier)
-
-    def _remove(self, group_id: str, topic: str, partition: int) -> None:
-        topics = self._committed.get(group_id, {})
-        values = topics.get(topic, {})
-        values.pop(partition, None)
-        if values or self.keeps_empty:
-            return
-        topics.pop(topic, None)
-        if not topics:
-            self._committed.pop(group_id, None)
 
     def _close(self, change: Change) -> None:
         places = self._open[change.group_id]

@@ -104,6 +104,15 @@ def described_fields(name: str, version: int) -> tuple[Described, ...]:
     return _described(description["fields"], shared, version)
 
 
+def described_record(name: str, version: int) -> tuple[Described, ...]:
+    """The fields of a value of the offsets topic, as the newer release has them."""
+    path = schema_folder() / NEWER / "group-coordinator" / "message" / f"{name}.json"
+    text = _without_comments(path.read_text()).lstrip()
+    description, _ = json.JSONDecoder().raw_decode(text)
+    shared = {part["name"]: part["fields"] for part in description.get("commonStructs", [])}
+    return _described(description["fields"], shared, version)
+
+
 def lost_fields(name: str, version: int) -> dict[str, bool]:
     """The fields that the version lacks, by path, and whether their values may be dropped."""
     description = _description(name, version)
