@@ -9,7 +9,7 @@ others are taken apart into one question per group, as groups live in different 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.runtime.groups import caller_of
@@ -42,6 +42,14 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.services import Services
 
 _NOT_ALLOWED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+class _Question(NamedTuple):
+    """What the caller must be allowed, and the request about that one group."""
+
+    operation: Operation
+    group_id: str
+    request: Any
 
 
 def list_all(services: Services, context: RequestContext, request: ListGroupsRequest) -> Any:
@@ -81,13 +89,10 @@ def describe(services: Services, context: RequestContext, request: DescribeGroup
                 group.authorized_operations = operations
         return DescribeGroupsResponse(groups=groups)
 
-    def single(group_id: str) -> DescribeGroupsRequest:
-        return DescribeGroupsRequest(groups=[group_id])
+    def single(group_id: str) -> _Question:
+        return _Question(Operation.DESCRIBE, group_id, DescribeGroupsRequest(groups=[group_id]))
 
-    parts = [
-        _ask(services, context, Operation.DESCRIBE, group_id, single(group_id), refuse)
-        for group_id in request.groups
-    ]
+    parts = [_ask(services, context, single(group_id), refuse) for group_id in request.groups]
     return gathered(parts, build)
 
 
@@ -119,13 +124,14 @@ def describe_consumer_groups(
                 group.authorized_operations = operations
         return whole(groups=groups)
 
-    def single(group_id: str) -> consumer_groups.ConsumerGroupDescribeRequest:
-        return consumer_groups.ConsumerGroupDescribeRequest(group_ids=[group_id])
+    def single(group_id: str) -> _Question:
+        return _Question(
+            Operation.DESCRIBE,
+            group_id,
+            consumer_groups.ConsumerGroupDescribeRequest(group_ids=[group_id]),
+        )
 
-    parts = [
-        _ask(services, context, Operation.DESCRIBE, group_id, single(group_id), refuse)
-        for group_id in request.group_ids
-    ]
+    parts = [_ask(services, context, single(group_id), refuse) for group_id in request.group_ids]
     return gathered(parts, build)
 
 
@@ -160,11 +166,11 @@ def delete(services: Services, context: RequestContext, request: DeleteGroupsReq
     def build(parts: list[DeleteGroupsResponse]) -> DeleteGroupsResponse:
         return DeleteGroupsResponse(results=[result for part in parts for result in part.results])
 
-    def single(group_id: str) -> DeleteGroupsRequest:
-        return DeleteGroupsRequest(groups_names=[group_id])
+    def single(group_id: str) -> _Question:
+        return _Question(Operation.DELETE, group_id, DeleteGroupsRequest(groups_names=[group_id]))
 
     parts = [
-        _ask(services, context, Operation.DELETE, group_id, single(group_id), refuse)
+        _ask(services, context, single(group_id), refuse)
         for group_id in dict.fromkeys(request.groups_names)
     ]
     return gathered(parts, build)
@@ -173,12 +179,11 @@ def delete(services: Services, context: RequestContext, request: DeleteGroupsReq
 def _ask(
     services: Services,
     context: RequestContext,
-    operation: Operation,
-    group_id: str,
-    request: Any,
+    question: _Question,
     refuse: Callable[[str, ErrorCode], Any],
 ) -> Later[Any]:
     """One question about one group, if the caller may ask it."""
+    operation, group_id, request = question
     if not services.door.is_allowed(context, operation, ResourceType.GROUP, group_id):
         refused: Later[Any] = Later()
         refused.complete(refuse(group_id, _NOT_ALLOWED))

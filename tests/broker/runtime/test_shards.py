@@ -1,4 +1,4 @@
-"""A coordinator's shard over a real log: loading, appending, waiting, ending, and stalls."""
+"""A coordinator's shard over a real log: appending, waiting, ending, and stalls."""
 
 from __future__ import annotations
 
@@ -6,18 +6,12 @@ import pytest
 
 from ottla.broker.runtime.groups import partition_for
 from ottla.broker.runtime.partition import PartitionRuntime
-from ottla.broker.runtime.shards import State
-from ottla.broker.testing.memory_disk import MemoryDisk
-from ottla.coordinator.group.effects import LogRecord, Writer
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records.batch import parse_batch
-from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
 from tests.broker.runtime.node import quiet
 from tests.broker.runtime.shard_site import (
     COMMIT_TIMEOUT_MS,
     NODE,
     OTHER,
-    Fail,
     Get,
     Put,
     Session,
@@ -55,86 +49,6 @@ async def test_an_append_is_in_the_log_before_its_answer() -> None:
     assert answers == ["stored"]
     assert site.partition.log.log_end_offset == 1
     await site.stop()
-
-
-async def test_a_restart_reads_what_was_appended() -> None:
-    """The log is the only memory that lasts, transactions and tombstones included."""
-    disk = MemoryDisk()
-    site = ShardSite(disk)
-    await site.loaded()
-    site.ask(Put(b"k", b"1"))
-    site.ask(Put(b"k", b"2"))
-    site.ask(Put(b"t", b"3", Writer(7, 0)))
-    await site.stop()
-
-    again = ShardSite(disk)
-    await again.open()
-    await again.lead(leader_epoch=1)
-    await quiet()
-
-    assert again.machine.replayed[1] == (LogRecord(b"k", b"2"), Writer())
-    assert again.machine.replayed[2] == (LogRecord(b"t", b"3"), Writer(7, 0))
-    assert again.machine.calls == ["loaded"]
-    assert again.ask(Get(b"k")) == [b"2"]
-    await again.stop()
-
-
-async def test_markers_are_replayed_with_their_outcome() -> None:
-    """Offsets of a transaction count when its marker says so (GRP-16)."""
-    disk = MemoryDisk()
-    site = ShardSite(disk)
-    await site.loaded()
-    site.ask(Put(b"t", b"3", Writer(7, 1)))
-    marker = encode_marker(TransactionMarker(7, 1, ControlType.ABORT, 0), 1, 1, 0)
-    site.partition.log.append((parse_batch(bytearray(marker)),), 0)
-    await site.stop()
-
-    again = ShardSite(disk)
-    await again.open()
-    await again.lead(leader_epoch=1)
-    await quiet()
-
-    assert again.machine.markers == [(7, 1, False)]
-    await again.stop()
-
-
-@pytest.mark.requirement("GRP-09")
-async def test_while_it_loads_nobody_hears_that_there_is_nothing() -> None:
-    """-1 from a half read cache would reset every consumer (G-04)."""
-    site = ShardSite()
-    await site.open()
-    await site.lead()
-
-    before = site.ask(Get(b"k"))
-    await quiet()
-
-    assert before == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
-    assert site.ask(Get(b"k")) == ["nothing"]
-    await site.stop()
-
-
-async def test_loading_leaves_the_loop_to_others() -> None:
-    """A million offsets must not stop every connection for their time."""
-    disk = MemoryDisk()
-    site = ShardSite(disk)
-    await site.loaded()
-    for _ in range(30):
-        site.ask(Put(b"k", b"v", times=100))
-    await site.stop()
-    again = ShardSite(disk)
-    await again.open()
-    await again.lead(leader_epoch=1)
-    await quiet()
-
-    # The clock stands: a loader that never paused would be through.
-    first = len(again.machine.replayed)
-    assert 0 < first < 3000
-    assert again.state is State.LOADING
-    for _ in range(5):
-        await again.clock.advance(1)
-    assert len(again.machine.replayed) == 3000
-    assert again.groups.is_loading is False
-    await again.stop()
 
 
 @pytest.mark.requirement("GRP-04")
@@ -208,25 +122,6 @@ async def test_what_is_too_large_for_the_topic_is_refused() -> None:
     await site.stop()
 
 
-async def test_uncommitted_records_of_the_last_leader_are_not_shown() -> None:
-    """They may vanish with this broker: loading ends when they are committed (G-03)."""
-    site = ShardSite()
-    await site.open()
-    await site.lead(isr=WITH_OTHER)
-    await quiet()
-    site.ask(Put(b"k", b"v"))
-
-    await site.lead(leader_epoch=1, isr=WITH_OTHER)
-    await quiet()
-    before = site.ask(Get(b"k"))
-    await site.lead(leader_epoch=1, isr=(NODE,), partition_epoch=1)
-    await quiet()
-
-    assert before == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
-    assert site.ask(Get(b"k")) == [b"v"]
-    await site.stop()
-
-
 @pytest.mark.requirement("GRP-10")
 async def test_losing_the_partition_answers_everybody_at_once() -> None:
     """They find the next coordinator instead of waiting for this one (G-12)."""
@@ -261,20 +156,6 @@ async def test_a_newer_epoch_of_the_same_leader_loads_anew() -> None:
     await site.stop()
 
 
-async def test_two_loads_in_a_row_leave_one_machine() -> None:
-    """A load that is overtaken by a role change must stop where it is."""
-    site = ShardSite()
-    await site.open()
-    await site.lead()
-    await site.lead(leader_epoch=1)
-    await quiet()
-
-    assert site.machines[0].calls == []
-    assert site.machines[1].calls == ["loaded"]
-    assert site.ask(Put(b"k", b"v")) == ["stored"]
-    await site.stop()
-
-
 async def test_the_same_role_again_disturbs_nobody() -> None:
     """The controller repeats itself; members must not notice."""
     site = ShardSite()
@@ -304,62 +185,6 @@ async def test_the_old_epoch_answers_nobody_while_the_next_is_made_durable(
 
 def _closed(_partition: PartitionRuntime, _leader_epoch: int) -> ErrorCode:
     return ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-async def test_a_damaged_partition_says_so_and_answers_no_guess() -> None:
-    """Half of the offsets would send consumers back to the start."""
-    disk = MemoryDisk()
-    site = ShardSite(disk)
-    await site.loaded()
-    for _ in range(3):
-        site.ask(Put(b"k", b"v" * 100))
-    file = site.partition.log.active.file
-    data = bytearray(file.pread(file.size_bytes, 0))
-    data[100] ^= 1
-    file.truncate(0)
-    file.append([data])
-
-    await site.lead(leader_epoch=1)
-    await quiet()
-
-    assert site.shard.state is State.DAMAGED
-    assert site.ask(Get(b"k")) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
-    await site.stop()
-
-
-async def test_a_machine_that_must_reload_is_read_from_the_log() -> None:
-    """Its memory ran ahead of an append that failed; there is no undoing."""
-    site = ShardSite(configs={"max.message.bytes": "1000"})
-    await site.loaded()
-    site.ask(Put(b"k", b"v"))
-    site.machine.reloads_on_failure = True
-    unanswered = site.ask(Wait())
-
-    failed = site.ask(Put(b"k", b"v" * 1000))
-    await quiet()
-
-    assert failed == [ErrorCode.MESSAGE_TOO_LARGE]
-    assert unanswered == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
-    assert len(site.machines) == 2
-    assert site.ask(Get(b"k")) == [b"v"]
-    await site.stop()
-
-
-async def test_after_a_bug_in_a_decision_the_log_is_read_again() -> None:
-    """Nobody knows what it had half done; the next request must not build on it."""
-    site = ShardSite()
-    await site.loaded()
-    site.ask(Put(b"k", b"v"))
-
-    with pytest.raises(AssertionError, match="a bug"):
-        site.ask(Fail())
-    await quiet()
-    assert site.ask(Get(b"k")) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
-    await site.clock.advance(1_010)
-
-    assert len(site.machines) == 2
-    assert site.ask(Get(b"k")) == [b"v"]
-    await site.stop()
 
 
 async def test_deadlines_come_when_they_are_due() -> None:

@@ -11,6 +11,7 @@ from ottla.coordinator.metadata.broker_configs import (
     ConfigError,
     broker_config,
     embedded_store_defaults,
+    for_embedded_store,
     parse_broker_config,
 )
 from ottla.coordinator.metadata.broker_configs_table import BROKER_CONFIGS
@@ -182,3 +183,15 @@ def test_internal_topics_fit_a_cluster_in_one_process(
 ) -> None:
     """Kafka's default of three replicas would leave one broker without groups."""
     assert tuple(embedded_store_defaults(brokers).values()) == expected
+
+
+def test_what_an_operator_says_of_internal_topics_counts_with_the_embedded_store() -> None:
+    """Defaults give way; three replicas that were asked for are not silently one."""
+    silent = broker_config(ConfigSources(static={}))
+    explicit = broker_config(
+        ConfigSources(static={"offsets.topic.replication.factor": "3", "broker.id": "7"})
+    )
+
+    assert for_embedded_store(silent, 1).offsets_topic_replication_factor == 1
+    kept = for_embedded_store(explicit, 1)
+    assert (kept.offsets_topic_replication_factor, kept.broker_id) == (3, 7)

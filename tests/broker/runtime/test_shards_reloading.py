@@ -1,0 +1,193 @@
+"""A shard comes out of its log, and goes back to it when its memory is in doubt."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.runtime.shards import State
+from ottla.broker.testing.memory_disk import MemoryDisk
+from ottla.coordinator.group.effects import LogRecord, Writer
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.batch import parse_batch
+from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
+from tests.broker.runtime.node import quiet
+from tests.broker.runtime.shard_site import (
+    NODE,
+    OTHER,
+    Fail,
+    Get,
+    Put,
+    ShardSite,
+    Wait,
+)
+
+WITH_OTHER = (NODE, OTHER)
+
+
+async def test_a_restart_reads_what_was_appended() -> None:
+    """The log is the only memory that lasts, transactions and tombstones included."""
+    disk = MemoryDisk()
+    site = ShardSite(disk)
+    await site.loaded()
+    site.ask(Put(b"k", b"1"))
+    site.ask(Put(b"k", b"2"))
+    site.ask(Put(b"t", b"3", Writer(7, 0)))
+    await site.stop()
+
+    again = ShardSite(disk)
+    await again.open()
+    await again.lead(leader_epoch=1)
+    await quiet()
+
+    assert again.machine.replayed[1] == (LogRecord(b"k", b"2"), Writer())
+    assert again.machine.replayed[2] == (LogRecord(b"t", b"3"), Writer(7, 0))
+    assert again.machine.calls == ["loaded"]
+    assert again.ask(Get(b"k")) == [b"2"]
+    await again.stop()
+
+
+async def test_markers_are_replayed_with_their_outcome() -> None:
+    """Offsets of a transaction count when its marker says so (GRP-16)."""
+    disk = MemoryDisk()
+    site = ShardSite(disk)
+    await site.loaded()
+    site.ask(Put(b"t", b"3", Writer(7, 1)))
+    marker = encode_marker(TransactionMarker(7, 1, ControlType.ABORT, 0), 1, 1, 0)
+    site.partition.log.append((parse_batch(bytearray(marker)),), 0)
+    await site.stop()
+
+    again = ShardSite(disk)
+    await again.open()
+    await again.lead(leader_epoch=1)
+    await quiet()
+
+    assert again.machine.markers == [(7, 1, False)]
+    await again.stop()
+
+
+@pytest.mark.requirement("GRP-09")
+async def test_while_it_loads_nobody_hears_that_there_is_nothing() -> None:
+    """-1 from a half read cache would reset every consumer (G-04)."""
+    site = ShardSite()
+    await site.open()
+    await site.lead()
+
+    before = site.ask(Get(b"k"))
+    await quiet()
+
+    assert before == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert site.ask(Get(b"k")) == ["nothing"]
+    await site.stop()
+
+
+async def test_loading_leaves_the_loop_to_others() -> None:
+    """A million offsets must not stop every connection for their time."""
+    disk = MemoryDisk()
+    site = ShardSite(disk)
+    await site.loaded()
+    for _ in range(30):
+        site.ask(Put(b"k", b"v", times=100))
+    await site.stop()
+    again = ShardSite(disk)
+    await again.open()
+    await again.lead(leader_epoch=1)
+    await quiet()
+
+    # The clock stands: a loader that never paused would be through.
+    first = len(again.machine.replayed)
+    assert 0 < first < 3000
+    assert again.state is State.LOADING
+    for _ in range(5):
+        await again.clock.advance(1)
+    assert len(again.machine.replayed) == 3000
+    assert again.groups.is_loading is False
+    await again.stop()
+
+
+async def test_uncommitted_records_of_the_last_leader_are_not_shown() -> None:
+    """They may vanish with this broker: loading ends when they are committed (G-03)."""
+    site = ShardSite()
+    await site.open()
+    await site.lead(isr=WITH_OTHER)
+    await quiet()
+    site.ask(Put(b"k", b"v"))
+
+    await site.lead(leader_epoch=1, isr=WITH_OTHER)
+    await quiet()
+    before = site.ask(Get(b"k"))
+    await site.lead(leader_epoch=1, isr=(NODE,), partition_epoch=1)
+    await quiet()
+
+    assert before == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert site.ask(Get(b"k")) == [b"v"]
+    await site.stop()
+
+
+async def test_two_loads_in_a_row_leave_one_machine() -> None:
+    """A load that is overtaken by a role change must stop where it is."""
+    site = ShardSite()
+    await site.open()
+    await site.lead()
+    await site.lead(leader_epoch=1)
+    await quiet()
+
+    assert site.machines[0].calls == []
+    assert site.machines[1].calls == ["loaded"]
+    assert site.ask(Put(b"k", b"v")) == ["stored"]
+    await site.stop()
+
+
+async def test_a_damaged_partition_says_so_and_answers_no_guess() -> None:
+    """Half of the offsets would send consumers back to the start."""
+    disk = MemoryDisk()
+    site = ShardSite(disk)
+    await site.loaded()
+    for _ in range(3):
+        site.ask(Put(b"k", b"v" * 100))
+    file = site.partition.log.active.file
+    data = bytearray(file.pread(file.size_bytes, 0))
+    data[100] ^= 1
+    file.truncate(0)
+    file.append([data])
+
+    await site.lead(leader_epoch=1)
+    await quiet()
+
+    assert site.shard.state is State.DAMAGED
+    assert site.ask(Get(b"k")) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    await site.stop()
+
+
+async def test_a_machine_that_must_reload_is_read_from_the_log() -> None:
+    """Its memory ran ahead of an append that failed; there is no undoing."""
+    site = ShardSite(configs={"max.message.bytes": "1000"})
+    await site.loaded()
+    site.ask(Put(b"k", b"v"))
+    site.machine.reloads_on_failure = True
+    unanswered = site.ask(Wait())
+
+    failed = site.ask(Put(b"k", b"v" * 1000))
+    await quiet()
+
+    assert failed == [ErrorCode.MESSAGE_TOO_LARGE]
+    assert unanswered == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert len(site.machines) == 2
+    assert site.ask(Get(b"k")) == [b"v"]
+    await site.stop()
+
+
+async def test_after_a_bug_in_a_decision_the_log_is_read_again() -> None:
+    """Nobody knows what it had half done; the next request must not build on it."""
+    site = ShardSite()
+    await site.loaded()
+    site.ask(Put(b"k", b"v"))
+
+    with pytest.raises(AssertionError, match="a bug"):
+        site.ask(Fail())
+    await quiet()
+    assert site.ask(Get(b"k")) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    await site.clock.advance(1_010)
+
+    assert len(site.machines) == 2
+    assert site.ask(Get(b"k")) == [b"v"]
+    await site.stop()
