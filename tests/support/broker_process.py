@@ -120,6 +120,11 @@ class BrokerProcess:
                 process.stdout.close()
             self._process = None
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and neither stopped nor killed since."""
+        return self._process is not None
+
     def stop(self) -> int:
         """SIGTERM and wait; the exit status."""
         self.signal(signal.SIGTERM)

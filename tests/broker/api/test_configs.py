@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,7 +55,7 @@ async def change(client: RawClient, *wishes: Wish) -> list[tuple[str, int]]:
     return [(one.resource_name, one.error_code) for one in answer.responses]
 
 
-Ask = "Callable[..., Awaitable[list[tuple[str, int]]]]"
+Ask = Callable[..., Awaitable[list[tuple[str, int]]]]
 
 
 def retention_of(running: RunningBroker, name: str) -> str | None:
