@@ -145,18 +145,15 @@ class Segment:
             self.max_timestamp = timestamp
             self.max_timestamp_offset = last_offset
         if self.unindexed_bytes > self.index_interval_bytes:
-            self._add_entries(last_offset, position)
+            assert self.max_timestamp is not None
+            self.indexes.offsets_or_raise.append(last_offset - self.base_offset, position)
+            if self.max_timestamp >= 0:
+                relative_offset = self.max_timestamp_offset - self.base_offset
+                self.indexes.times_or_raise.append(self.max_timestamp, relative_offset)
             self.unindexed_bytes = batch.size_bytes
         else:
             self.unindexed_bytes += batch.size_bytes
         self.next_offset = last_offset + 1
-
-    def _add_entries(self, last_offset: int, position: int) -> None:
-        assert self.max_timestamp is not None
-        self.indexes.offsets_or_raise.append(last_offset - self.base_offset, position)
-        if self.max_timestamp >= 0:
-            relative_offset = self.max_timestamp_offset - self.base_offset
-            self.indexes.times_or_raise.append(self.max_timestamp, relative_offset)
 
     def seal(self) -> None:
         """No more appends: close the time index with the segment's largest timestamp."""
