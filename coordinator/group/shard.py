@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.effects import NOBODY
 from ottla.coordinator.group.expiry import OffsetExpiry
 from ottla.coordinator.group.kinds import GroupKinds
@@ -20,7 +21,7 @@ from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescrib
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
-from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.leave_group import LeaveGroupRequest
 from ottla.protocol.messages.list_groups import ListGroupsRequest
@@ -191,7 +192,7 @@ class GroupShard:
         kinds, offsets, overview = self._kinds, self.offsets, self._overview
         answer, scope = self.scope.outbox.answer, self.scope
         return {
-            HeartbeatRequest: kinds.handle,
+            HeartbeatRequest: self._heartbeat,
             JoinGroupRequest: kinds.join,
             SyncGroupRequest: kinds.handle,
             LeaveGroupRequest: kinds.handle,
@@ -213,6 +214,15 @@ class GroupShard:
             ),
             DeleteGroupsRequest: lambda request, caller, ticket: overview.delete(request, ticket),
         }
+
+    def _heartbeat(self, request: HeartbeatRequest, caller: Caller, ticket: Ticket) -> None:
+        """Nearly all there is to do, so it takes no way round. HOT."""
+        group = self.groups.get(request.group_id)
+        if type(group) is ClassicGroup:
+            response = HeartbeatResponse(0, group.heartbeat(request))
+            self.scope.outbox.answer(ticket, response)
+        else:
+            self._kinds.handle(request, caller, ticket)
 
     def _expire(self, moment: Moment) -> None:
         """One slice of a sweep. The next one comes at once, so that requests get between them."""

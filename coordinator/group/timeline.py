@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from ottla.coordinator.group.effects import Moment
 
-EVENTS_OF_GROUP_MAX = 200
-EVENTS_MAX = 20_000
+EVENTS_OF_GROUP_MAX = 300
+# A broker may have fifty shards; an event takes a few hundred bytes.
+EVENTS_MAX = 4_000
 DETAIL_CHARACTERS_MAX = 255
 
 

@@ -71,19 +71,30 @@ class ClassicGroup:
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
         """A member shows that it lives, and hears whether to join again. HOT."""
+        standing = self.standing
         member = self.roster.members.get(request.member_id)
-        if member is None or request.group_instance_id is not None:
-            error = self.roster.check(request.member_id, request.group_instance_id)
+        if (
+            member is None
+            or request.group_instance_id is not None
+            or request.generation_id != standing.generation_id
+        ):
+            error = self._check(request)
             if error is not ErrorCode.NONE:
+                text = f"Heartbeat of generation {request.generation_id}: {error.name}"
+                standing.note(EventKind.REFUSED, request.member_id, text)
                 return error
             assert member is not None
-        standing = self.standing
-        if request.generation_id != standing.generation_id:
-            return ErrorCode.ILLEGAL_GENERATION
         self._sessions.extend(member)
         if standing.state is GroupState.PREPARING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
+
+    def _check(self, request: HeartbeatRequest) -> ErrorCode:
+        error = self.roster.check(request.member_id, request.group_instance_id)
+        is_of_now = request.generation_id == self.standing.generation_id
+        if error is ErrorCode.NONE and not is_of_now:
+            return ErrorCode.ILLEGAL_GENERATION
+        return error
 
     # Committed offsets ask.
 

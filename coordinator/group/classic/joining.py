@@ -183,7 +183,9 @@ class Joining:
         if not member.is_new:
             self._sessions.extend(member)
         self._roster.park_join(member, join)
-        self._standing.note(EventKind.REJOINED, member.member_id, _terms(request))
+        if state is not GroupState.PREPARING_REBALANCE:
+            # That all come again in a round is no news, and would push out what is.
+            self._standing.note(EventKind.REJOINED, member.member_id, _terms(request))
         changed = "as the leader" if is_leader else "with another subscription"
         self._rebalance.go_on(f"{member.member_id} joined again {changed}")
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ottla.coordinator.group.settings import GroupSettings
+from ottla.protocol.compile import decode, encode
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
+from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.leave_group import MemberIdentity
+from ottla.protocol.messages.sync_group import SyncGroupResponse
 from tests.coordinator.group.classic.scene import (
     DELAY_MS,
     GROUP,
@@ -439,3 +443,25 @@ def test_a_long_client_id_still_makes_a_member_id() -> None:
 
     assert len(scene.told(ticket).member_id) < 300
     assert GROUP in scene.shard.groups
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_every_answer_can_be_written_in_every_version(version: int) -> None:
+    """KAFKA-14422: one that cannot is never sent, and its member never expires."""
+    scene = Scene()
+    wish = Wish(api_version=version, instance_id="a" if version >= 5 else None)
+    refused = scene.answer(join_request(wish._replace(member_id="x")), version)
+    ticket = scene.join(wish)
+    scene.advance(DELAY_MS)
+    joined = scene.told(ticket)
+
+    for response in (refused, joined):
+        assert decode(JoinGroupResponse, version, encode(response, version)).error_code == (
+            response.error_code
+        )
+    synced = scene.told(scene.sync(joined, {joined.member_id: b"x"}, wish.instance_id))
+    sync_version = min(version, 5)
+    told = decode(SyncGroupResponse, sync_version, encode(synced, sync_version))
+    assert told.assignment == b"x"
+    described = scene.answer(DescribeGroupsRequest([GROUP, "none"]), min(version, 6))
+    assert encode(described, min(version, 6))

@@ -107,6 +107,21 @@ def test_a_rejoin_that_a_round_overtakes_counts_as_joined() -> None:
     assert scene.told(ticket).generation_id == leader.generation_id + 1
 
 
+def test_a_rejoin_stays_parked_while_a_round_waits_for_others() -> None:
+    """Told the old generation, the member would find at once that it does not hold any more."""
+    scene = Scene()
+    leader, _old, dynamic = scene.stable(A, B, Wish())
+    scene.holds_appends = True
+
+    ticket = scene.join(B)
+    scene.ask(join_request(A._replace(member_id=leader.member_id)))
+    scene.commit_all()
+    assert ticket not in scene.answers
+    scene.ask(join_request(Wish(member_id=dynamic.member_id)))
+
+    assert scene.told(ticket).generation_id == leader.generation_id + 1
+
+
 def test_twins_take_the_place_in_turn() -> None:
     """The newest join wins; a twin that is parked is fenced on the spot."""
     scene = Scene()
