@@ -1,7 +1,7 @@
 """``python -m tests.simulation SEED`` replays one seed; ``--seeds A-B`` runs many.
 
-``--twice`` runs each seed twice and compares the digests. ``--toy`` takes the toy broker, to try
-the simulator itself. Exit status 1 when any seed fails.
+``--groups`` runs the scenario of consumer groups. ``--twice`` runs each seed twice and compares the
+digests. ``--toy`` takes the toy broker, to try the simulator itself. Exit status 1 when any fails.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import argparse
 import logging
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.simulation.single_broker import run
+from tests.simulation import single_broker
+from tests.simulation.groups import story
 from tests.simulation.subject import build_broker, build_toy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from tests.simulation.single_broker import Build
     from tests.simulation.world import Outcome
 
 
@@ -27,8 +28,9 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("seed", nargs="?", type=int, help="one seed, told in detail")
     parser.add_argument("--seeds", metavar="A-B", help="all seeds from A to B")
-    parser.add_argument("--seconds", type=float, default=6.0, help="virtual seconds of chaos")
+    parser.add_argument("--seconds", type=float, help="virtual seconds of chaos")
     parser.add_argument("--twice", action="store_true", help="run twice, compare the digests")
+    parser.add_argument("--groups", action="store_true", help="the scenario of consumer groups")
     parser.add_argument("--toy", action="store_true", help="the toy broker instead")
     parser.add_argument("-v", "--verbose", action="store_true", help="with the broker's own log")
     arguments = parser.parse_args(argv)
@@ -41,28 +43,32 @@ def main(argv: Sequence[str]) -> int:
         for handler in logging.getLogger().handlers:
             handler.setLevel(logging.CRITICAL + 1)
     build = build_toy if arguments.toy else build_broker
+    scenario = story if arguments.groups else single_broker
+    run = partial(scenario.run, build=build)
+    if arguments.seconds is not None:
+        run = partial(run, chaos_s=arguments.seconds)
     if arguments.seeds:
         first, _, last = arguments.seeds.partition("-")
-        return run_many(build, range(int(first), int(last or first) + 1), arguments)
-    outcome = run(arguments.seed if arguments.seed is not None else 1, build, arguments.seconds)
+        return run_many(run, range(int(first), int(last or first) + 1), arguments.twice)
+    outcome = run(arguments.seed if arguments.seed is not None else 1)
     for event in outcome.events:
         print(event)
     print_outcome(outcome)
     if arguments.twice:
-        print("again:", run(outcome.seed, build, arguments.seconds).digest)
+        print("again:", run(outcome.seed).digest)
     return 0 if outcome.ok else 1
 
 
-def run_many(build: Build, seeds: range, arguments: argparse.Namespace) -> int:
+def run_many(run: Callable[[int], Outcome], seeds: range, twice: bool) -> int:
     """One line for each seed that fails, and the speed at the end."""
     failed = []
     started = time.monotonic()
     virtual_s = 0.0
     for seed in seeds:
-        outcome = run(seed, build, arguments.seconds)
+        outcome = run(seed)
         virtual_s += outcome.virtual_s
-        if arguments.twice:
-            again = run(seed, build, arguments.seconds)
+        if twice:
+            again = run(seed)
             if again.digest != outcome.digest:
                 outcome.violations.append("two runs of this seed have different digests")
         if not outcome.ok:

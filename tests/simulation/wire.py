@@ -78,10 +78,10 @@ class Wire:
         """Send and wait, with a limit. Raises Gone."""
         return await self.wait(self.send(message, api_key, api_version))
 
-    async def wait(self, answer: asyncio.Future[Any]) -> Any:
+    async def wait(self, answer: asyncio.Future[Any], limit_ms: float = REQUEST_TIMEOUT_MS) -> Any:
         """Wait for one answer; a client that waits in vain closes the connection."""
         clock = self._ports.clock
-        timer = clock.call_at(clock.now_ms() + REQUEST_TIMEOUT_MS, self._give_up)
+        timer = clock.call_at(clock.now_ms() + limit_ms, self._give_up)
         try:
             return await answer
         finally:

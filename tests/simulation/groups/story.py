@@ -1,0 +1,222 @@
+"""One broker and its groups under chaos: the scenario of ``--groups``.
+
+Members join, read and commit while they and the broker die, sleep, stop and come back. Then all is
+healed: each group must settle with the members there are, and reach the end of every log. At last
+the broker is killed once more, and what was committed must still be there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.protocol.ports import Address
+from tests.simulation.client import LATEST, Client
+from tests.simulation.groups.checks import judge_groups
+from tests.simulation.groups.coordination import describe, fetch_offsets
+from tests.simulation.groups.evidence import GroupEvidence, Outcome
+from tests.simulation.groups.member import Member, Terms
+from tests.simulation.options import Options, draw_options
+from tests.simulation.random import SimRandom
+from tests.simulation.single_broker import PORT, SERVER, SingleBroker
+from tests.simulation.wire import Gone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from ottla.protocol.ports import Ports
+    from tests.simulation.history import Partition
+    from tests.simulation.node import Node
+    from tests.simulation.single_broker import Build
+    from tests.simulation.world import Outcome as WorldOutcome
+
+CHAOS_S = 10.0
+FETCH_VERSION = 5
+SLEEPS_S = (0.1, 1.0, 4.0)
+DISTURBANCE_S = (0.7, 2.0)
+
+
+class Seat(NamedTuple):
+    """A place in a group and the machine of whoever sits there."""
+
+    terms: Terms
+    instance_id: str | None
+    node: Node
+
+
+class GroupsOfOneBroker(SingleBroker):
+    """One run; made for one seed."""
+
+    def __init__(self, seed: int, build: Build, options: Options) -> None:
+        super().__init__(seed, build, options)
+        self.evidence = GroupEvidence(self.history, durable=options.is_durable)
+        self._random = self.world.random.child("groups")
+        self._stay = True
+        self._seats: list[Seat] = []
+        self._disturbances: list[asyncio.Future[None]] = []
+        for number in range(self._random.choice((1, 1, 2))):
+            timeout_ms = self._random.choice((700, 2_500))
+            terms = Terms(f"group-{number}", self.partitions, timeout_ms)
+            for place in range(self._random.choice((1, 2, 3, 3, 4))):
+                self._seats.append(self._seat(terms, place))
+
+    def _seat(self, terms: Terms, place: int) -> Seat:
+        name = f"{terms.group}-member-{place}"
+        instance_id = f"seat-{place}" if self._random.chance(0.4) else None
+
+        async def program(ports: Ports) -> None:
+            client = Client(ports, Address(SERVER, PORT), self.history, name)
+            await client.negotiate()
+            await Member(client, self.evidence, terms, instance_id).run(lambda: self._stay)
+
+        return Seat(terms, instance_id, self.world.node(name, program))
+
+    def run(self) -> WorldOutcome:
+        """The whole story and its verdict."""
+        outcome = super().run()
+        acknowledged = sum(c.outcome is Outcome.ACKNOWLEDGED for c in self.evidence.commits)
+        counts = {
+            **outcome.counts,
+            "generations": len({(o.group, o.generation) for o in self.evidence.owned}),
+            "commits": acknowledged,
+            "seen": sum(map(len, self.evidence.seen.values())),
+        }
+        found = judge_groups(self.evidence)
+        for seat in self._seats:
+            found += [f"{seat.node.name} died of {death}" for death in seat.node.deaths]
+        return outcome._replace(violations=outcome.violations + found, counts=counts)
+
+    # -- chaos -------------------------------------------------------------------------------
+
+    def _start_clients(self) -> list[str]:
+        names = super()._start_clients()
+        for seat in self._seats:
+            seat.node.start()
+            disturbing = self._disturb(seat, self._random.child(seat.node.name))
+            self._disturbances.append(asyncio.ensure_future(disturbing))
+        return names + [seat.node.name for seat in self._seats]
+
+    async def _disturb(self, seat: Seat, random: SimRandom) -> None:
+        """Kill and put to sleep; always leave it running."""
+        until_s = self.world.loop.time() + self.options.chaos_s
+        mean_s = random.choice(DISTURBANCE_S)
+        while True:
+            wait_s = random.exponential(mean_s)
+            if self.world.loop.time() + wait_s > until_s:
+                break
+            await asyncio.sleep(wait_s)
+            if random.chance(0.5):
+                seat.node.kill()
+                await asyncio.sleep(random.choice(SLEEPS_S))
+                seat.node.start()
+            else:
+                seat.node.pause()
+                await asyncio.sleep(random.choice(SLEEPS_S))
+                seat.node.resume()
+
+    # -- the end -----------------------------------------------------------------------------
+
+    async def _drain(self) -> None:
+        await super()._drain()
+        await asyncio.gather(*self._disturbances)
+        await self._in_client("settler", self._settle)
+
+    async def _take_stock(self) -> None:
+        await super()._take_stock()
+        await self._in_client("checker", self._look)
+        self.server.kill()
+        self.server.start()
+        await self._in_client("late-checker", self._look)
+        self._stay = False
+        await self._in_client("farewell", self._see_them_off)
+
+    async def _settle(self, client: Client) -> None:
+        for terms in self._groups():
+            await self._until(client, lambda terms=terms: self._is_settled(client, terms))  # type: ignore[misc]
+
+    async def _is_settled(self, client: Client, terms: Terms) -> bool:
+        """The group has the members there are, and has committed the ends of all logs."""
+        found = await describe(client, terms.group)
+        seats = [seat for seat in self._seats if seat.terms is terms]
+        if found is None or found.group_state != "Stable" or len(found.members) != len(seats):
+            return False
+        offsets = await self._offsets(client, terms)
+        if offsets is None:
+            return False
+        for partition, offset in offsets.items():
+            if max(0, offset) != await client.list_offset(partition, LATEST, told=False):
+                return False
+        return True
+
+    async def _look(self, client: Client) -> None:
+        """What is committed, written down for the checkers."""
+        for terms in self._groups():
+
+            async def is_told(terms: Terms = terms) -> bool:
+                return await self._offsets(client, terms) is not None
+
+            await self._until(client, is_told)
+
+    async def _see_them_off(self, client: Client) -> None:
+        """A group that all have left, or have been too long silent in, is empty."""
+        for terms in self._groups():
+
+            async def is_empty(terms: Terms = terms) -> bool:
+                found = await describe(client, terms.group)
+                return found is not None and found.group_state == "Empty"
+
+            await self._until(client, is_empty)
+
+    async def _until(
+        self, client: Client, condition: Callable[[], Coroutine[Any, Any, bool]]
+    ) -> None:
+        while True:
+            try:
+                if await condition():
+                    return
+            except Gone:
+                pass
+            await client.pause()
+
+    async def _offsets(self, client: Client, terms: Terms) -> dict[Partition, int] | None:
+        return await fetch_offsets(
+            client, self.evidence, FETCH_VERSION, terms.group, terms.partitions
+        )
+
+    def _groups(self) -> list[Terms]:
+        return list(dict.fromkeys(seat.terms for seat in self._seats))
+
+
+def draw_group_options(seed: int, chaos_s: float = CHAOS_S) -> Options:
+    """As of the other scenario, without what hides records, and with groups that are quick.
+
+    Pages that a failed fsync loses may be those of the offsets topic, which one broker alone
+    cannot mend."""
+    options = draw_options(seed, chaos_s)
+    random = SimRandom(seed, "group options")
+    settings = {
+        **options.settings,
+        "offsets.topic.num.partitions": str(random.choice((1, 3))),
+        "group.min.session.timeout.ms": "100",
+        "group.initial.rebalance.delay.ms": str(random.choice((0, 0, 700))),
+        "offsets.topic.segment.bytes": str(random.choice((2_000, 1_048_576))),
+    }
+    topic_settings = dict(options.topic_settings)
+    topic_settings.pop("retention.bytes", None)
+    if "flush.messages" in topic_settings:
+        settings["log.flush.interval.messages"] = topic_settings["flush.messages"]
+    return options._replace(
+        consumers=0,
+        pace_ms=max(60.0, options.pace_ms),
+        keeps_topics=False,
+        trims=False,
+        faults=tuple(fault for fault in options.faults if fault != "fsync_loses"),
+        settings=settings,
+        topic_settings=topic_settings,
+    )
+
+
+def run(seed: int, build: Build, chaos_s: float = CHAOS_S) -> WorldOutcome:
+    """One seed."""
+    return GroupsOfOneBroker(seed, build, draw_group_options(seed, chaos_s)).run()

@@ -1,0 +1,125 @@
+"""The oracles of groups themselves: each finds what it is for, and nothing in a clean story."""
+
+from __future__ import annotations
+
+from ottla.protocol.ids import TopicPartition
+from tests.simulation.groups.checks import judge_groups
+from tests.simulation.groups.evidence import Commit, Fetched, GroupEvidence, Outcome, Owned
+from tests.simulation.history import FinalLog, History, Loss
+
+P = TopicPartition("t", 0)
+G = "group"
+
+
+class Story(GroupEvidence):
+    """Evidence that is told in sentences."""
+
+    def __init__(self, *, durable: bool = False) -> None:
+        super().__init__(History(), durable)
+
+    def owns(self, owner: str, generation: int) -> None:
+        tick = self.history.tick
+        self.owned.append(Owned(tick(), tick(), G, generation, owner, (P,)))
+
+    def commits_at(
+        self, offset: int, generation: int, outcome: Outcome = Outcome.ACKNOWLEDGED
+    ) -> Commit:
+        commit = Commit(self.history.tick(), G, generation, P, offset)
+        self.commits.append(commit)
+        if outcome is not Outcome.UNKNOWN:
+            commit.settle(outcome, self.history.tick())
+        return commit
+
+    def is_told(self, offset: int) -> list[str]:
+        self.fetched.append(Fetched(self.history.tick(), self.history.tick(), G, P, offset))
+        return judge_groups(self)
+
+    def loses_power(self, end: int = 0) -> None:
+        self.history.losses.append(Loss(self.history.tick(), "power cut", {P: end}))
+
+
+def test_two_owners_in_one_generation_are_found() -> None:
+    """They would do the same work twice, at the same time."""
+    story = Story()
+    story.owns("a", 1)
+    story.owns("a", 1)
+    story.owns("b", 2)
+    assert judge_groups(story) == []
+    story.owns("a", 2)
+    assert len(judge_groups(story)) == 1
+
+
+def test_a_group_that_lost_power_may_give_a_generation_again_unless_it_was_flushed() -> None:
+    """Nothing was promised to survive that."""
+    for durable, count in ((False, 0), (True, 1)):
+        story = Story(durable=durable)
+        story.owns("a", 1)
+        story.loses_power()
+        story.owns("b", 1)
+        assert len(judge_groups(story)) == count
+
+
+def test_an_acknowledged_commit_that_is_lost_or_goes_back_is_found() -> None:
+    """The group would work on the same records again, or skip some."""
+    story = Story()
+    assert story.is_told(-1) == []
+    story.commits_at(5, 1)
+    assert story.is_told(5) == []
+    story.commits_at(9, 1)
+    assert len(story.is_told(5)) == 1
+    assert len(Story.is_told(story, -1)) == 2
+    assert len(story.is_told(7)) == 3
+
+
+def test_a_commit_without_an_answer_may_come_late_but_not_after_its_generation() -> None:
+    """A request held up by the network is as good as new until the group has gone on."""
+    story = Story()
+    story.commits_at(5, 1, Outcome.UNKNOWN)
+    story.commits_at(9, 1)
+    assert story.is_told(9) == []
+    assert story.is_told(5) == []
+    story.owns("b", 2)
+    story.commits_at(12, 2)
+    assert len(story.is_told(5)) == 1
+
+
+def test_refused_commits_explain_nothing() -> None:
+    """No means no."""
+    story = Story()
+    story.commits_at(5, 1, Outcome.REFUSED)
+    assert len(story.is_told(5)) == 1
+
+
+def test_a_commit_of_a_generation_that_is_over_must_not_be_acknowledged() -> None:
+    """A member that slept through a rebalance does not know who reads its partitions now."""
+    story = Story()
+    story.owns("a", 1)
+    story.owns("b", 2)
+    story.commits_at(5, 1)
+    assert len(judge_groups(story)) == 1
+
+
+def test_records_that_no_member_was_shown_are_found() -> None:
+    """At least once is what groups promise."""
+    story = Story()
+    story.history.finals[P] = FinalLog(0, 3, [(0, b"a"), (1, b"b"), (2, b"c")])
+    story.show(G, P, 0, b"a")
+    story.show(G, P, 2, b"c")
+    assert len(judge_groups(story)) == 1
+    story.show(G, P, 1, b"another")
+    assert len(judge_groups(story)) == 1
+    story.show(G, P, 1, b"b")
+    assert judge_groups(story) == []
+
+
+def test_records_in_the_place_of_lost_ones_may_be_skipped() -> None:
+    """The group has committed what the power took, and cannot know that others came there."""
+    story = Story()
+    story.commits_at(2, 1)
+    story.loses_power(end=1)
+    story.history.finals[P] = FinalLog(0, 3, [(0, b"a"), (1, b"new"), (2, b"c")])
+    story.show(G, P, 0, b"a")
+    story.show(G, P, 2, b"c")
+    assert judge_groups(story) == []
+    story.history.finals[P] = FinalLog(0, 4, [*story.history.finals[P].records, (3, b"d")])
+    assert len(judge_groups(story)) == 1

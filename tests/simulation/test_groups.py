@@ -1,0 +1,52 @@
+"""Consumer groups of the whole broker under seeded chaos, and whether the oracles see.
+
+Each failing seed prints the command that replays it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.groups.story import run
+from tests.simulation.subject import build_broker
+
+SEEDS = 60
+SOAK_SEEDS = 1_000
+BLOCK = 10
+
+
+def failures(seeds: range, reached: Counter[str]) -> list[str]:
+    found = []
+    for seed in seeds:
+        outcome = run(seed, build_broker)
+        reached.update(outcome.counts)
+        if not outcome.ok:
+            found.append(outcome.describe().replace("make sim", "make sim-groups"))
+    return found
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_groups_settle_and_lose_neither_records_nor_commits(first: int) -> None:
+    """Nobody owns a partition twice, no sleeper commits, and all is read at least once."""
+    reached: Counter[str] = Counter()
+    found = failures(range(first, first + BLOCK), reached)
+
+    assert not found, "\n\n".join(found)
+    # Chaos that reaches nothing proves nothing.
+    assert reached["generations"] > 3 * BLOCK
+    assert reached["commits"] > 10 * BLOCK
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("first", range(SEEDS, SOAK_SEEDS, 50))
+def test_groups_settle_in_many_more_worlds(first: int) -> None:
+    """What one seed in a hundred finds."""
+    assert not failures(range(first, min(first + 50, SOAK_SEEDS)), Counter())
+
+
+def test_a_seed_is_one_history() -> None:
+    """Otherwise no failure could be looked at twice."""
+    assert run(3, build_broker, 2.0).digest == run(3, build_broker, 2.0).digest
