@@ -38,7 +38,8 @@ class BufferPool:
         self._large: list[memoryview] = []
 
     def take_small(self) -> memoryview:
-        return self._small.pop() if self._small else memoryview(bytearray(SMALL_BYTES))
+        small = self._small
+        return small.pop() if small else memoryview(bytearray(SMALL_BYTES))
 
     def take_large(self) -> memoryview:
         return self._large.pop() if self._large else reserve(LARGE_BYTES)
@@ -159,6 +160,8 @@ class Intake:
         assert self.end < self._limit
         count = source.recv_into(view[self.end : self._limit])
         self.end += count
+        if self.end == SMALL_BYTES:
+            self._wants_large = True
         return count
 
     def make_room(self, frame_bytes: int) -> bool:
@@ -177,7 +180,10 @@ class Intake:
             if self.start:
                 self._compact(view)
         elif self.start + frame_bytes > capacity or self.end == capacity:
-            self._compact(view)
+            # Who fills a small buffer has more to say: one large read costs less than several.
+            is_busy = self._wants_large and capacity == SMALL_BYTES
+            if not is_busy or not self._grow_to_large(wait=False):
+                self._compact(view)
         elif self.end == self._limit:
             return self._grant(min(STEP_BYTES, capacity - self._limit))
         return True
@@ -208,8 +214,8 @@ class Intake:
         self.start = 0
         self.end = held_bytes
 
-    def _grow_to_large(self) -> bool:
-        if not self._budget.take(self._owner, LARGE_BYTES):
+    def _grow_to_large(self, *, wait: bool = True) -> bool:
+        if not self._budget.take(self._owner, LARGE_BYTES, wait=wait):
             return False
         self._charged_bytes = LARGE_BYTES
         self._move_to(self._pool.take_large())

@@ -28,11 +28,13 @@ class Source:
     def __init__(self, content: bytes, pieces: list[int]) -> None:
         self.content = memoryview(content)
         self.pieces = deque(pieces)
+        self.counts: list[int] = []
 
     def recv_into(self, buffer: memoryview) -> int:
         count = min(len(buffer), len(self.content), self.pieces.popleft() if self.pieces else MIB)
         buffer[:count] = self.content[:count]
         self.content = self.content[count:]
+        self.counts.append(count)
         return count
 
 
@@ -115,6 +117,32 @@ def test_large_request_is_received_where_it_is_parsed_from_the_second_on() -> No
 
     assert intake.view is not None
     assert len(intake.view) == LARGE_BYTES
+
+
+def pipelined(count: int) -> bytes:
+    """Frames of which a small buffer holds no whole number."""
+    return ((16_000).to_bytes(4, "big") + bytes(16_000)) * count
+
+
+def test_a_peer_that_fills_small_buffers_is_read_in_large_pieces() -> None:
+    """A pipeline of 80 KiB took two reads, and a copy of what was left of the first."""
+    budget = ByteBudget(512 * MIB)
+    intake = Intake(Waiter(), BufferPool(), budget)
+    source = Source(pipelined(100), [])
+
+    assert len(receive_all(intake, source)) == 100
+    assert len(source.counts) < 100 * 16_004 / SMALL_BYTES / 2
+    assert budget.used_bytes == 0
+
+
+def test_a_busy_peer_does_not_wait_for_a_large_buffer() -> None:
+    """It can do with a small one, so the budget is left to those who cannot."""
+    budget = ByteBudget(1)
+    waiter = Waiter()
+    intake = Intake(waiter, BufferPool(), budget)
+
+    assert len(receive_all(intake, Source(pipelined(100), []))) == 100
+    assert (budget.is_pressed, budget.used_bytes) == (False, 0)
 
 
 def test_small_requests_take_the_peer_back_to_small_buffers() -> None:
