@@ -19,10 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.consumer.assignment import (
-    NOTHING,
     Assignment,
     assignment_of,
-    difference,
     is_subset,
     listed,
 )
@@ -34,9 +32,16 @@ from ottla.coordinator.group.consumer.member import (
     Member,
     MemberState,
     Progress,
-    Subscription,
 )
-from ottla.coordinator.group.consumer.reconcile import Report
+from ottla.coordinator.group.consumer.reading import (
+    is_full,
+    is_leaving,
+    presentation,
+    repeats,
+    report,
+    updated,
+    wanted,
+)
 from ottla.coordinator.group.consumer.timers import REVOCATION
 from ottla.coordinator.group.consumer.validation import Fault, heartbeat_fault
 from ottla.coordinator.group.timeline import EventKind
@@ -58,10 +63,6 @@ if TYPE_CHECKING:
 
 NO_GROUP = Fault(ErrorCode.GROUP_ID_NOT_FOUND, "the group does not exist")
 NO_MEMBER = Fault(ErrorCode.UNKNOWN_MEMBER_ID, "the member is not in the group")
-
-
-def is_leaving(request: ConsumerGroupHeartbeatRequest) -> bool:
-    return request.member_epoch in (LEAVING, LEAVING_FOR_A_WHILE)
 
 
 class Heartbeats:
@@ -87,7 +88,7 @@ class Heartbeats:
             or request.subscribed_topic_names is not None
             or request.topic_partitions is not None
             or not self._rebalancing.is_settled
-            or not _repeats(request, caller, member.subscription)
+            or not repeats(request, caller, member.subscription)
         ):
             return None
         self._timers.extend_session(member)
@@ -113,15 +114,15 @@ class Heartbeats:
         member_id = request.member_id or self._rebalancing.context.scope.new_id()
         is_newcomer = self._let_in(request, member_id, changes)
         member = self._state.members.get(member_id) or Member(member_id)
-        subscription = _updated(member.subscription, request, caller)
-        wanted = _wanted(member.subscription)
+        subscription = updated(member.subscription, request, caller)
+        was_wanted = wanted(member.subscription)
         if subscription != member.subscription:
             changes.put_subscription(member_id, subscription)
-        is_bump_due = is_newcomer or wanted != _wanted(subscription)
+        is_bump_due = is_newcomer or was_wanted != wanted(subscription)
         self._rebalancing.refresh(changes, is_bump_due=is_bump_due)
         self._rebalancing.retarget(changes)
         member = self._state.members[member_id]
-        has_changed = self._rebalancing.reconcile(changes, member, _report(request, member))
+        has_changed = self._rebalancing.reconcile(changes, member, report(request, member))
         if request.member_epoch == JOINING:
             self._timers.begin_session(member)
         else:
@@ -133,7 +134,7 @@ class Heartbeats:
             has_changed
             or request.member_epoch != progress.member_epoch
             or progress.state is MemberState.UNREVOKED_PARTITIONS
-            or _is_full(request)
+            or is_full(request)
         )
         return ConsumerGroupHeartbeatResponse(
             member_id=member_id,
@@ -182,14 +183,14 @@ class Heartbeats:
             return False
         holder = self._holder(request)
         if holder is None:
-            self._rebalancing.note(EventKind.JOINED, member_id, _presentation(request))
+            self._rebalancing.note(EventKind.JOINED, member_id, presentation(request))
             return True
         if holder.member_id != member_id:
             self._rebalancing.note(EventKind.REPLACED, member_id, f"instead of {holder.member_id}")
             self._timers.stop_all(holder.member_id)
             changes.replace_member(holder.member_id, member_id)
         else:
-            self._rebalancing.note(EventKind.REJOINED, member_id, _presentation(request))
+            self._rebalancing.note(EventKind.REJOINED, member_id, presentation(request))
         if holder.progress != NEWCOMER and holder.member_id == member_id:
             # Whoever joins holds nothing: what it had is free, and comes back to it in this very
             # step where the target says so.
@@ -221,13 +222,6 @@ class Heartbeats:
         return ConsumerGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch
         )
-
-
-def _presentation(request: ConsumerGroupHeartbeatRequest) -> str:
-    instance_id, regex = request.instance_id, request.subscribed_topic_regex
-    text = "" if instance_id is None else f"instance {instance_id}, "
-    text += f"topics {', '.join(request.subscribed_topic_names or ()) or 'none'}"
-    return text if not regex else f"{text}, expression {regex}"
 
 
 def answered(assignment: Assignment) -> AnsweredAssignment:
@@ -262,82 +256,3 @@ def _epoch_fault(request: ConsumerGroupHeartbeatRequest, member: Member) -> Faul
         return None
     text = f"member epoch {request.member_epoch} where {progress.member_epoch} was expected"
     return Fault(ErrorCode.FENCED_MEMBER_EPOCH, text)
-
-
-def _report(request: ConsumerGroupHeartbeatRequest, member: Member) -> Report:
-    """What the member lets the broker know of what it owns, and no more than that.
-
-    A full request is sent where the last answer was lost. A partition that is missing in it may
-    be one that the member is still taking up:
-    1. It was told to own p, which takes it a while. 2. It was told to revoke p; that got lost.
-    3. It says all it owns, without p. 4. It has taken up p.
-    So what it never said it owned is not revoked by such a request alone. The next one, if it
-    says nothing else, confirms it: then the answer has arrived, and the member has dropped p."""
-    if request.member_epoch == JOINING:
-        member.reported, member.unconfirmed = NOTHING, None
-        return Report(NOTHING, is_final=True)
-    # A report from an earlier epoch says nothing of partitions that came with this one.
-    if request.member_epoch != member.progress.member_epoch:
-        return Report(None)
-    if request.topic_partitions is None:
-        return Report(member.unconfirmed)
-    owned = assignment_of(request.topic_partitions)
-    missing = difference(member.progress.revoking, owned)
-    is_doubtful = _is_full(request) and not is_subset(missing, member.reported)
-    member.reported = owned
-    member.unconfirmed = owned if is_doubtful else None
-    return Report(None if is_doubtful else owned)
-
-
-def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the member says all there is to say, as after an error, and wants to hear all."""
-    return request.member_epoch == JOINING or (
-        request.rebalance_timeout_ms != -1
-        and (
-            request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
-        )
-        and request.topic_partitions is not None
-    )
-
-
-def _repeats(
-    request: ConsumerGroupHeartbeatRequest, caller: Caller, subscription: Subscription
-) -> bool:
-    """Whether the request tells nothing of the member that it has not told before."""
-    return (
-        request.instance_id == subscription.instance_id
-        and request.rebalance_timeout_ms in (-1, subscription.rebalance_timeout_ms)
-        and request.subscribed_topic_regex in (None, subscription.regex)
-        and request.server_assignor in (None, subscription.server_assignor)
-        and request.rack_id in (None, subscription.rack_id)
-        and caller.client_id == subscription.client_id
-        and caller.client_host == subscription.client_host
-        and subscription.classic is None
-    )
-
-
-def _updated(
-    known: Subscription, request: ConsumerGroupHeartbeatRequest, caller: Caller
-) -> Subscription:
-    """What a null says is that nothing changed; an empty expression takes the old one back."""
-    names = request.subscribed_topic_names
-    regex = request.subscribed_topic_regex
-    return Subscription(
-        instance_id=known.instance_id if request.instance_id is None else request.instance_id,
-        rack_id=known.rack_id if request.rack_id is None else request.rack_id,
-        client_id=caller.client_id,
-        client_host=caller.client_host,
-        topic_names=known.topic_names if names is None else tuple(sorted(set(names))),
-        regex=known.regex if regex is None else regex or None,
-        rebalance_timeout_ms=known.rebalance_timeout_ms
-        if request.rebalance_timeout_ms == -1
-        else request.rebalance_timeout_ms,
-        server_assignor=known.server_assignor
-        if request.server_assignor is None
-        else request.server_assignor,
-    )
-
-
-def _wanted(subscription: Subscription) -> tuple[tuple[str, ...], str | None, str | None]:
-    """What a new target must be computed for."""
-    return subscription.topic_names, subscription.regex, subscription.server_assignor

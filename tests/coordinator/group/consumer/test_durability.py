@@ -121,3 +121,14 @@ def test_deleted_group_leaves_nothing_in_the_log() -> None:
     last = {record.key: record.value for record in site.log}
     assert set(last.values()) == {None}
     assert site.reloaded().group.is_void
+
+
+def test_loaded_member_that_stays_silent_is_removed() -> None:
+    """A session that begins anew must also end."""
+    site = Site({"t": 4})
+    site.ask(join("a"))
+
+    other = site.reloaded()
+    other.pass_time(45_000)
+
+    assert not other.group.state.members

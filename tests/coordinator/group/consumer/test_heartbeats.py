@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +10,7 @@ from ottla.coordinator.group.consumer.timers import REVOCATION, Timer
 from ottla.coordinator.group.effects import Caller
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.protocol.errors import ErrorCode
-from tests.coordinator.group.consumer.site import CALLER, Site, beat, join, told
+from tests.coordinator.group.consumer.site import Site, beat, join, told
 
 if TYPE_CHECKING:
     from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -361,41 +360,3 @@ def test_oldest_version_has_its_member_id_made_by_the_broker() -> None:
     response = Site().ask(join(""), Caller("client", "/127.0.0.1", 0))
 
     assert (response.error_code, response.member_id) == (ErrorCode.NONE, "made-1")
-
-
-def test_description_shows_both_assignments() -> None:
-    """Operators see from the difference who has yet to move."""
-    site = two_members()
-    site.ask(beat("a", 1, {"t": [0, 1, 2, 3]}))
-    described = site.group.describe()
-    assert (described.group_state, described.group_epoch, described.assignment_epoch) == (
-        "Reconciling",
-        2,
-        2,
-    )
-    first = described.members[0]
-    assert (first.member_id, first.member_epoch, first.client_id) == ("a", 1, "client")
-    assert first.member_type == 1
-    assert first.subscribed_topic_names == ["t"]
-    assert [topic.partitions for topic in first.assignment.topic_partitions] == [[0, 1]]
-    assert [topic.topic_name for topic in first.target_assignment.topic_partitions] == ["t"]
-
-
-def test_steady_heartbeat_costs_the_same_in_a_group_of_any_size() -> None:
-    """A hundred members beat twenty times a second; nothing may be computed for it."""
-    site = Site({"t": 100})
-    for index in range(100):
-        site.ask(join(f"m{index}"))
-    epochs = dict.fromkeys(site.group.state.members, 0)
-    while site.group.state_name != "Stable":
-        for member_id in epochs:
-            epochs[member_id] = site.ask(join(member_id)).member_epoch
-    request = beat("m7", epochs["m7"])
-
-    started = time.perf_counter()
-    for ticket in range(10_000, 12_000):
-        site.group.heartbeat(request, CALLER, ticket)
-    spent_us = (time.perf_counter() - started) / 2_000 * 1e6
-
-    # Measured: 5 on a quiet machine. An order of magnitude more is a loop over the members.
-    assert spent_us < 100

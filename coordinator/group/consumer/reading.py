@@ -1,0 +1,116 @@
+"""What a ConsumerGroupHeartbeat says: who sends it, what it wants, and what it owns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.consumer.assignment import (
+    NOTHING,
+    assignment_of,
+    difference,
+    is_subset,
+)
+from ottla.coordinator.group.consumer.member import (
+    JOINING,
+    LEAVING,
+    LEAVING_FOR_A_WHILE,
+    Member,
+    Subscription,
+)
+from ottla.coordinator.group.consumer.reconcile import Report
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.effects import Caller
+    from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+
+def is_leaving(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """For good or for a while."""
+    return request.member_epoch in (LEAVING, LEAVING_FOR_A_WHILE)
+
+
+def presentation(request: ConsumerGroupHeartbeatRequest) -> str:
+    """How somebody who joins introduces itself, for people."""
+    instance_id, regex = request.instance_id, request.subscribed_topic_regex
+    text = "" if instance_id is None else f"instance {instance_id}, "
+    text += f"topics {', '.join(request.subscribed_topic_names or ()) or 'none'}"
+    return text if not regex else f"{text}, expression {regex}"
+
+
+def report(request: ConsumerGroupHeartbeatRequest, member: Member) -> Report:
+    """What the member lets the broker know of what it owns, and no more than that.
+
+    A full request is sent where the last answer was lost. A partition that is missing in it may
+    be one that the member is still taking up:
+    1. It was told to own p, which takes it a while. 2. It was told to revoke p; that got lost.
+    3. It says all it owns, without p. 4. It has taken up p.
+    So what it never said it owned is not revoked by such a request alone. The next one, if it
+    says nothing else, confirms it: then the answer has arrived, and the member has dropped p."""
+    if request.member_epoch == JOINING:
+        member.reported, member.unconfirmed = NOTHING, None
+        return Report(NOTHING, is_final=True)
+    # A report from an earlier epoch says nothing of partitions that came with this one.
+    if request.member_epoch != member.progress.member_epoch:
+        return Report(None)
+    if request.topic_partitions is None:
+        return Report(member.unconfirmed)
+    owned = assignment_of(request.topic_partitions)
+    missing = difference(member.progress.revoking, owned)
+    is_doubtful = is_full(request) and not is_subset(missing, member.reported)
+    member.reported = owned
+    member.unconfirmed = owned if is_doubtful else None
+    return Report(None if is_doubtful else owned)
+
+
+def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether the member says all there is to say, as after an error, and wants to hear all."""
+    return request.member_epoch == JOINING or (
+        request.rebalance_timeout_ms != -1
+        and (
+            request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+        )
+        and request.topic_partitions is not None
+    )
+
+
+def repeats(
+    request: ConsumerGroupHeartbeatRequest, caller: Caller, subscription: Subscription
+) -> bool:
+    """Whether the request tells nothing of the member that it has not told before."""
+    return (
+        request.instance_id == subscription.instance_id
+        and request.rebalance_timeout_ms in (-1, subscription.rebalance_timeout_ms)
+        and request.subscribed_topic_regex in (None, subscription.regex)
+        and request.server_assignor in (None, subscription.server_assignor)
+        and request.rack_id in (None, subscription.rack_id)
+        and caller.client_id == subscription.client_id
+        and caller.client_host == subscription.client_host
+        and subscription.classic is None
+    )
+
+
+def updated(
+    known: Subscription, request: ConsumerGroupHeartbeatRequest, caller: Caller
+) -> Subscription:
+    """What a null says is that nothing changed; an empty expression takes the old one back."""
+    names = request.subscribed_topic_names
+    regex = request.subscribed_topic_regex
+    return Subscription(
+        instance_id=known.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=known.rack_id if request.rack_id is None else request.rack_id,
+        client_id=caller.client_id,
+        client_host=caller.client_host,
+        topic_names=known.topic_names if names is None else tuple(sorted(set(names))),
+        regex=known.regex if regex is None else regex or None,
+        rebalance_timeout_ms=known.rebalance_timeout_ms
+        if request.rebalance_timeout_ms == -1
+        else request.rebalance_timeout_ms,
+        server_assignor=known.server_assignor
+        if request.server_assignor is None
+        else request.server_assignor,
+    )
+
+
+def wanted(subscription: Subscription) -> tuple[tuple[str, ...], str | None, str | None]:
+    """What a new target must be computed for."""
+    return subscription.topic_names, subscription.regex, subscription.server_assignor
