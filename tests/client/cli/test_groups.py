@@ -53,28 +53,28 @@ def rows(ended: Ended) -> list[list[str]]:
 
 def test_positions_are_set_shown_and_deleted(broker: str, ottla: Ottla) -> None:
     """The life of a group that never had a member."""
-    ten_records(ottla, broker, "life")
+    ten_records(ottla, broker, "trip")
 
-    tried = ottla("groups", "reset-offsets", "lives", "life", "-o", "3", "--dry-run", "-b", broker)
+    tried = ottla("groups", "reset-offsets", "lives", "trip", "-o", "3", "--dry-run", "-b", broker)
     unknown = ottla("groups", "describe", "lives", "-b", broker)
-    moved = ottla("groups", "reset-offsets", "lives", "life:0", "-o", "3", "-b", broker)
+    moved = ottla("groups", "reset-offsets", "lives", "trip:0", "-o", "3", "-b", broker)
     described = ottla("groups", "describe", "lives", "-b", broker)
     listed = ottla("groups", "list", "-b", broker)
     again = ottla("groups", "-b", broker, "reset-offsets", "lives", "-o", "-2")
-    forgotten = ottla("groups", "delete-offsets", "lives", "life:0", "-b", broker)
+    forgotten = ottla("groups", "delete-offsets", "lives", "trip:0", "-b", broker)
 
     assert tried.status == 1  # Partition 1 is empty.
     assert "goes from 0 to 0, 3 is outside of it" in tried.errors
     assert unknown.status == 1
     assert "group 'lives' does not exist" in unknown.errors
-    assert rows(moved)[1:] == [["life", "0", "-", "3"]]
+    assert rows(moved)[1:] == [["trip", "0", "-", "3"]]
     assert rows(described)[1:] == [
         ["TOPIC", "PARTITION", "POSITION", "END", "LAG", "MEMBER"],
-        ["life", "0", "3", "10", "7", "-"],
+        ["trip", "0", "3", "10", "7", "-"],
     ]
     assert ["lives", "classic", "Empty"] in rows(listed)
-    assert rows(again)[1:] == [["life", "0", "3", "8"]]
-    assert (forgotten.status, forgotten.output) == (0, b"deleted life:0\n")
+    assert rows(again)[1:] == [["trip", "0", "3", "8"]]
+    assert (forgotten.status, forgotten.output) == (0, b"deleted trip:0\n")
 
 
 @pytest.mark.parametrize(
