@@ -319,7 +319,11 @@ class Shard:
         if error is not _NONE:
             self._on_settled(append.token, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
+        machine = self.machine
         written = partition.write(AppendPlan(_NONE, None, parse_batch(data)), ACKS_ALL)
+        if self.machine is not machine or self.state is not State.ACTIVE:
+            # A disk that failed under it has taken the partition away, and all have been told.
+            return
         if written.error_code is not _NONE:
             self._on_settled(append.token, written.error_code)
             return

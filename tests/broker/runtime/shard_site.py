@@ -167,7 +167,9 @@ class CountingMachine:
 
     def unload(self, error: ErrorCode) -> Effects:
         self.calls.append("unload")
-        return [Answer(ticket, error) for ticket in self._waiting]
+        unwritten = [ticket for ticket, _record in self._open.values() if ticket]
+        self._open.clear()
+        return [Answer(ticket, error) for ticket in (*self._waiting, *unwritten)]
 
     def timeline(self, _group_id: str) -> list[Event]:
         return []

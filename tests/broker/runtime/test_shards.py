@@ -6,6 +6,8 @@ import pytest
 
 from ottla.broker.runtime.groups import partition_for
 from ottla.broker.runtime.partition import PartitionRuntime
+from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
+from ottla.broker.testing.memory_disk import MemoryDisk
 from ottla.protocol.errors import ErrorCode
 from tests.broker.runtime.node import quiet
 from tests.broker.runtime.shard_site import (
@@ -138,6 +140,22 @@ async def test_losing_the_partition_answers_everybody_at_once() -> None:
     assert site.ask(Get(b"k")) == [ErrorCode.NOT_COORDINATOR]
     assert site.groups.shards == []
     assert site.waiting.count == 0
+    await site.stop()
+
+
+async def test_a_disk_that_fails_under_an_append_answers_everybody_once() -> None:
+    """The failed write itself takes the partition away, and with it the one who writes."""
+    plan = FaultPlan()
+    site = ShardSite(FaultyDisk(MemoryDisk(), plan))
+    await site.loaded()
+    unanswered = site.ask(Wait())
+
+    plan.add(DiskFault(frozenset({"append"})))
+    written = site.ask(Put(b"k", b"v"))
+    await quiet()
+
+    assert len(written) == len(unanswered) == 1
+    assert site.ask(Get(b"k")) != ["v"]
     await site.stop()
 
 
