@@ -90,7 +90,7 @@ def print_outcome(outcome: Outcome) -> None:
     print("digest:", outcome.digest)
     for violation in outcome.violations:
         print("VIOLATION:", violation)
-    print("ok" if outcome.ok else f"FAILED: make sim SEED={outcome.seed}")
+    print("ok" if outcome.ok else f"FAILED: {outcome.command}")
 
 
 if __name__ == "__main__":

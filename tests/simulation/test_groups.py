@@ -23,7 +23,7 @@ def failures(seeds: range, reached: Counter[str]) -> list[str]:
         outcome = run(seed, build_broker)
         reached.update(outcome.counts)
         if not outcome.ok:
-            found.append(outcome.describe().replace("make sim", "make sim-groups"))
+            found.append(outcome.describe())
     return found
 
 

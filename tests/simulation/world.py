@@ -30,6 +30,12 @@ class Outcome(NamedTuple):
     counts: Mapping[str, int]
     options: str
     events: list[str]
+    scenario: str = ""
+
+    @property
+    def command(self) -> str:
+        """What replays it."""
+        return f"python -m tests.simulation {self.scenario}{self.seed}"
 
     @property
     def ok(self) -> bool:
@@ -39,7 +45,7 @@ class Outcome(NamedTuple):
         """For a failing test: what went wrong, what led there, how to see it again."""
         return "\n".join(
             [
-                f"seed {self.seed} failed; replay with: make sim SEED={self.seed}",
+                f"seed {self.seed} failed; replay with: {self.command}",
                 f"options: {self.options}",
                 *(f"  event: {event}" for event in self.events[-60:]),
                 *(f"  VIOLATION: {violation}" for violation in self.violations[:30]),

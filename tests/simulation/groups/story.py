@@ -35,6 +35,7 @@ CHAOS_S = 10.0
 FETCH_VERSION = 5
 SLEEPS_S = (0.1, 1.0, 4.0)
 DISTURBANCE_S = (0.7, 2.0)
+DISTURBANCES = ("_kill", "_stop", "_sleep", "_sleep")
 
 
 class Seat(NamedTuple):
@@ -66,9 +67,12 @@ class GroupsOfOneBroker(SingleBroker):
         instance_id = f"seat-{place}" if self._random.chance(0.4) else None
 
         async def program(ports: Ports) -> None:
+            stopped = asyncio.Event()
+            ports.process.on_stop(stopped.set)
             client = Client(ports, Address(SERVER, PORT), self.history, name)
             await client.negotiate()
-            await Member(client, self.evidence, terms, instance_id).run(lambda: self._stay)
+            member = Member(client, self.evidence, terms, instance_id)
+            await member.run(lambda: self._stay and not stopped.is_set())
 
         return Seat(terms, instance_id, self.world.node(name, program))
 
@@ -85,7 +89,9 @@ class GroupsOfOneBroker(SingleBroker):
         found = judge_groups(self.evidence)
         for seat in self._seats:
             found += [f"{seat.node.name} died of {death}" for death in seat.node.deaths]
-        return outcome._replace(violations=outcome.violations + found, counts=counts)
+        return outcome._replace(
+            violations=outcome.violations + found, counts=counts, scenario="--groups "
+        )
 
     # -- chaos -------------------------------------------------------------------------------
 
@@ -98,7 +104,7 @@ class GroupsOfOneBroker(SingleBroker):
         return names + [seat.node.name for seat in self._seats]
 
     async def _disturb(self, seat: Seat, random: SimRandom) -> None:
-        """Kill and put to sleep; always leave it running."""
+        """Kill, stop and put to sleep; always leave it running."""
         until_s = self.world.loop.time() + self.options.chaos_s
         mean_s = random.choice(DISTURBANCE_S)
         while True:
@@ -106,14 +112,27 @@ class GroupsOfOneBroker(SingleBroker):
             if self.world.loop.time() + wait_s > until_s:
                 break
             await asyncio.sleep(wait_s)
-            if random.chance(0.5):
-                seat.node.kill()
-                await asyncio.sleep(random.choice(SLEEPS_S))
-                seat.node.start()
-            else:
-                seat.node.pause()
-                await asyncio.sleep(random.choice(SLEEPS_S))
-                seat.node.resume()
+            await getattr(self, random.choice(DISTURBANCES))(seat.node, random.choice(SLEEPS_S))
+
+    async def _kill(self, node: Node, sleep_s: float) -> None:
+        """Its session ends by itself, or its next life takes the place."""
+        node.kill()
+        await asyncio.sleep(sleep_s)
+        node.start()
+
+    async def _stop(self, node: Node, sleep_s: float) -> None:
+        """It leaves the group, if it can."""
+        node.terminate()
+        await asyncio.sleep(sleep_s)
+        if node.running:
+            node.kill()
+        node.start()
+
+    async def _sleep(self, node: Node, sleep_s: float) -> None:
+        """It believes to be what it was before."""
+        node.pause()
+        await asyncio.sleep(sleep_s)
+        node.resume()
 
     # -- the end -----------------------------------------------------------------------------
 
