@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tests.simulation.groups.member import Member
     from tests.simulation.history import Partition
 
+FETCH_BYTES_MAX = 6_000
+
 
 class Reader:
     """Of one member in one generation. ``positions``: the next offset of each partition."""
@@ -124,4 +126,10 @@ class Reader:
             entry.partitions.append(
                 FetchPartition(partition=number, fetch_offset=position, partition_max_bytes=20_000)
             )
-        return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, topics=list(topics.values()))
+        return FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            # Heartbeats wait behind the answer on the one connection there is.
+            max_bytes=FETCH_BYTES_MAX,
+            topics=list(topics.values()),
+        )
