@@ -1,6 +1,6 @@
 """The whole broker under seeded chaos: kills, power cuts, failing disks, bad networks, bad clocks.
 
-200 seeds; each prints the command that replays it when it fails.
+200 seeds, a thousand in the soak; each prints the command that replays it when it fails.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from tests.simulation.single_broker import run
 from tests.simulation.subject import build_broker
 
 SEEDS = 200
+SOAK_SEEDS = 1_000
 BLOCK = 10
+SOAK_BLOCK = 50
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
@@ -34,6 +36,15 @@ def test_nothing_promised_is_lost_under_chaos(first: int) -> None:
     # Chaos that reaches nothing proves nothing.
     assert reached["acknowledged"] > 300
     assert reached["starts"] > BLOCK
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("first", range(SEEDS, SOAK_SEEDS, SOAK_BLOCK))
+def test_nothing_promised_is_lost_in_many_more_worlds(first: int) -> None:
+    """What one seed in a hundred finds."""
+    outcomes = [run(seed, build_broker) for seed in range(first, first + SOAK_BLOCK)]
+    assert not [outcome.describe() for outcome in outcomes if not outcome.ok]
 
 
 def test_a_seed_is_one_history_of_the_real_broker_in_any_process() -> None:
