@@ -7,15 +7,14 @@ them, coordinator/group decides in them.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC
 from ottla.broker.runtime.later import Later
 from ottla.broker.runtime.shards import Asked, Shard, State
 from ottla.coordinator.group.effects import Caller
-from ottla.coordinator.group.scope import Scope
 from ottla.coordinator.group.settings import GroupSettings
-from ottla.coordinator.group.shard import GroupShard
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -85,7 +84,15 @@ def group_machines(
         text = drawn.hex()
         return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
-    return lambda: GroupShard(Scope(settings, new_id), lambda: metadata.image)
+    def make() -> Machine:
+        # Loaded with the first partition that is led: they are a seventh of all code, and a broker
+        # that has no groups yet starts without them.
+        shard = import_module("ottla.coordinator.group.shard")
+        scope = import_module("ottla.coordinator.group.scope")
+        machine: Machine = shard.GroupShard(scope.Scope(settings, new_id), lambda: metadata.image)
+        return machine
+
+    return make
 
 
 class GroupCoordinator:
