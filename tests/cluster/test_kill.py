@@ -27,6 +27,8 @@ QUIET = logging.getLogger("quiet")
 QUIET.addHandler(logging.NullHandler())
 QUIET.propagate = False
 PARTITIONS = 3
+# The client connects to a broker that was away once a second, and then asks for much.
+PROGRESS_S = 60.0
 
 
 class Load:
@@ -42,7 +44,7 @@ class Load:
                 "bootstrap.servers": address,
                 "enable.idempotence": True,
                 "linger.ms": 2,
-                "message.timeout.ms": 60_000,
+                "message.timeout.ms": 600_000,
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 100,
                 "error_cb": lambda _error: None,
@@ -56,19 +58,32 @@ class Load:
     def _run(self) -> None:
         while not self._stop.is_set():
             number = self.sent
-            self._producer.produce(
-                TOPIC, str(number), partition=number % PARTITIONS, on_delivery=self._on_delivery
-            )
+            try:
+                self._producer.produce(
+                    TOPIC, str(number), partition=number % PARTITIONS, on_delivery=self._on_delivery
+                )
+            except BufferError:
+                # It has not been connected for long enough to send what it has.
+                self._producer.poll(0.01)
+                continue
             self.sent += 1
             self._producer.poll(0)
-            if number % 20 == 0:
-                time.sleep(0.001)
+            if number % 4 == 0:
+                # Enough to have requests under way at any time.
+                time.sleep(0.002)
 
     def _on_delivery(self, error: Any, message: Any) -> None:
         if error is None:
             self.acked.append((message.partition(), message.offset(), int(message.value())))
         else:
             self.failed.append(error)
+
+    def wait_for_progress(self) -> None:
+        """Until records are acknowledged again: a kill between them is what the tests are about."""
+        known, deadline = len(self.acked), time.monotonic() + PROGRESS_S
+        while len(self.acked) == known:
+            assert time.monotonic() < deadline, f"stuck after {known} acknowledged records"
+            time.sleep(0.005)
 
     def finish(self) -> None:
         """Stop producing and wait until every record is acknowledged."""
@@ -88,7 +103,8 @@ def read_partition(address: str, partition: int) -> list[tuple[int, int]]:
         consumer.assign([where])
         found: list[tuple[int, int]] = []
         while len(found) < high:
-            messages = consumer.consume(10_000, timeout=10)
+            # No more than there are: it waits for all that it is asked for.
+            messages = consumer.consume(min(10_000, high - len(found)), timeout=10)
             assert messages, f"{len(found)} of {high} records came"
             found += [(m.offset(), int(m.value())) for m in messages if m.error() is None]
         return found
@@ -119,7 +135,8 @@ def kill_repeatedly(folder: Path, cycles: int, seed: int) -> None:
     load = Load(broker.address)
     try:
         for _ in range(cycles):
-            time.sleep(0.1 + chance.random() * 0.5)
+            load.wait_for_progress()
+            time.sleep(chance.random() * 0.3)
             broker.kill()
             broker.start()
         time.sleep(0.3)
