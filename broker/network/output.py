@@ -113,25 +113,22 @@ class Output:
     def _send_region(self, transport: Transport) -> tuple[int, bool]:
         """Bytes sent of the file region that is first, and whether the peer takes no more.
 
-        What the kernel took in part is offered again at once: often the peer has read meanwhile,
-        and asking costs less than waiting for the event that says so."""
+        What the kernel took in part is not offered again before it says that there is room: it
+        would read the pages first, and find none."""
         region = self._items[0]
         assert isinstance(region, FileRegion)
-        total = 0
-        while total < BYTES_PER_TURN_MAX:
-            try:
-                sent = region.write_to(transport)
-            except BlockingIOError:
-                return total, True
-            if sent == 0:
-                raise OSError(errno.EIO, "a file region ended early", region.file.path)
-            total += sent
-            if sent == region.size_bytes:
-                self._items.popleft()
-                break
-            file, position, size_bytes = region
-            region = self._items[0] = FileRegion(file, position + sent, size_bytes - sent)
-        return total, False
+        try:
+            sent = region.write_to(transport)
+        except BlockingIOError:
+            return 0, True
+        if sent == 0:
+            raise OSError(errno.EIO, "a file region ended early", region.file.path)
+        if sent == region.size_bytes:
+            self._items.popleft()
+            return sent, False
+        file, position, size_bytes = region
+        self._items[0] = FileRegion(file, position + sent, size_bytes - sent)
+        return sent, True
 
     def _send_bytes(self, transport: Transport) -> tuple[int, bool]:
         """As ``_send_region``, for the buffers before the next region."""
