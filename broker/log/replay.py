@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 def load_newest_snapshot(log: OpenLog, limit_offset: int) -> int:
     """Give the observer its newest snapshot at or before an offset; where to go on from.
 
-    Without a usable one that is the log start. Spoiled ones are passed over. Raises OSError."""
+    Without a usable one that is the first batch there is. What lies below the log start counts
+    too: a producer may still repeat a batch that was deleted (T-06). Spoiled snapshots are passed
+    over. Raises OSError."""
+    first_offset = log.segments[0].base_offset
     for offset in reversed(log.snapshot_offsets):
-        if log.log_start_offset <= offset <= limit_offset:
+        if first_offset <= offset <= limit_offset:
             content = read_file(log.home.disk, log.snapshot_path(offset))
             if content is not None and log.observer.load_snapshot(content):
                 return offset
     log.observer.reset()
-    return log.log_start_offset
+    return first_offset
 
 
 async def rebuild_observer(log: OpenLog) -> None:

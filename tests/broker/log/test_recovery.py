@@ -198,3 +198,23 @@ async def test_an_empty_directory_is_an_empty_log() -> None:
     log = await bench.open(Known(None, 17))
     assert (log.log_start_offset, log.log_end_offset) == (17, 17)
     assert read_all(log) == []
+
+
+@pytest.mark.parametrize("settings", [LogSettings(), SMALL])
+async def test_producers_are_remembered_though_their_records_were_deleted(
+    settings: LogSettings,
+) -> None:
+    """T-06: the answer may have been lost, and the repetition must not be taken for new."""
+    bench = Bench(settings=settings)
+    log = await bench.open()
+    for number in range(12):
+        bench.append(log, 2, options=BatchOptions(leader_epoch=0, producer_id=number))
+    await log.flush()
+    await log.delete_records_before(21)
+    remembered = dict(bench.observer.producers)
+    bench.kill()
+    await bench.open(Known(0, 21))
+    assert bench.observer.producers == remembered
+    bench.kill()
+    await bench.open(Known(22, 21))
+    assert bench.observer.producers == remembered
