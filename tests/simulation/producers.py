@@ -213,11 +213,9 @@ class Producer:
             write.settle(fate, order)
 
     def _note_fencing(self, code: ErrorCode) -> None:
-        """The broker forgot sequences: a loss of power may do that, or trimming and a restart."""
-        history = self._history
-        was_trimmed = history.may_trim and len(history.restarts) > 1
-        if not history.losses and not was_trimmed:
-            history.surprises.append(
+        """The broker forgot sequences it had acknowledged: only a loss of power may do that."""
+        if not self._history.losses:
+            self._history.surprises.append(
                 f"{self._client.name} was told {code.name} though nothing was ever lost"
             )
 
