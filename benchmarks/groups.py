@@ -107,7 +107,8 @@ async def enter(group_id: str, links: Sequence[Connection]) -> list[Membership]:
             for link, one in zip(links, joined, strict=True)
         )
     )
-    assert {one.error_code for one in (*joined, *synced)} == {ErrorCode.NONE}, (joined, synced)
+    codes = {one.error_code for one in joined} | {one.error_code for one in synced}
+    assert codes == {ErrorCode.NONE}, (joined, synced)
     return [
         Membership(link, group_id, one.generation_id, one.member_id)
         for link, one in zip(links, joined, strict=True)
