@@ -12,10 +12,10 @@ import pytest
 from tests.simulation.groups.story import run
 from tests.simulation.subject import build_broker
 
-SEEDS = 60
+SEEDS = 100
 SOAK_SEEDS = 1_000
 BLOCK = 10
-SOAK_BLOCK = 47  # twenty blocks
+SOAK_BLOCK = 45  # twenty blocks
 
 
 def failures(seeds: range, reached: Counter[str]) -> list[str]:
