@@ -52,6 +52,11 @@ def upgraded(classic: ClassicGroup, context: ConsumerContext) -> ConsumerGroup |
         note(context.scope, classic.group_id, f"refused, a member's bytes are malformed: {error}")
         return None
     group.take_over(classic.standing.generation_id, migrants, classic.tombstones())
+    # As much again is left for what the join itself changes, maybe of every member.
+    if 2 * group.opening_bytes > settings.max_record_bytes:
+        # The log would refuse it, and the shard be loaded again, at every try (hazard G-10).
+        note(context.scope, classic.group_id, "refused, the group is too large to be written")
+        return None
     return group
 
 

@@ -148,15 +148,19 @@ class GroupShard:
         deadlines = self.scope.deadlines
         # One by one: a round that ends at its timer cancels those of the members that go with it.
         # What is set to this very moment meanwhile comes with the next call.
+        is_sweep_due = False
         for _ in range(len(deadlines)):
             key = deadlines.take_expired(moment.now_ms)
             if key is None:
                 break
             group_id, rest = key
             if key == _EXPIRY:
-                self._expire(moment)
+                is_sweep_due = True
             elif group_id in self.groups:
                 self._kinds.on_deadline(group_id, rest)
+        if is_sweep_due:
+            # Once: its next slice is due in this moment too, and would be taken as well.
+            self._expire(moment)
         return self.scope.outbox.take()
 
     def on_topics_changed(self, moment: Moment) -> Effects:

@@ -195,6 +195,10 @@ class ClassicMembers:
         is_newcomer = holder is None and request.member_id not in state.members
         if is_newcomer and len(state.members) >= settings.consumer_max_size:
             return ErrorCode.GROUP_MAX_SIZE_REACHED
+        # Half of a batch, because its topics stand there once more, and what it leads to beside it:
+        # what cannot be written has the whole shard loaded again, at every try (hazard G-10).
+        if 2 * _protocol_bytes(request) > settings.max_record_bytes:
+            return ErrorCode.GROUP_MAX_SIZE_REACHED
         return ErrorCode.NONE
 
     def _let_in(self, request: JoinGroupRequest, member_id: str, changes: Changes) -> bool:
@@ -228,6 +232,10 @@ class ClassicMembers:
     def _refuse(self, request: JoinGroupRequest, error: ErrorCode) -> JoinGroupResponse:
         self._rebalancing.note(EventKind.TURNED_AWAY, request.member_id, error.name)
         return refused_join(error, request.member_id)
+
+
+def _protocol_bytes(request: JoinGroupRequest) -> int:
+    return sum(len(one.name.encode()) + len(one.metadata) for one in request.protocols)
 
 
 def _subscription(

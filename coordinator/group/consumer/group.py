@@ -124,6 +124,11 @@ class ConsumerGroup:
         self._opening = (*opening, *changes.records)
 
     @property
+    def opening_bytes(self) -> int:
+        """What the log has to take at once when somebody joins, beside what that writes itself."""
+        return sum(len(key) + len(value or b"") for key, value in self._opening)
+
+    @property
     def has_members(self) -> bool:
         """Whether anybody is in it, of either protocol."""
         return bool(self.state.members)
@@ -173,9 +178,12 @@ class ConsumerGroup:
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool
     ) -> ErrorCode:
-        """An application that assigns by itself may commit while nobody is in the group."""
-        del is_transactional  # Kafka asks the same of both.
+        """An application that assigns by itself may commit while nobody is in the group.
+
+        Producers before KIP-447 name no member at all (KAFKA-18060)."""
         if epoch < 0 and not self.state.members:
+            return ErrorCode.NONE
+        if is_transactional and epoch < 0 and not member_id and instance_id is None:
             return ErrorCode.NONE
         error = self._check_member(member_id, epoch)
         if error is ErrorCode.NONE and instance_id is not None:
