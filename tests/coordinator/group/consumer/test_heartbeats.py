@@ -276,6 +276,21 @@ def test_anybody_may_commit_for_a_group_without_members() -> None:
     assert site.group.empty_since_wall_ms is not None
 
 
+def test_a_transaction_that_names_no_member_is_let_through() -> None:
+    """Its producer is older than KIP-447, or was given the group's name alone: the transaction
+    itself is fenced by the producer's epoch. Who names something has to be right about it."""
+    group = settled().group
+
+    def commit(member_id: str, instance_id: str | None, epoch: int) -> ErrorCode:
+        return group.check_commit(member_id, instance_id, epoch, is_transactional=True)
+
+    assert commit("", None, -1) is ErrorCode.NONE
+    assert commit("a", None, 2) is ErrorCode.NONE
+    assert commit("", "i", -1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit("x", None, -1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit("a", None, 1) is ErrorCode.STALE_MEMBER_EPOCH
+
+
 def test_commit_shows_life() -> None:
     """A consumer that commits is not dead, even if its heartbeats are late."""
     site = settled()
