@@ -140,7 +140,8 @@ class GroupCoordinator:
             shard.end(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _on_metadata(self, delta: Delta) -> None:
-        if delta.made_topics or delta.gone_topics or delta.partitions:
+        # Not of leaders and replicas that change: every shard compares all topics then.
+        if delta.made_topics or delta.gone_topics:
             for shard in list(self._shards.values()):
                 shard.on_topics_changed()
 

@@ -8,6 +8,8 @@ from ottla.broker.runtime.groups import partition_for
 from ottla.broker.runtime.partition import PartitionRuntime
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.broker.testing.memory_disk import MemoryDisk
+from ottla.coordinator.metadata.changes import PartitionChanged, TopicGone
+from ottla.coordinator.metadata.image import PartitionState
 from ottla.protocol.errors import ErrorCode
 from tests.broker.runtime.node import quiet
 from tests.broker.runtime.shard_site import (
@@ -242,14 +244,29 @@ async def test_a_stall_is_not_counted_against_members() -> None:
     await site.stop()
 
 
-async def test_topics_that_change_are_told_to_every_machine() -> None:
-    """A consumer group is assigned partitions that were not there before."""
+async def test_topics_that_come_and_go_are_told_to_every_machine() -> None:
+    """The offsets of a topic go with it, also of one that was there for a moment only."""
     site = ShardSite()
     await site.loaded()
 
     site.metadata.take(site.other_topic())
+    site.metadata.take([TopicGone("t")])
 
-    assert site.machine.calls == ["loaded", "topics"]
+    assert site.machine.calls == ["loaded", "topics", "topics"]
+    await site.stop()
+
+
+async def test_leaders_that_change_are_not_told() -> None:
+    """Each shard compares all topics: with fifty shards and thousands of topics every replica that
+    falls behind would stop the loop for many milliseconds."""
+    site = ShardSite()
+    await site.loaded()
+    site.metadata.take(site.other_topic())
+    before = list(site.machine.calls)
+
+    site.metadata.take([PartitionChanged("t", 0, PartitionState((NODE,), NODE, 1, (NODE,)))])
+
+    assert site.machine.calls == before
     await site.stop()
 
 
