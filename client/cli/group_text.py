@@ -155,12 +155,14 @@ async def explain(admin: Admin, arguments: argparse.Namespace) -> int:
     try:
         rows = await admin.groups.timeline(arguments.group)
     except RequestRefused as error:
-        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
-            raise CommandError(
-                f"nothing is known of group {arguments.group!r}; 'ottla groups list' shows those "
-                "that exist"
-            ) from error
-        raise
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        # Stories are short and kept in memory, so a group may exist without one.
+        await _find(admin, arguments.group)
+        raise CommandError(
+            f"group {arguments.group!r} exists, but nothing that happened in it is remembered; "
+            f"'ottla groups describe {arguments.group}' shows where it stands"
+        ) from error
     if arguments.format == "json":
         write(json_document(rows))
         return 0
@@ -171,4 +173,4 @@ async def explain(admin: Admin, arguments: argparse.Namespace) -> int:
 def _story_line(row: dict[str, Any]) -> str:
     moment = datetime.fromtimestamp(int(row.get("time_ms", 0)) / 1000, UTC)
     when = moment.isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
-    return f"{when}  {row.get('text', '')}\n"
+    return f"{when}Z  {row.get('text', '')}\n"

@@ -157,3 +157,15 @@ def test_the_story_of_a_group_is_told(broker: str, ottla: Ottla) -> None:
     assert any("left" in line for line in lines)
     assert unknown.status == 1
     assert is_one_sentence(unknown.errors)
+
+
+def test_a_group_without_a_story_is_not_called_unknown(broker: str, ottla: Ottla) -> None:
+    """As every group is after a restart: the story is gone, the positions are not."""
+    ten_records(ottla, broker, "mute", 1)
+    ottla("groups", "reset-offsets", "silent", "mute", "-o", "end", "-b", broker)
+
+    told = ottla("groups", "explain", "silent", "-b", broker)
+
+    assert told.status == 1
+    assert is_one_sentence(told.errors)
+    assert "'ottla groups describe silent' shows where it stands" in told.errors
