@@ -23,7 +23,8 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
         for column, heading in enumerate(headings)
     ]
     numeric = [
-        bool(rows) and all(isinstance(row[column], int | None) for row in rows)
+        any(isinstance(row[column], int) for row in rows)
+        and not any(isinstance(row[column], str) for row in rows)
         for column in range(len(headings))
     ]
     lines = []
