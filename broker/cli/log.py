@@ -25,8 +25,13 @@ def parser() -> Parser:
     """The command line, as ``ottla log --help`` shows it."""
     made = Parser(prog="ottla log", description="Look into the files of a stopped broker.")
     verbs = made.add_subparsers(dest="verb", required=True, metavar="VERB")
-    dump = verbs.add_parser("dump", help="print what is in a file of a partition")
-    dump.add_argument("file", help="a segment, one of its indexes, or a checkpoint")
+    dump = verbs.add_parser(
+        "dump",
+        help="print what is in a file of a partition",
+        description="Print what is in a file of a partition, one line for each batch or entry. "
+        "Only reads.",
+    )
+    dump.add_argument("file", metavar="FILE", help="a segment, one of its indexes, or a checkpoint")
     dump.add_argument("--records", action="store_true", help="print every record as well")
     mend = verbs.add_parser(
         "repair",
@@ -34,10 +39,17 @@ def parser() -> Parser:
         description="Say which logs are damaged, where, and what would be lost by cutting them "
         "there. Changes nothing unless --truncate is given, and then keeps what it cuts.",
     )
-    mend.add_argument("directory", help="a data directory (log.dirs), or a partition's in it")
+    mend.add_argument(
+        "directory", metavar="DIR", help="a data directory (log.dirs), or a partition's in it"
+    )
     mend.add_argument("--truncate", action="store_true", help="cut damaged logs at the damage")
     for each in (dump, mend):
-        each.add_argument("--format", choices=("text", "json"), default="text")
+        each.add_argument(
+            "--format",
+            choices=("text", "json"),
+            default="text",
+            help="how to write results (default text)",
+        )
     return made
 
 
@@ -61,7 +73,11 @@ def main(argv: Sequence[str]) -> int:
         return repair(Path(arguments.directory), truncate=arguments.truncate, as_json=as_json)
     path = Path(arguments.file)
     if not path.is_file():
-        sys.stderr.write(f"ottla: {path} is not a file\n")
+        if path.is_dir():
+            problem = "is a directory; name a file in it"
+        else:
+            problem = "is not a file" if path.exists() else "does not exist"
+        sys.stderr.write(f"ottla: {path} {problem}\n")
         return 1
     try:
         return dump(path, records=arguments.records, as_json=as_json)

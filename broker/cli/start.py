@@ -21,7 +21,7 @@ from ottla.broker.real import RealDisk, RealOffload, RealProcess
 from ottla.broker.real_worker import RealWorker
 from ottla.broker.server import Broker, CannotStart
 from ottla.broker.testing.memory_disk import MemoryDisk
-from ottla.client.cli.arguments import Parser
+from ottla.client.cli.arguments import Parser, checked, port
 from ottla.client.real import RealClock, RealNet, RealRandom
 from ottla.coordinator.metadata.broker_configs import (
     BrokerConfig,
@@ -48,10 +48,14 @@ def parser() -> Parser:
     made = Parser(prog="ottla start", description="Run a broker.", allow_abbrev=False)
     made.add_argument("--host", help=f"address to listen on (default {DEFAULT_HOST})")
     made.add_argument(
-        "--port", type=int, help=f"port to listen on, 0 for a free one (default {DEFAULT_PORT})"
+        "--port",
+        type=checked(port),
+        help=f"port to listen on, 0 for a free one (default {DEFAULT_PORT})",
     )
     made.add_argument(
-        "--data-dir", help=f"where the logs live, created if missing (default ./{DEFAULT_DATA_DIR})"
+        "--data-dir",
+        metavar="DIR",
+        help=f"where the logs live, created if missing (default ./{DEFAULT_DATA_DIR})",
     )
     made.add_argument("--config", metavar="FILE", help="a server.properties file")
     made.add_argument(
@@ -88,8 +92,8 @@ def gather_settings(arguments: argparse.Namespace) -> dict[str, str]:
         settings[key.strip()] = value
     if arguments.host is not None or arguments.port is not None or "listeners" not in settings:
         host = arguments.host if arguments.host is not None else DEFAULT_HOST
-        port = arguments.port if arguments.port is not None else DEFAULT_PORT
-        settings["listeners"] = f"PLAINTEXT://{host}:{port}"
+        number = arguments.port if arguments.port is not None else DEFAULT_PORT
+        settings["listeners"] = f"PLAINTEXT://{host}:{number}"
     if arguments.data_dir is not None or not {"log.dirs", "log.dir"} & settings.keys():
         data_dir = arguments.data_dir or DEFAULT_DATA_DIR
         settings.pop("log.dir", None)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 DEFAULT_BOOTSTRAP = f"127.0.0.1:{DEFAULT_PORT}"
 USAGE_ERROR = 2
+PORT_MAX = 65_535
 
 
 class Parser(argparse.ArgumentParser):
@@ -46,6 +47,11 @@ def add_client_options(parser: argparse.ArgumentParser, *, is_outer: bool) -> No
     )
 
 
+def as_sentence(purpose: str) -> str:
+    """What a list of verbs says of one, as its own help begins."""
+    return f"{purpose[0].upper()}{purpose[1:]}."
+
+
 def bootstrap(text: str) -> str:
     """The text itself if it is a list of addresses. Raises ValueError."""
     parse_addresses(text)
@@ -71,6 +77,13 @@ def natural(text: str) -> int:
     """Read a number from 0 on. Raises ValueError."""
     if not text.isascii() or not text.isdigit():
         raise ValueError(f"{text!r} is not a number from 0 on")
+    return int(text)
+
+
+def port(text: str) -> int:
+    """Read a port to listen on. Raises ValueError."""
+    if not text.isascii() or not text.isdigit() or int(text) > PORT_MAX:
+        raise ValueError(f"{text!r} is not a port, which is a number from 0 to {PORT_MAX}")
     return int(text)
 
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
 from ottla.client.admin_requests import NewTopic
-from ottla.client.cli.arguments import Parser, add_client_options, checked, positive, setting
+from ottla.client.cli.arguments import (
+    Parser,
+    add_client_options,
+    as_sentence,
+    checked,
+    positive,
+    setting,
+)
 from ottla.client.cli.describe import describe
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.run import CommandError, run, sentence
@@ -38,7 +45,9 @@ def parser() -> Parser:
     verbs = made.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     def verb(name: str, purpose: str) -> argparse.ArgumentParser:
-        inner = verbs.add_parser(name, help=purpose, description=purpose, allow_abbrev=False)
+        inner = verbs.add_parser(
+            name, help=purpose, description=as_sentence(purpose), allow_abbrev=False
+        )
         add_client_options(inner, is_outer=False)
         return inner
 
