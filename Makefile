@@ -39,10 +39,17 @@ clean:
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
-.venv/run: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+# Found by path as well: in the directory above a clone that is called ottla, Python would take the
+# clone for a package without code before it asks the finder of an editable installation.
+define install
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".$(EXTRAS)"
+	$(BIN)/python -c "import sys, sysconfig; open(sysconfig.get_path('purelib') + '/ottla-tree.pth', 'w').write(sys.argv[1])" "$(CURDIR)"
 	touch $@
+endef
 
+.venv/run: pyproject.toml | .venv/bin/python
+	$(install)
+
+.venv/test: EXTRAS = [test,dev]
 .venv/test: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,dev]"
-	touch $@
+	$(install)
