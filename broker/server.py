@@ -8,6 +8,7 @@ the mark of a clean stop. What cannot start says so in one sentence (``CannotSta
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from typing import TYPE_CHECKING
 
@@ -174,7 +175,7 @@ class Broker:
         except BlockingIOError:
             raise CannotStart(
                 f"{self.config.log_dirs[0]} is in use by another broker process. Stop that one, "
-                "or give this one a data directory of its own."
+                "or give this one a data directory of its own with --data-dir."
             ) from None
         except OSError as error:
             raise CannotStart(
@@ -275,9 +276,14 @@ class Broker:
             self.addresses = network.bind(specs)
         except OSError as error:
             where = ", ".join(str(spec.address) for spec in specs)
-            raise CannotStart(
-                f"cannot listen on {where}: {error.strerror or error}. "
+            taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
+            advice = (
                 "Choose another port with --port (0 for a free one)."
+                if taken
+                else "Choose an address of this machine with --host."
+            )
+            raise CannotStart(
+                f"cannot listen on {where}: {error.strerror or error}. {advice}"
             ) from error
 
     def _set_broker_epoch(self, broker_epoch: int) -> None:

@@ -43,6 +43,11 @@ class EventKind(Enum):
     DELETED = "the group was deleted"
 
 
+def counted(members: int) -> str:
+    """A number of members, in words."""
+    return f"{members} member{'' if members == 1 else 's'}"
+
+
 class Event(NamedTuple):
     """``epoch`` is the generation, or with KIP-848 the group's epoch; -1 where it has none."""
 

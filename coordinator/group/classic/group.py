@@ -18,7 +18,7 @@ from ottla.coordinator.group.classic.states import GroupState
 from ottla.coordinator.group.classic.stored import members_of
 from ottla.coordinator.group.classic.syncing import Syncing
 from ottla.coordinator.group.records import RecordKind, group_tombstone
-from ottla.coordinator.group.timeline import EventKind
+from ottla.coordinator.group.timeline import EventKind, counted
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode
 
@@ -178,7 +178,7 @@ class ClassicGroup:
         for member in members.values():
             self._sessions.begin(member)
         if members:
-            why = f"{len(members)} members, every session begins anew"
+            why = f"{counted(len(members))}, every session begins anew"
             self.standing.note(EventKind.LOADED, "", why)
         if len(members) > self._scope.settings.max_size:
             self.rebalance.prepare("the group has more members than group.max.size")

@@ -15,7 +15,7 @@ from ottla.coordinator.group.classic.sessions import JOIN, SYNC
 from ottla.coordinator.group.classic.standing import IN_A_GENERATION
 from ottla.coordinator.group.classic.states import GroupState
 from ottla.coordinator.group.outbox import Continuation, nothing
-from ottla.coordinator.group.timeline import EventKind
+from ottla.coordinator.group.timeline import EventKind, counted
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # When all are away, and a client has asked for no time at all.
 _RETRY_MS = 1_000
+# A sentence has room for these ids.
+NAMED_MAX = 2
 
 
 class Rebalance:
@@ -59,16 +61,27 @@ class Rebalance:
         self._sessions.stop(SYNC)
         self._is_first_round = self._standing.state is GroupState.EMPTY
         self._standing.move_to(GroupState.PREPARING_REBALANCE)
-        self._standing.note(EventKind.REBALANCE_STARTED, "", reason)
         if self._is_first_round:
+            self._standing.note(EventKind.REBALANCE_STARTED, "", reason)
             delay_ms = self._scope.settings.initial_rebalance_delay_ms
             self._has_newcomers = False
             self._remaining_ms = max(self.roster.rebalance_timeout_ms - delay_ms, 0)
             self._sessions.start(JOIN, delay_ms)
         elif self.roster.has_all_joined:
+            self._standing.note(EventKind.REBALANCE_STARTED, "", reason)
             self.complete()
         else:
+            waiting = f"{reason}; waiting for {self._missing_members()}"
+            self._standing.note(EventKind.REBALANCE_STARTED, "", waiting)
             self._sessions.start(JOIN, self.roster.rebalance_timeout_ms)
+
+    def _missing_members(self) -> str:
+        """Whom everybody else waits for: most often one whose application has stopped polling."""
+        members = self.roster.members.values()
+        missing = [one.member_id for one in members if one.parked_join is None]
+        named = ", ".join(missing[:NAMED_MAX])
+        more = f" and {len(missing) - NAMED_MAX} more" if len(missing) > NAMED_MAX else ""
+        return f"{named}{more} to join again, at most {self.roster.rebalance_timeout_ms} ms"
 
     def on_newcomer(self) -> None:
         """Somebody has come during the first round: more may be on their way."""
@@ -124,7 +137,7 @@ class Rebalance:
 
     def _become_empty(self) -> None:
         self._standing.move_to(GroupState.EMPTY)
-        self._standing.note(EventKind.EMPTY, "", f"generation {self._standing.generation_id}")
+        self._standing.note(EventKind.EMPTY, "", "")
         # Should this record fail, an earlier generation comes back after a restart, and goes
         # again as its members' sessions end.
         self._standing.append(self._standing.record({}), Continuation(nothing, self._note_failure))
@@ -134,7 +147,7 @@ class Rebalance:
         self._standing.move_to(GroupState.COMPLETING_REBALANCE)
         members = roster.members.values()
         chosen = f"leader {roster.leader_id}, protocol {self._standing.protocol_name}"
-        self._standing.note(EventKind.GENERATION, "", f"{len(members)} members, {chosen}")
+        self._standing.note(EventKind.GENERATION, "", f"{counted(len(members))}, {chosen}")
         # Before anybody is answered: all get the same list.
         listed = self._standing.listed_members()
         for member in members:
@@ -170,7 +183,7 @@ class Rebalance:
     def become_stable(self, assignments: Mapping[str, bytes]) -> None:
         """The assignment is stored: hand it out."""
         self._standing.move_to(GroupState.STABLE)
-        self._standing.note(EventKind.ASSIGNED, "", f"to {len(self.roster.members)} members")
+        self._standing.note(EventKind.ASSIGNED, "", f"to {counted(len(self.roster.members))}")
         for member in self.roster.members.values():
             member.assignment = assignments.get(member.member_id, b"")
 
