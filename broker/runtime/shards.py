@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.coordinator")
 
 ACKS_ALL = -1
-# A bug that the next deadline finds again must not keep the loop busy.
-_BUG_PAUSE_MS = 1_000.0
+# A bug that the next deadline finds again, or a file that cannot be opened for the moment, must
+# not keep the loop busy.
+_PAUSE_MS = 1_000.0
 _NONE = ErrorCode.NONE
 # What a coordinator's caller is told of an append that failed: clients look for the coordinator
 # again, or come again. Sizes stay as they are: the machine knows what was too large.
@@ -140,11 +141,6 @@ class Shard:
         self._timer: WheelTimer | None = None
         self._armed_ms = 0.0
 
-    @property
-    def waiting_count(self) -> int:
-        """Requests that are not answered."""
-        return len(self._asked)
-
     def check(self) -> ErrorCode:
         """Whether the machine may be asked now. Valid only while this epoch is led (G-12)."""
         if self.state is State.ACTIVE:
@@ -175,7 +171,11 @@ class Shard:
         try:
             count = await self._parts.loader.load(self.partition, replay, is_wanted)
         except (KafkaError, CorruptLogError) as error:
-            if is_wanted():
+            may_pass = isinstance(error, KafkaError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
+            if is_wanted() and may_pass:
+                # Otherwise the directory fails, and takes the partition away.
+                self._reload(_PAUSE_MS)
+            elif is_wanted():
                 self.state = State.DAMAGED
                 logger.error("%s-%d cannot be loaded: %s", *self.partition.partition, error)
             return
@@ -279,7 +279,7 @@ class Shard:
         finally:
             if not is_sane and self.state is State.ACTIVE:
                 # A bug in a decision. Nobody knows what it has half done.
-                self._reload(_BUG_PAUSE_MS)
+                self._reload(_PAUSE_MS)
         if not self._is_performing:
             self._perform()
         if self.machine is machine and self.state is State.ACTIVE:

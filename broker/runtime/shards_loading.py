@@ -89,7 +89,11 @@ class Loader:
         if found.region is None:
             # Compaction has left nothing from here on.
             return end, 0
-        data = await self._offload.run(found.region.read)
+        try:
+            data = await self._offload.run(found.region.read)
+        except OSError as error:
+            # For the directory to judge: a task that dies of it would take the broker along.
+            raise log.home.health.judge(f"cannot read the log of {log.partition}", error) from error
         total = 0
         records: list[LogRecord] = []
         for batch in iterate_batches(data):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from ottla.broker.runtime.shards import State
+from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.broker.testing.memory_disk import MemoryDisk
 from ottla.coordinator.group.effects import LogRecord, Writer
 from ottla.protocol.errors import ErrorCode
@@ -155,6 +158,48 @@ async def test_a_damaged_partition_says_so_and_answers_no_guess() -> None:
 
     assert site.shard.state is State.DAMAGED
     assert site.ask(Get(b"k")) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    await site.stop()
+
+
+@pytest.mark.parametrize("after", range(4))
+async def test_a_disk_that_fails_while_a_partition_is_loaded_takes_that_partition_away(
+    after: int,
+) -> None:
+    """Wherever it fails. A task that dies of it would stop the broker, and its other disks too."""
+    plan = FaultPlan()
+    site = ShardSite(FaultyDisk(MemoryDisk(), plan))
+    await site.loaded()
+    for _ in range(3):
+        site.ask(Put(b"k", b"v"))
+    plan.add(DiskFault(frozenset({"pread"}), path_part=".log", after=after))
+
+    await site.lead(leader_epoch=1)
+    await quiet()
+
+    assert site.tasks.crash_count == 0
+    if plan.hits:
+        assert site.ask(Get(b"k")) == [ErrorCode.NOT_COORDINATOR]
+    else:
+        assert site.ask(Get(b"k")) == [b"v"]
+    await site.stop()
+
+
+async def test_what_cannot_be_read_for_a_moment_is_read_again() -> None:
+    """A shard that gave up would keep its groups away until somebody else leads."""
+    plan = FaultPlan()
+    site = ShardSite(FaultyDisk(MemoryDisk(), plan))
+    await site.loaded()
+    site.ask(Put(b"k", b"v"))
+    plan.add(DiskFault(frozenset({"pread"}), errno.EMFILE, ".log", times=1))
+
+    await site.lead(leader_epoch=1)
+    await quiet()
+    assert plan.hits == 1
+    assert site.ask(Get(b"k")) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    await site.clock.advance(1_010)
+    await quiet()
+
+    assert site.ask(Get(b"k")) == [b"v"]
     await site.stop()
 
 
