@@ -12,13 +12,16 @@ import threading
 import time
 import uuid
 from contextlib import ExitStack
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ottla.protocol.apis import ApiKey
 from tests.interop.clients import needs
+from tests.interop.conftest import Bootstrap, running_broker
 from tests.interop.environments import go_program, java_classpath, node_program, python_with
 from tests.interop.members import (
     Member,
@@ -29,7 +32,6 @@ from tests.interop.members import (
     share,
     wait_until,
 )
-from tests.support.broker_process import BrokerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,12 +41,26 @@ PARTITIONS = 8
 SESSION_MS = 6_000
 SETTLED_S = 40.0
 _PYTHON = "tests.interop.programs.python"
+# What members alone ask; the rest comes from the writer of a test's records as well.
+GROUP_APIS = frozenset(
+    {
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.JOIN_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    }
+)
 
 
 class Kind(NamedTuple):
-    """A client as a member: its command, how it shares, and what it can do."""
+    """A client as a member: what its frames are called, its command, how it shares, what it can."""
 
     name: str
+    client: str
     command: Callable[[], list[str | Path]]
     strategy: str = "range"
     protocol: str = "classic"
@@ -77,9 +93,13 @@ def _node() -> list[str | Path]:
     return ["node", node_program("member.js")]
 
 
-CONFLUENT = Kind("confluent-kafka", _python("member_confluent"))
-KAFKA_PYTHON = Kind("kafka-python", _python("member_kafka_python"))
-AIOKAFKA = Kind("aiokafka", _python("member_aio"))
+CONFLUENT = Kind(
+    "confluent-kafka", f"confluent_kafka_{version('confluent-kafka')}", _python("member_confluent")
+)
+KAFKA_PYTHON = Kind(
+    "kafka-python", f"kafka_python_{version('kafka-python')}", _python("member_kafka_python")
+)
+AIOKAFKA = Kind("aiokafka", f"aiokafka_{version('aiokafka')}", _python("member_aio"))
 INSTALLED = [
     CONFLUENT,
     CONFLUENT._replace(name="confluent-kafka-cooperative", strategy="cooperative-sticky"),
@@ -90,17 +110,22 @@ INSTALLED = [
 OTHERS = [
     Kind(
         "kafka-python-2.0.2",
+        "kafka_python_2.0.2",
         _python("member_kafka_python", "kafka-python==2.0.2", "python-snappy", "lz4", "zstandard"),
         has_static_members=False,
     ),
-    Kind("confluent-kafka-2.3.0", _python("member_confluent", "confluent-kafka==2.3.0")),
-    Kind("java-3.9.1", _java("3.9.1")),
-    Kind("java-3.9.1-cooperative", _java("3.9.1"), "cooperative-sticky"),
-    Kind("java-4.1.0", _java("4.1.0")),
-    Kind("java-4.1.0-848", _java("4.1.0"), "uniform", "consumer"),
-    Kind("franz-go", _go),
-    Kind("franz-go-cooperative", _go, "cooperative-sticky"),
-    Kind("kafkajs", _node, "roundrobin", has_static_members=False),
+    Kind(
+        "confluent-kafka-2.3.0",
+        "confluent_kafka_2.3.0",
+        _python("member_confluent", "confluent-kafka==2.3.0"),
+    ),
+    Kind("java-3.9.1", "java_3.9.1", _java("3.9.1")),
+    Kind("java-3.9.1-cooperative", "java_3.9.1", _java("3.9.1"), "cooperative-sticky"),
+    Kind("java-4.1.0", "java_4.1.0", _java("4.1.0")),
+    Kind("java-4.1.0-848", "java_4.1.0", _java("4.1.0"), "uniform", "consumer"),
+    Kind("franz-go", "franz_go_1.22.2", _go),
+    Kind("franz-go-cooperative", "franz_go_1.22.2", _go, "cooperative-sticky"),
+    Kind("kafkajs", "kafkajs_2.2.4", _node, "roundrobin", has_static_members=False),
 ]
 
 
@@ -116,18 +141,18 @@ WITH_STATIC_MEMBERS = parameters(INSTALLED, [kind for kind in OTHERS if kind.has
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bootstrap]:
     """A broker that does not let the first member wait for long.
 
     GROUPS_AT names another one, such as Apache Kafka, to see what the clients themselves do."""
     if "GROUPS_AT" in os.environ:
-        yield os.environ["GROUPS_AT"]
+        yield Bootstrap(os.environ["GROUPS_AT"])
         return
     options = {"group.initial.rebalance.delay.ms": "500", "log.segment.bytes": "1048576"}
     # The session of a KIP-848 member is the broker's to say.
     options |= {f"group.consumer.{which}session.timeout.ms": "6000" for which in ("", "min.")}
-    with BrokerProcess(tmp_path_factory.mktemp("groups") / "data", options=options) as running:
-        yield running.address
+    with running_broker(tmp_path_factory.mktemp("groups"), options, GROUP_APIS) as running:
+        yield running
 
 
 class Load(threading.Thread):
@@ -166,13 +191,15 @@ class Load(threading.Thread):
 class Crew:
     """A group, its topic, and its members so far."""
 
-    def __init__(self, stack: ExitStack, address: str, folder: Path) -> None:
-        self.address = address
+    def __init__(self, stack: ExitStack, site: Bootstrap, folder: Path) -> None:
+        self.address = site.address
+        self._site, self._clients = site, set[str]()
         self.name = f"group-{uuid.uuid4().hex[:8]}"
         self.topic = f"topic-{uuid.uuid4().hex[:8]}"
         self.members: list[Member] = []
         self._stack, self._folder = stack, folder
-        admin = AdminClient({"bootstrap.servers": address})
+        site.used_by("")
+        admin = AdminClient({"bootstrap.servers": self.address})
         admin.create_topics([NewTopic(self.topic, PARTITIONS)])[self.topic].result(15)
 
     @property
@@ -185,6 +212,8 @@ class Crew:
 
     def join(self, kind: Kind, instance: str | None = None, **more: Any) -> Member:
         """Start a member; it joins soon."""
+        self._clients.add(kind.client)
+        self._site.used_by(kind.client if len(self._clients) == 1 else "")
         orders = {
             "group": self.name,
             "topics": [self.topic],
@@ -219,9 +248,9 @@ class Crew:
 
 
 @pytest.fixture
-def crew(address: str, tmp_path: Path) -> Iterator[Crew]:
+def crew(site: Bootstrap, tmp_path: Path) -> Iterator[Crew]:
     with ExitStack() as stack:
-        yield Crew(stack, address, tmp_path)
+        yield Crew(stack, site, tmp_path)
 
 
 @pytest.mark.requirement("ARC-03", "CON-22", "GRP-15")
@@ -296,17 +325,17 @@ def test_who_comes_after_the_last_partition_has_none(crew: Crew) -> None:
 
 
 @pytest.mark.requirement("ARC-04")
-def test_every_group_reads_everything(address: str, tmp_path: Path) -> None:
+def test_every_group_reads_everything(site: Bootstrap, tmp_path: Path) -> None:
     """Four groups of one member each: publish and subscribe."""
     with ExitStack() as stack:
-        crews = [Crew(stack, address, tmp_path)]
+        crews = [Crew(stack, site, tmp_path)]
         for _ in range(3):
-            another = Crew(stack, address, tmp_path)
+            another = Crew(stack, site, tmp_path)
             another.topic = crews[0].topic
             crews.append(another)
         for number, one in enumerate(crews):
             one.join(INSTALLED[number + 1])
-        load = Load(address, crews[0].topic, 1_000, 5_000)
+        load = Load(site.address, crews[0].topic, 1_000, 5_000)
         for one in crews:
             one.settle()
             one.check(load.finish(), exactly_once=True)

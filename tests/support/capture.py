@@ -16,7 +16,7 @@ from ottla.protocol.headers import RequestHeader, decode_request_header, encode_
 from tests.support.golden import FOLDER, golden_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
 LARGEST_FRAME_BYTES = 700
 RELAY_BYTES = 65_536
@@ -41,7 +41,8 @@ class Relay:
     """Accepts on ``port`` and connects on to ``target_port``. Leaving it closes everything."""
 
     def __init__(self) -> None:
-        self.client = "unknown"
+        # Nothing is kept while it is empty.
+        self.client = ""
         self.target_port = 0
         self.captured: list[Captured] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -87,7 +88,8 @@ class Relay:
             end = 4 + int.from_bytes(pending[:4])
             if len(pending) < end:
                 return
-            self.captured.append(Captured(self.client, bytes(pending[4:end])))
+            if self.client:
+                self.captured.append(Captured(self.client, bytes(pending[4:end])))
             del pending[:end]
 
 
@@ -128,10 +130,12 @@ def is_odd(frame: bytes) -> bool:
     return bytes(out) + encode(message, header.api_version) != frame
 
 
-def write_golden(captured: Iterable[Captured]) -> None:
-    """Write the chosen frames, over those of an earlier capture of the same client."""
+def write_golden(captured: Iterable[Captured], only: Container[int] | None = None) -> None:
+    """Write the chosen frames, of some APIs or all; a file that is there stays as it is."""
     for (client, api_key, api_version), frames in sorted(chosen(captured).items()):
         name = f"{ApiKey(api_key).name.lower()}_v{api_version}_{client}.txt"
+        if (only is not None and api_key not in only) or (FOLDER / name).exists():
+            continue
         origin = f"{client.replace('_', ' ')}, on its way to a broker"
         text = golden_text(origin, [("request", frame) for frame in frames])
         (FOLDER / name).write_text(text)
