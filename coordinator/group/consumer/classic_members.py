@@ -33,6 +33,7 @@ from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode, RemoteProtocolError
 from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.sync_group import SyncGroupResponse
+from ottla.protocol.primitives import STRING_BYTES_MAX
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.consumer.changes import Changes
@@ -187,6 +188,8 @@ class ClassicMembers:
     def _join_fault(self, request: JoinGroupRequest) -> ErrorCode:
         state, settings = self._state, self._rebalancing.context.scope.settings
         holder = state.static_members.get(request.group_instance_id or "")
+        if len(request.member_id.encode()) > STRING_BYTES_MAX:
+            return ErrorCode.UNKNOWN_MEMBER_ID
         if request.group_instance_id is not None and request.member_id:
             if holder is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID

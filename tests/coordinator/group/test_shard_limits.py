@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.expiry import EXAMINED_PER_SLICE_MAX
 from ottla.coordinator.group.settings import GroupSettings
@@ -15,6 +17,7 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from ottla.protocol.primitives import STRING_BYTES_MAX
 from tests.coordinator.group.classic.scene import Scene, Wish
 from tests.coordinator.group.consumer.shard_site import Shard, join_request
 from tests.coordinator.group.consumer.site import join
@@ -101,3 +104,57 @@ def test_a_classic_group_that_cannot_be_written_as_another_stays_what_it_is() ->
     assert shard.log == before
     assert isinstance(shard.group, ClassicGroup)
     assert shard.heartbeat(joined.member_id, joined.generation_id) is ErrorCode.NONE
+
+
+# Names.
+
+FIELDS = ("group_id", "member_id", "instance_id", "rack_id", "subscribed_topic_regex")
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_heartbeat_with_a_name_that_no_record_can_hold_is_refused(field: str) -> None:
+    """G-10: the wire allows longer ones from flexible versions on. When such a name was found out
+    as the record was made, the shard was thrown away with all who waited in it."""
+    shard = Shard()
+    fitting, too_long = join("new"), join("new")
+    setattr(fitting, field, "x" * STRING_BYTES_MAX)
+    # Counted in bytes: these are two each.
+    setattr(too_long, field, "\xe9" * (STRING_BYTES_MAX // 2 + 1))
+
+    assert shard.consumer(too_long).error_code == ErrorCode.INVALID_REQUEST
+    assert shard.log == []
+    assert shard.consumer(fitting).error_code == ErrorCode.NONE
+
+
+def test_a_topic_that_no_record_can_hold_is_not_subscribed_to() -> None:
+    """The same, for each name of a list."""
+    shard = Shard()
+
+    answer = shard.consumer(join("new", "t", "x" * (STRING_BYTES_MAX + 1)))
+
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_commit_for_a_group_whose_name_no_record_can_hold_is_refused() -> None:
+    """Nobody has joined it, so nobody else has looked at its name."""
+    scene = _scene_with_old_offsets(1, 1)
+    asked = [OffsetCommitRequestPartition(partition_index=0, committed_offset=5)]
+    topics = [OffsetCommitRequestTopic(name="t", partitions=asked)]
+
+    def commit(group_id: str) -> int:
+        answer = scene.answer(OffsetCommitRequest(group_id=group_id, topics=topics), 8)
+        code: int = answer.topics[0].partitions[0].error_code
+        return code
+
+    assert commit("g" * STRING_BYTES_MAX) == ErrorCode.NONE
+    assert commit("g" * (STRING_BYTES_MAX + 1)) == ErrorCode.INVALID_GROUP_ID
+
+
+def test_a_classic_member_with_a_name_that_no_record_can_hold_is_not_known() -> None:
+    """A consumer group lets in whoever brings an id of its own; a classic one never does."""
+    shard = Shard()
+    shard.consumer(join("new"))
+
+    answer = shard.join_classic("x" * (STRING_BYTES_MAX + 1))
+
+    assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
