@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 
 NO_RETENTION = -1
+INT64_MAX = 2**63 - 1
 # The first OffsetCommit whose senders know member epochs and missing groups (KIP-848).
 MEMBER_EPOCH_VERSION = 9
 
@@ -120,7 +121,10 @@ class OffsetTable:
         response = OffsetCommitResponse()
         values: _Values = []
         retention_ms = request.retention_time_ms
-        expire_wall_ms = -1 if retention_ms == NO_RETENTION else moment.wall_ms + retention_ms
+        expire_wall_ms = -1
+        if retention_ms != NO_RETENTION:
+            # Who wants it for ever may ask for the longest time that there is.
+            expire_wall_ms = min(moment.wall_ms + retention_ms, INT64_MAX)
         for topic in request.topics:
             judged = OffsetCommitResponseTopic(name=topic.name)
             response.topics.append(judged)

@@ -107,6 +107,17 @@ def test_a_retention_of_its_own_overrides_the_settings(retention_ms: int) -> Non
     assert scene.offset() == -1
 
 
+def test_a_retention_for_ever_is_as_long_as_time_goes() -> None:
+    """The sum of now and the longest time fits no record; it must not be found out there."""
+    scene = Scene(GroupSettings(offsets_retention_ms=RETENTION_MS))
+
+    scene.commit(42, version=4, retention_time_ms=2**63 - 1)
+    scene.settle()
+
+    sweep(scene, WALL_MS + 1_000 * RETENTION_MS)
+    assert scene.offset() == 42
+
+
 def test_a_pending_transactional_commit_keeps_the_offset() -> None:
     """T-23: the transaction may still abort, and what was before it is then in force."""
     scene = scene_with(None, 42)
