@@ -10,18 +10,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.log.index import OffsetIndex, TimeIndex
 from ottla.broker.log.names import LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, parse_segment_name
-from ottla.broker.log.scan import BatchScan
+from ottla.broker.log.scan import CHUNK_BYTES, BatchScan
 from ottla.broker.log.settings import INT32_MAX
 from ottla.broker.log.txn_index import decode_aborted
 from ottla.protocol.errors import KafkaError
-from ottla.protocol.records.batch import TimestampType, check_crc
-from ottla.protocol.records.record import read_records
+from ottla.protocol.records.batch import (
+    CODEC_BITS,
+    LENGTH_END,
+    LENGTH_POSITION,
+    TimestampType,
+    check_crc,
+)
+from ottla.protocol.records.old_messages import (
+    OldMessage,
+    check_message_crc,
+    parse_message,
+    read_entry,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ottla.protocol.ports import File
     from ottla.protocol.records.batch import RecordBatch
+    from ottla.protocol.records.old_messages import LogEntry
     from ottla.protocol.records.record import Record
 
 _OUTPUT_BYTES_MAX = 256 * 1024 * 1024
@@ -78,53 +90,102 @@ def line_of(entry: Entry) -> str:
 
 
 def _dump_batches(file: File, *, records: bool = False) -> Iterator[Entry]:
-    """Each batch of a ``.log`` file, and what is no batch at its end."""
-    scan = BatchScan(file, 0, file.size_bytes)
-    for position, batch in scan:
-        is_valid = check_crc(batch)
-        yield _batch_entry(position, batch, is_valid)
-        if records and is_valid:
-            yield from _record_entries(batch)
-    if scan.problem is not None:
-        rest = file.size_bytes - scan.position
-        where = f"no batch at position: {scan.position} ({rest} bytes to the end)"
-        yield Entry(PROBLEM, {"problem": f"{where}: {scan.problem}", "position": scan.position})
+    """Each batch of a ``.log`` file, messages of the older formats between them, and what is
+    neither at its end."""
+    start = 0
+    while True:
+        scan = BatchScan(file, start, file.size_bytes)
+        for position, batch in scan:
+            is_valid = check_crc(batch)
+            yield _batch_entry(position, batch, is_valid)
+            if records and is_valid:
+                yield from _record_entries(batch)
+        if scan.problem is None:
+            return
+        start = scan.position
+        for message in _old_messages(file, start):
+            is_valid = check_message_crc(message)
+            yield _message_entry(start, message, is_valid)
+            if records and is_valid:
+                yield from _record_entries(message)
+            start += message.size_bytes
+        if start == scan.position:
+            break
+    rest = file.size_bytes - start
+    where = f"no batch at position: {start} ({rest} bytes to the end)"
+    yield Entry(PROBLEM, {"problem": f"{where}: {scan.problem}", "position": start})
+
+
+def _old_messages(file: File, position: int) -> Iterator[OldMessage]:
+    """Those of magic 0 and 1 that stand one after the other from a position on, maybe none."""
+    wanted = CHUNK_BYTES
+    while room_bytes := file.size_bytes - position:
+        asked = min(wanted, room_bytes)
+        chunk = memoryview(file.pread(asked, position))
+        at = 0
+        try:
+            while True:
+                message = parse_message(chunk, at)
+                yield message
+                at += message.size_bytes
+        except KafkaError:
+            # The end of the chunk or of these formats; the next round starts where this one ended.
+            position += at
+        if at == 0:
+            wanted = LENGTH_END + int.from_bytes(chunk[LENGTH_POSITION:LENGTH_END], signed=True)
+            if len(chunk) < asked or not asked < wanted <= room_bytes:
+                return
 
 
 def _batch_entry(position: int, batch: RecordBatch, is_valid: bool) -> Entry:
-    codec = batch.attributes & 7
+    own: dict[str, object] = {
+        "baseOffset": batch.base_offset,
+        "lastOffset": batch.last_offset,
+        "count": batch.record_count,
+        "baseSequence": batch.base_sequence,
+        "lastSequence": batch.last_sequence,
+        "producerId": batch.producer_id,
+        "producerEpoch": batch.producer_epoch,
+        "partitionLeaderEpoch": batch.leader_epoch,
+        "isTransactional": batch.is_transactional,
+        "isControl": batch.is_control,
+    }
+    common = _common_fields(position, batch, batch.max_timestamp, is_valid)
+    return Entry(BATCH, own | common)
+
+
+def _message_entry(position: int, message: OldMessage, is_valid: bool) -> Entry:
+    common = _common_fields(position, message, message.timestamp, is_valid)
+    return Entry(BATCH, {"offset": message.offset} | common)
+
+
+def _common_fields(
+    position: int, entry: LogEntry, timestamp: int, is_valid: bool
+) -> dict[str, object]:
+    """What Kafka's tool says of entries of every format."""
     try:
-        codec_name = batch.codec.name.lower()
+        codec_name = entry.codec.name.lower()
     except KafkaError:
-        codec_name = f"unknown ({codec})"
-    return Entry(
-        BATCH,
-        {
-            "baseOffset": batch.base_offset,
-            "lastOffset": batch.last_offset,
-            "count": batch.record_count,
-            "baseSequence": batch.base_sequence,
-            "lastSequence": batch.last_sequence,
-            "producerId": batch.producer_id,
-            "producerEpoch": batch.producer_epoch,
-            "partitionLeaderEpoch": batch.leader_epoch,
-            "isTransactional": batch.is_transactional,
-            "isControl": batch.is_control,
-            "position": position,
-            _TIME_NAMES[batch.timestamp_type]: batch.max_timestamp,
-            "size": batch.size_bytes,
-            "magic": batch.magic,
-            "compresscodec": codec_name,
-            "crc": batch.crc,
-            "isvalid": is_valid,
-        },
-    )
+        codec_name = f"unknown ({entry.attributes & CODEC_BITS})"
+    return {
+        "position": position,
+        _time_name(entry): timestamp,
+        "size": entry.size_bytes,
+        "magic": entry.magic,
+        "compresscodec": codec_name,
+        "crc": entry.crc,
+        "isvalid": is_valid,
+    }
 
 
-def _record_entries(batch: RecordBatch) -> Iterator[Entry]:
-    time_name = _TIME_NAMES[batch.timestamp_type]
+def _time_name(entry: LogEntry) -> str:
+    return _TIME_NAMES[entry.timestamp_type] if entry.magic else "NoTimestampType"
+
+
+def _record_entries(entry: LogEntry) -> Iterator[Entry]:
+    time_name = _time_name(entry)
     try:
-        for record in read_records(batch, _OUTPUT_BYTES_MAX):
+        for record in read_entry(entry, _OUTPUT_BYTES_MAX):
             yield _record_entry(record, time_name)
     except KafkaError as error:
         yield Entry(PROBLEM, {"problem": f"| {error.message}"})

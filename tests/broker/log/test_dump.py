@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ottla.broker.log.dump import dump_file, line_of
 from ottla.broker.log.settings import LogSettings
 from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.protocol.records.builder import BatchOptions
 from ottla.protocol.records.compression import Codec
 from tests.broker.log.bench import DIRECTORY, START_MS, Bench
+from tests.protocol.records.old_bytes import LOG_APPEND_TIME, Made, message_set, wrapper
 
 
 async def filled() -> Bench:
@@ -85,3 +88,42 @@ async def test_the_other_files_of_a_segment_can_be_dumped_too() -> None:
         bench.content("00000000000000000000" + suffix).append(0)
         (line,) = lines(bench, "00000000000000000000" + suffix)
         assert line.endswith(f"bytes that are no {name}")
+
+
+@pytest.mark.requirement("FMT-22")
+async def test_messages_of_older_formats_are_shown_between_batches() -> None:
+    """A data directory that outlived an upgrade can be looked into, also where it changes."""
+    bench = await filled()
+    content = bench.content("00000000000000000000.log")
+    batches = bytes(content)
+    made = [Made(3, START_MS, b"k", b"old"), Made(4, START_MS + 1, None, b"v" * 600_000)]
+    old = message_set(0, made) + wrapper(1, made, Codec.GZIP, LOG_APPEND_TIME)
+    content.extend(old + batches + message_set(1, made[:1]))
+    found = lines(bench, "00000000000000000000.log", records=True)
+
+    assert [line[0] for line in found] == [*"b||b|", *"o|o|", *"o||", *"b||b|", *"o|"]
+    assert found[5].startswith(
+        f"offset: 3 position: {len(batches)} NoTimestampType: -1 size: 30 magic: 0 "
+        "compresscodec: none crc: "
+    )
+    assert found[5].endswith("isvalid: true")
+    assert found[6].endswith(
+        "offset: 3 NoTimestampType: -1 keySize: 1 valueSize: 3 headerKeys: [] key: k payload: old"
+    )
+    assert found[9].startswith(f"offset: 4 position: {len(batches) + 30 + 600_026} LogAppendTime: ")
+    assert found[10].startswith(f"| offset: 3 LogAppendTime: {START_MS + 1} keySize: 1")
+
+
+async def test_damage_in_an_old_message_is_shown_where_it_is() -> None:
+    """A wrong checksum is betrayed, and what cannot be a message ends the list."""
+    bench = await filled()
+    content = bench.content("00000000000000000000.log")
+    size = len(content)
+    content.extend(message_set(1, [Made(3, START_MS, b"k", b"old")]) * 2)
+    content[size + 37] ^= 1
+    content[size + 38 + 8 : size + 38 + 12] = (2**31 - 1).to_bytes(4)
+    found = lines(bench, "00000000000000000000.log", records=True)
+
+    assert found[5].endswith("isvalid: false")
+    assert found[6].startswith(f"no batch at position: {size + 38} (38 bytes to the end): ")
+    assert len(found) == 7
