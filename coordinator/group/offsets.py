@@ -216,7 +216,7 @@ class OffsetTable:
         group = self._groups.get(request.group_id)
         if group is None:
             if epoch < 0:
-                return _judge_name(request.group_id)
+                return ErrorCode.NONE
             if self.ledger.has_group(request.group_id):
                 return ErrorCode.UNKNOWN_MEMBER_ID
             return ErrorCode.GROUP_ID_NOT_FOUND if is_recent else ErrorCode.ILLEGAL_GENERATION
@@ -236,7 +236,7 @@ class OffsetTable:
         epoch = request.generation_id_or_member_epoch
         group = self._groups.get(request.group_id)
         if group is None:
-            return _judge_name(request.group_id) if epoch < 0 else ErrorCode.ILLEGAL_GENERATION
+            return ErrorCode.NONE if epoch < 0 else ErrorCode.ILLEGAL_GENERATION
         error = group.check_commit(
             request.member_id, request.group_instance_id, epoch, is_transactional=True
         )
@@ -257,12 +257,6 @@ class OffsetTable:
             outcome.continuation(self.ledger, changes),
             writer,
         )
-
-
-def _judge_name(group_id: str) -> ErrorCode:
-    """Whether a group of that name can be stored; the wire allows longer ones (G-10)."""
-    is_short = len(group_id.encode()) <= STRING_BYTES_MAX
-    return ErrorCode.NONE if is_short else ErrorCode.INVALID_GROUP_ID
 
 
 def _value(partition: _CommitPartition, wall_ms: int, expire_wall_ms: int) -> bytes:

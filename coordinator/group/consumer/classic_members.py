@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.group.classic.joining import CLIENT_ID_CHARACTERS_MAX
 from ottla.coordinator.group.classic.leaving import leave_response
 from ottla.coordinator.group.classic.member import protocols_of, rebalance_timeout_ms
 from ottla.coordinator.group.classic.replies import refused_join, refused_sync
@@ -33,7 +34,6 @@ from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode, RemoteProtocolError
 from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.sync_group import SyncGroupResponse
-from ottla.protocol.primitives import STRING_BYTES_MAX
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.consumer.changes import Changes
@@ -90,7 +90,8 @@ class ClassicMembers:
         error = self._join_fault(request)
         if wish is None or error is not ErrorCode.NONE:
             return self._refuse(request, error or ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        member_id = request.member_id or f"{caller.client_id}-{context.scope.new_id()}"
+        prefix = caller.client_id[:CLIENT_ID_CHARACTERS_MAX]
+        member_id = request.member_id or f"{prefix}-{context.scope.new_id()}"
         is_dynamic = request.group_instance_id is None
         if is_dynamic and not request.member_id and caller.api_version >= ID_REQUIRED_VERSION:
             return refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id)
@@ -188,8 +189,6 @@ class ClassicMembers:
     def _join_fault(self, request: JoinGroupRequest) -> ErrorCode:
         state, settings = self._state, self._rebalancing.context.scope.settings
         holder = state.static_members.get(request.group_instance_id or "")
-        if len(request.member_id.encode()) > STRING_BYTES_MAX:
-            return ErrorCode.UNKNOWN_MEMBER_ID
         if request.group_instance_id is not None and request.member_id:
             if holder is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID

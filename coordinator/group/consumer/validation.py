@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.coordinator.group.consumer.member import JOINING, LEAVING_FOR_A_WHILE
 from ottla.coordinator.group.consumer.rebalance import supported_assignors
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.primitives import STRING_BYTES_MAX
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.consumer.context import ConsumerContext
@@ -51,9 +50,6 @@ def heartbeat_fault(
 def _form_fault(request: ConsumerGroupHeartbeatRequest, caller: Caller) -> str | None:
     if not request.group_id:
         return "the group id is empty"
-    if any(len(name.encode()) > STRING_BYTES_MAX for name in _names(request)):
-        # No record has room for it, and what cannot be written is found out too late (G-10).
-        return f"a name is longer than {STRING_BYTES_MAX} bytes"
     if request.instance_id == "":
         return "the instance id is empty"
     if request.rack_id == "":
@@ -66,12 +62,6 @@ def _form_fault(request: ConsumerGroupHeartbeatRequest, caller: Caller) -> str |
     if has_to_be_named and not request.member_id:
         return "the member id is empty"
     return None
-
-
-def _names(request: ConsumerGroupHeartbeatRequest) -> list[str]:
-    alone = (request.instance_id, request.rack_id, request.subscribed_topic_regex)
-    topics = request.subscribed_topic_names or ()
-    return [request.group_id, request.member_id, *(name for name in alone if name), *topics]
 
 
 def _join_fault(request: ConsumerGroupHeartbeatRequest) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.coordinator.group.classic.group import ClassicGroup
+from ottla.coordinator.group.effects import Caller
 from ottla.coordinator.group.expiry import EXAMINED_PER_SLICE_MAX
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.metadata.image import MetadataImage, PartitionState, TopicImage
@@ -108,53 +109,18 @@ def test_a_classic_group_that_cannot_be_written_as_another_stays_what_it_is() ->
 
 # Names.
 
-FIELDS = ("group_id", "member_id", "instance_id", "rack_id", "subscribed_topic_regex")
 
-
-@pytest.mark.parametrize("field", FIELDS)
-def test_a_heartbeat_with_a_name_that_no_record_can_hold_is_refused(field: str) -> None:
-    """G-10: the wire allows longer ones from flexible versions on. When such a name was found out
-    as the record was made, the shard was thrown away with all who waited in it."""
-    shard = Shard()
-    fitting, too_long = join("new"), join("new")
-    setattr(fitting, field, "x" * STRING_BYTES_MAX)
-    # Counted in bytes: these are two each.
-    setattr(too_long, field, "\xe9" * (STRING_BYTES_MAX // 2 + 1))
-
-    assert shard.consumer(too_long).error_code == ErrorCode.INVALID_REQUEST
-    assert shard.log == []
-    assert shard.consumer(fitting).error_code == ErrorCode.NONE
-
-
-def test_a_topic_that_no_record_can_hold_is_not_subscribed_to() -> None:
-    """The same, for each name of a list."""
-    shard = Shard()
-
-    answer = shard.consumer(join("new", "t", "x" * (STRING_BYTES_MAX + 1)))
-
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
-
-
-def test_a_commit_for_a_group_whose_name_no_record_can_hold_is_refused() -> None:
-    """Nobody has joined it, so nobody else has looked at its name."""
-    scene = _scene_with_old_offsets(1, 1)
-    asked = [OffsetCommitRequestPartition(partition_index=0, committed_offset=5)]
-    topics = [OffsetCommitRequestTopic(name="t", partitions=asked)]
-
-    def commit(group_id: str) -> int:
-        answer = scene.answer(OffsetCommitRequest(group_id=group_id, topics=topics), 8)
-        code: int = answer.topics[0].partitions[0].error_code
-        return code
-
-    assert commit("g" * STRING_BYTES_MAX) == ErrorCode.NONE
-    assert commit("g" * (STRING_BYTES_MAX + 1)) == ErrorCode.INVALID_GROUP_ID
-
-
-def test_a_classic_member_with_a_name_that_no_record_can_hold_is_not_known() -> None:
-    """A consumer group lets in whoever brings an id of its own; a classic one never does."""
+@pytest.mark.parametrize("api_version", [3, 9])
+def test_a_classic_member_is_given_an_id_that_can_be_written_in_a_consumer_group(
+    api_version: int,
+) -> None:
+    """G-10: an id that begins with a client id of 32 KiB fits neither a record nor an answer, and
+    the shard is loaded again for each request that finds it out."""
     shard = Shard()
     shard.consumer(join("new"))
+    effects = shard.shard.handle(
+        join_request(""), Caller("c" * STRING_BYTES_MAX, "/host", api_version), 77, shard.moment
+    )
+    shard.perform(effects)
 
-    answer = shard.join_classic("x" * (STRING_BYTES_MAX + 1))
-
-    assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert len(shard.answers[77].member_id) < 300
