@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +14,7 @@ from tests.interop.clients import JAVA_VERSIONS, needs
 from tests.interop.environments import java_classpath
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.interop.conftest import Bootstrap
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 TOOLS = "org.apache.kafka.tools"
+CONSOLE_CONSUMER = f"{TOOLS}.consumer.ConsoleConsumer"
 
 
 class Tools:
@@ -29,6 +33,8 @@ class Tools:
         self._broker = broker
         self._folder = folder
         is_old = kafka_version.startswith("3.")
+        # In 3.9 the new protocol was a preview.
+        self.group_protocols = ["classic"] if is_old else ["classic", "consumer"]
         # The console producer was still a part of the broker's own archive then.
         self.console_producer = (
             "kafka.tools.ConsoleProducer" if is_old else f"{TOOLS}.ConsoleProducer"
@@ -71,7 +77,36 @@ class Tools:
     def consume(self, topic: str, *arguments: str) -> str:
         """kafka-console-consumer.sh, partition 0."""
         where = ["--topic", topic, "--partition", "0", "--timeout-ms", "10000"]
-        return self.run(f"{TOOLS}.consumer.ConsoleConsumer", *where, *arguments)
+        return self.run(CONSOLE_CONSUMER, *where, *arguments)
+
+    def groups(self, *arguments: str) -> list[list[str]]:
+        """kafka-consumer-groups.sh; the words of each line that has some."""
+        said = self.run(f"{TOOLS}.consumer.group.ConsumerGroupCommand", *arguments)
+        return [line.split() for line in said.splitlines() if line.strip()]
+
+    def consumer_performance(self, *arguments: str) -> str:
+        """kafka-consumer-perf-test.sh."""
+        return self.run(f"{TOOLS}.ConsumerPerformance", *arguments)
+
+    @contextmanager
+    def reading(self, topic: str, group: str, protocol: str) -> Iterator[None]:
+        """A console consumer that reads as the only member of a group, and then leaves it."""
+        words = ["--topic", topic, "--group", group, "--from-beginning"]
+        words += ["--bootstrap-server", self._broker.address]
+        if protocol == "consumer":
+            words += ["--consumer-property", "group.protocol=consumer"]
+        with (self._folder / "consumer").open("wb") as output:
+            reader = subprocess.Popen(
+                ["java", "-Xmx128m", "-cp", self._classpath, CONSOLE_CONSUMER, *words],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+            try:
+                yield
+            finally:
+                # It closes its consumer when it is asked to end.
+                reader.terminate()
+                reader.wait(20)
 
     def producer_performance(self, *arguments: str) -> str:
         """kafka-producer-perf-test.sh."""
@@ -84,6 +119,39 @@ class Tools:
         path = self._folder / "offsets.json"
         path.write_text(json.dumps(wanted))
         return self.run(f"{TOOLS}.DeleteRecordsCommand", "--offset-json-file", str(path))
+
+
+class Group:
+    """A group as kafka-consumer-groups.sh shows it."""
+
+    def __init__(self, tools: Tools, name: str, topic: str) -> None:
+        self._tools, self._name, self._topic = tools, name, topic
+
+    def ask(self, *arguments: str) -> list[list[str]]:
+        """One of the tool's verbs, for this group."""
+        return self._tools.groups("--group", self._name, *arguments)
+
+    def ask_topic(self, *arguments: str) -> str:
+        """One of the verbs that are about the group's topic; all that was said."""
+        return " ".join(
+            word for line in self.ask(*arguments, "--topic", self._topic) for word in line
+        )
+
+    def described(self, *arguments: str) -> list[list[str]]:
+        """The rows of the group itself."""
+        rows = self.ask("--describe", *arguments)
+        return [row for row in rows if row[0] == self._name]
+
+    def offsets(self) -> list[list[str]]:
+        """Current offset, end and lag of each partition, in the partitions' order."""
+        rows = [row for row in self.described("--offsets") if row[1] == self._topic]
+        return [row[3:6] for row in sorted(rows, key=lambda row: row[2])]
+
+    def wait_for(self, offsets: list[list[str]], timeout_s: float = 40) -> None:
+        """Until the group has these positions."""
+        deadline = time.monotonic() + timeout_s
+        while (found := self.offsets()) != offsets:
+            assert time.monotonic() < deadline, found
 
 
 @pytest.fixture(params=JAVA_VERSIONS)
@@ -156,3 +224,55 @@ def test_the_performance_tool_reaches_its_end(tools: Tools, topic: str) -> None:
 
     assert "20000 records sent" in said
     assert tools.offsets(topic, "-1").split() == [f"{topic}:0:20000"]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_is_watched_moved_and_deleted(tools: Tools, topic: str, protocol: str) -> None:
+    """kafka-consumer-groups.sh with each of its verbs: first with a member, then without."""
+    if protocol not in tools.group_protocols:
+        pytest.skip("this version has no such groups")
+    name = f"of-{topic}"
+    group = Group(tools, name, topic)
+    tools.topics("--create", "--topic", topic, "--partitions", "1")
+    tools.produce(topic, "".join(f"value {n}\n" for n in range(100)))
+
+    with tools.reading(topic, name, protocol):
+        # It commits what it has read after five seconds.
+        group.wait_for([["100", "100", "0"]])
+        assert [name] in tools.groups("--list")
+        assert [name, "Stable"] in tools.groups("--list", "--state", "stable")
+        (member,) = group.described("--members", "--verbose")
+        assert "console-consumer" in member
+        # 3.9 leaves the topic's name out.
+        assert {f"{topic}:0", "(0)"} & set(member)
+        (state,) = group.described("--state")
+        strategy = {"classic": "range", "consumer": "uniform"}[protocol]
+        assert state[-3:] == [strategy, "Stable", "1"]
+        assert "GroupNotEmptyException" in str(group.ask("--delete"))
+        assert "GroupSubscribedToTopicException" in group.ask_topic("--delete-offsets")
+        assert "Stable" in group.ask_topic("--reset-offsets", "--to-offset", "5", "--execute")
+
+    assert [name, "Empty"] in tools.groups("--list", "--state")
+    assert group.offsets() == [["100", "100", "0"]]
+    assert name in group.ask_topic("--reset-offsets", "--to-offset", "5", "--execute")
+    assert group.offsets() == [["5", "100", "95"]]
+    assert "Successful" in group.ask_topic("--delete-offsets")
+    assert group.offsets() == []
+    assert "successful" in str(group.ask("--delete"))
+    assert [name] not in tools.groups("--list")
+
+
+def test_a_group_of_one_reads_and_goes_on(tools: Tools, topic: str) -> None:
+    """The console consumer commits when it leaves; kafka-consumer-perf-test.sh reads in a group."""
+    tools.topics("--create", "--topic", topic, "--partitions", "1")
+    tools.produce(topic, "".join(f"value {n}\n" for n in range(100)))
+    read = ["--topic", topic, "--group", f"of-{topic}", "--timeout-ms", "20000"]
+
+    first = tools.run(CONSOLE_CONSUMER, *read, "--from-beginning", "--max-messages", "30")
+    second = tools.run(CONSOLE_CONSUMER, *read, "--max-messages", "30")
+    assert first.split()[1::2] == [str(n) for n in range(30)]
+    assert second.split()[1::2] == [str(n) for n in range(30, 60)]
+
+    said = tools.consumer_performance("--topic", topic, "--messages", "100", "--group", "measured")
+    assert said.splitlines()[-1].split(", ")[4] == "100"

@@ -47,15 +47,20 @@ class Relay:
         self.captured: list[Captured] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        self._open: list[socket.socket] = [self._listener]
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._open: list[socket.socket] = []
 
     def __enter__(self) -> Relay:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._acceptor.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        # A thread that waits in accept or recv is woken by a shutdown, not by a close.
+        _shut(self._listener)
+        self._listener.close()
+        # Clients try again until the end: what was accepted last must be closed, too.
+        self._acceptor.join()
         for one in self._open:
-            # A thread that waits in accept or recv is woken by a shutdown, not by a close.
             _shut(one)
             one.close()
 
@@ -63,10 +68,11 @@ class Relay:
         while True:
             try:
                 inside, _address = self._listener.accept()
+                self._open.append(inside)
                 outside = socket.create_connection(("127.0.0.1", self.target_port))
             except OSError:
                 return
-            self._open += [inside, outside]
+            self._open.append(outside)
             for arguments in ((inside, outside, True), (outside, inside, False)):
                 threading.Thread(target=self._pump, args=arguments, daemon=True).start()
 
