@@ -231,6 +231,7 @@ def test_field_sizes_that_cannot_be_are_refused(magic: int, size: int) -> None:
     for fields in (
         size.to_bytes(4, signed=True) + b"k" + b"\xff\xff\xff\xff",
         b"\xff\xff\xff\xff" + size.to_bytes(4, signed=True) + b"v",
+        b"\xff\xff\xff\xff\xff\xff\xff\xff" + b"more than the sizes say",
     ):
         data = enclose(0, bytes([magic, 0]) + stamp + fields)
 
@@ -262,7 +263,7 @@ def wrong_wrappers() -> dict[str, bytes]:
         "no data": entry(1, Made(9, 7, None, b""), Codec.GZIP),
         "empty": around(b""),
         "not compressed": entry(1, Made(9, 7, None, plain), Codec.GZIP),
-        "a wrapper": around(wrapper(1, MADE, Codec.GZIP)),
+        "a wrapper": around(wrapper(1, MADE, Codec.GZIP), offset=44),
         "another format": around(message_set(0, one)),
         "a batch": around(encode_batch([(7, b"k", b"v", ())])),
         "a spoiled message": around(bytes(broken)),
