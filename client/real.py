@@ -121,10 +121,20 @@ class RealRandom:
 class RealSocket:
     """A connected non-blocking socket. Owned by one connection, which closes it."""
 
-    __slots__ = ("_loop", "_reading", "_socket", "_writing", "local", "peer", "recv_into")
+    __slots__ = (
+        "_descriptor",
+        "_loop",
+        "_reading",
+        "_socket",
+        "_writing",
+        "local",
+        "peer",
+        "recv_into",
+    )
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
+        self._descriptor = connected.fileno()
         self._loop = asyncio.get_running_loop()
         self._reading = False
         self._writing = False
@@ -143,7 +153,7 @@ class RealSocket:
         if SENDFILE is None:
             raise NotImplementedError("this platform has no sendfile")
         try:
-            sent: int = SENDFILE(self._socket.fileno(), file.fileno(), position, count)
+            sent: int = SENDFILE(self._descriptor, file.fileno(), position, count)
         except OSError as error:
             if error.errno in NO_SENDFILE:
                 raise NotImplementedError(str(error)) from error
@@ -169,6 +179,7 @@ class RealSocket:
         # as soon as the socket is closed.
         self.on_readable(None)
         self.on_writable(None)
+        self._descriptor = -1
         self._socket.close()
 
 

@@ -18,20 +18,18 @@ if TYPE_CHECKING:
 class LentFile:
     """``ports.File``: the same file, but an object of which references can be watched."""
 
-    __slots__ = ("__weakref__", "_file", "append", "path")
+    __slots__ = ("__weakref__", "_file", "append", "fileno", "path")
 
     def __init__(self, file: File) -> None:
         self._file = file
         # A method that only passes on would cost as much as what it passes on.
         self.append: Callable[[Sequence[Buffer]], int] = file.append
+        self.fileno: Callable[[], int] = file.fileno
         self.path = file.path
 
     @property
     def size_bytes(self) -> int:
         return self._file.size_bytes
-
-    def fileno(self) -> int:
-        return self._file.fileno()
 
     def pread(self, count: int, position: int) -> bytes:
         return self._file.pread(count, position)

@@ -276,6 +276,19 @@ class Connection:
         if self.blocked & UNANSWERED and len(output.pipeline) < settings.unanswered_requests_max:
             self._unblock(UNANSWERED)
 
+    def on_room(self) -> None:
+        """The kernel has room again. A large region calls this for every 256 KiB, so that nothing
+        else is looked at before its end. HOT. Raises OSError."""
+        output = self._output
+        if output.is_in_region and not self.blocked:
+            sent, is_blocked = output.send_region(self._transport)
+            self.unsent_bytes -= sent
+            self.age.is_active = True
+            self._home.sent_bytes += sent
+            if is_blocked:
+                return
+        self.flush()
+
     def flush(self) -> None:
         """Send what finds room, and see to the rest. Raises OSError."""
         output = self._output

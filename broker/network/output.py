@@ -29,12 +29,14 @@ class Output:
     """``pipeline`` has the requests that are not answered, and those behind them; what was taken
     from it is a queue of bytes and file regions. The connection bounds both, by not reading."""
 
-    __slots__ = ("_items", "_prefix", "_tail", "has_ended", "pipeline")
+    __slots__ = ("_items", "_prefix", "_tail", "has_ended", "is_in_region", "pipeline")
 
     def __init__(self, framing: Framing) -> None:
         self.pipeline: deque[Request] = deque()
         # A request has asked for the end of the connection, and all before it are answered.
         self.has_ended = False
+        # The first item is a region that the kernel has not taken whole.
+        self.is_in_region = False
         self._prefix = framing.prefix
         self._items: deque[Buffer | FileRegion] = deque()
         self._tail = bytearray()
@@ -94,7 +96,7 @@ class Output:
         self._seal()
         is_blocked = False
         while self._items and total < BYTES_PER_TURN_MAX and not is_blocked:
-            send = self._send_region if isinstance(self._items[0], FileRegion) else self._send_bytes
+            send = self.send_region if isinstance(self._items[0], FileRegion) else self._send_bytes
             sent, is_blocked = send(transport)
             total += sent
         return total
@@ -103,6 +105,7 @@ class Output:
         """Drop everything, and with it the references to files."""
         self.pipeline.clear()
         self._items.clear()
+        self.is_in_region = False
         self._tail = bytearray()
 
     def _seal(self) -> None:
@@ -110,28 +113,31 @@ class Output:
             self._items.append(self._tail)
             self._tail = bytearray()
 
-    def _send_region(self, transport: Transport) -> tuple[int, bool]:
+    def send_region(self, transport: Transport) -> tuple[int, bool]:
         """Bytes sent of the file region that is first, and whether the peer takes no more.
 
         What the kernel took in part is not offered again before it says that there is room: it
-        would read the pages first, and find none."""
+        would read the pages first, and find none. HOT. Raises OSError."""
         region = self._items[0]
-        assert isinstance(region, FileRegion)
-        try:
-            sent = region.write_to(transport)
-        except BlockingIOError:
-            return 0, True
-        if sent == 0:
-            raise OSError(errno.EIO, "a file region ended early", region.file.path)
-        if sent == region.size_bytes:
-            self._items.popleft()
-            return sent, False
+        assert region.__class__ is FileRegion
         file, position, size_bytes = region
+        try:
+            sent = transport.transfer_from(file, position, size_bytes)
+        except BlockingIOError:
+            self.is_in_region = True
+            return 0, True
+        if sent == size_bytes:
+            self._items.popleft()
+            self.is_in_region = False
+            return sent, False
+        if sent == 0:
+            raise OSError(errno.EIO, "a file region ended early", file.path)
         self._items[0] = FileRegion(file, position + sent, size_bytes - sent)
+        self.is_in_region = True
         return sent, True
 
     def _send_bytes(self, transport: Transport) -> tuple[int, bool]:
-        """As ``_send_region``, for the buffers before the next region."""
+        """As ``send_region``, for the buffers before the next region."""
         buffers: list[Buffer] = []
         offered = 0
         more = False

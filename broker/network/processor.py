@@ -101,7 +101,7 @@ class Processor:
         return partial(self._on_event, connection, connection.receive)
 
     def room(self, connection: Connection) -> Callable[[], object]:
-        return partial(self._on_event, connection, connection.flush)
+        return partial(self._on_event, connection, connection.on_room)
 
     def forget(
         self, connection: Connection, reason: str, callbacks: list[Callable[[], object]]
