@@ -162,6 +162,24 @@ async def test_sendfile_sends_a_region_and_zero_past_the_end() -> None:
 
 
 @on_both_loops
+async def test_a_closed_socket_sends_nothing_into_the_connection_that_came_after_it() -> None:
+    """The kernel gives a descriptor's number to the next connection: its peer would get the rest
+    of somebody else's records."""
+    client, server = await connected_pair()
+    client.close()
+    next_client, next_server = await connected_pair()
+    file = OpenedFile(b"0123456789")
+
+    with pytest.raises(OSError, match="descriptor"):
+        client.sendfile(file, 0, 10)  # type: ignore[arg-type]
+    with pytest.raises(BlockingIOError):
+        next_server.recv_into(memoryview(bytearray(1)))
+    file.close()
+    for one in (server, next_client, next_server):
+        one.close()
+
+
+@on_both_loops
 async def test_writable_calls_back_when_the_peer_reads_again() -> None:
     """NET-07 rests on this: a full socket must not be polled or blocked on."""
     client, server = await connected_pair(SocketOptions(send_buffer_bytes=16384))
