@@ -45,6 +45,7 @@ class Kind(NamedTuple):
     # It sends the zero byte that ends a string in C as a part of the metadata, and reads on to the
     # next one in what others have written.
     takes_zero_for_the_end: bool = False
+    deletes_groups: bool = True
 
     def command(self) -> list[str | Path]:
         python = python_with(*self.requirements) if self.requirements else sys.executable
@@ -58,7 +59,7 @@ KINDS = [
     CONFLUENT,
     CONFLUENT._replace(name="confluent-kafka-848", protocol="consumer"),
     Kind("kafka-python", "reader_kafka_python"),
-    Kind("aiokafka", "reader_aio"),
+    Kind("aiokafka", "reader_aio", deletes_groups=False),
 ]
 OTHERS = [
     CONFLUENT._replace(name="confluent-kafka-2.3.0", requirements=("confluent-kafka==2.3.0",)),
@@ -274,3 +275,23 @@ def test_a_position_set_from_outside_is_where_the_group_starts(reader: Reader) -
     assert reader.open() == 6
     assert reader.poll(4) == [6, 7, 8, 9]
     assert reader.step("committed") == {"offset": 6, "metadata": "moved"}
+
+
+def test_a_group_is_listed_described_and_deleted(reader: Reader) -> None:
+    """What every administrator's tool shows of groups, asked by each client of its own group."""
+    reader.fill(3)
+    reader.open()
+    reader.poll(3)
+    reader.step("commit")
+    assert reader.group in reader.step("groups")["groups"]
+    described = reader.step("describe_group", group=reader.group)
+    assert described == {"state": "Stable", "members": 1}
+
+    reader.step("close")
+    described = reader.step("describe_group", group=reader.group)
+    assert described == {"state": "Empty", "members": 0}
+
+    if reader.kind.deletes_groups:
+        reader.step("delete_group", group=reader.group)
+        assert reader.group not in reader.step("groups")["groups"]
+        assert reader.positions() == {}

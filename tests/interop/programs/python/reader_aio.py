@@ -14,7 +14,7 @@ from aiokafka.errors import NoOffsetForPartitionError
 from tests.interop.programs.python.steps import Step, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
 WAIT_S = 25
 
@@ -81,17 +81,33 @@ class Reader:
 
     async def committed(self, _step: Step) -> dict[str, Any]:
         """Its consumer gives the number alone, so the administrator's client is asked."""
-        admin = AIOKafkaAdminClient(bootstrap_servers=sys.argv[1])
-        await admin.start()
-        try:
-            found = (await admin.list_consumer_group_offsets(self.group))[self.where]
-        finally:
-            await admin.close()
+        found = await _administer(lambda admin: admin.list_consumer_group_offsets(self.group))
+        found = found[self.where]
         return {"offset": found.offset, "metadata": found.metadata}
 
     async def close(self, _step: Step) -> dict[str, Any]:
         await self.consumer.stop()
         return {}
+
+    async def groups(self, _step: Step) -> dict[str, Any]:
+        found = await _administer(lambda admin: admin.list_consumer_groups())
+        return {"groups": [one[0] for one in found]}
+
+    async def describe_group(self, step: Step) -> dict[str, Any]:
+        found = await _administer(lambda admin: admin.describe_consumer_groups([step["group"]]))
+        error_code, _name, state, _kind, _protocol, members, *_ = found[0].groups[0]
+        assert error_code == 0, error_code
+        return {"state": state, "members": len(members)}
+
+
+async def _administer(work: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Do the work with an administrator's client and stop it."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=sys.argv[1])
+    await admin.start()
+    try:
+        return await work(admin)
+    finally:
+        await admin.close()
 
 
 def main() -> None:
@@ -113,6 +129,8 @@ def main() -> None:
                 reader.commit,
                 reader.committed,
                 reader.close,
+                reader.groups,
+                reader.describe_group,
             )
         }
     )

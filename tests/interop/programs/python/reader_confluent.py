@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import cache
 from typing import Any
 
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.interop.programs.python.steps import Step, run
 
@@ -81,6 +83,27 @@ class Reader:
         self.consumer.close()
         return {}
 
+    def groups(self, _step: Step) -> dict[str, Any]:
+        found = _admin().list_consumer_groups().result(WAIT_S)
+        assert not found.errors, found.errors
+        return {"groups": [one.group_id for one in found.valid]}
+
+    def describe_group(self, step: Step) -> dict[str, Any]:
+        name = step["group"]
+        found = _admin().describe_consumer_groups([name])[name].result(WAIT_S)
+        return {"state": found.state.name.capitalize(), "members": len(found.members)}
+
+    def delete_group(self, step: Step) -> dict[str, Any]:
+        name = step["group"]
+        _admin().delete_consumer_groups([name])[name].result(WAIT_S)
+        return {}
+
+
+@cache
+def _admin() -> Any:
+    """One for all steps; futures end with the client that made them."""
+    return AdminClient({"bootstrap.servers": sys.argv[1]})
+
 
 if __name__ == "__main__":
     reader = Reader()
@@ -94,5 +117,8 @@ if __name__ == "__main__":
             "commit": reader.commit,
             "committed": reader.committed,
             "close": reader.close,
+            "groups": reader.groups,
+            "describe_group": reader.describe_group,
+            "delete_group": reader.delete_group,
         }
     )

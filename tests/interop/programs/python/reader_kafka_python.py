@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import cache
 from typing import Any
 
 import kafka
-from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError
 
 from tests.interop.programs.python.steps import Step, run
@@ -88,6 +89,28 @@ class Reader:
         self.consumer.close()
         return {}
 
+    def groups(self, _step: Step) -> dict[str, Any]:
+        if IS_OLD:
+            return {"groups": [name for name, _kind in _admin().list_consumer_groups()]}
+        return {"groups": [one["group_id"] for one in _admin().list_groups()]}
+
+    def describe_group(self, step: Step) -> dict[str, Any]:
+        name = step["group"]
+        if IS_OLD:
+            (old,) = _admin().describe_consumer_groups([name])
+            return {"state": old.state, "members": len(old.members)}
+        found = _admin().describe_groups([name])[name]
+        return {"state": str(found["group_state"]), "members": len(found["members"])}
+
+    def delete_group(self, step: Step) -> dict[str, Any]:
+        delete = _admin().delete_consumer_groups if IS_OLD else _admin().delete_groups
+        return {"said": str(delete([step["group"]]))}
+
+
+@cache
+def _admin() -> Any:
+    return KafkaAdminClient(bootstrap_servers=sys.argv[1])
+
 
 if __name__ == "__main__":
     reader = Reader()
@@ -101,5 +124,8 @@ if __name__ == "__main__":
             "commit": reader.commit,
             "committed": reader.committed,
             "close": reader.close,
+            "groups": reader.groups,
+            "describe_group": reader.describe_group,
+            "delete_group": reader.delete_group,
         }
     )
