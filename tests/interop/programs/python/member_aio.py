@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
@@ -31,6 +32,8 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 async def main() -> None:
+    # Standard error is shown when a test fails.
+    logging.basicConfig(level=logging.INFO)
     orders, leaving = Orders(), Leaving()
     consumer = AIOKafkaConsumer(
         bootstrap_servers=orders.address,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -34,6 +35,9 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 def main() -> None:
+    # Standard error is shown when a test fails.
+    logging.basicConfig(level=logging.INFO)
+    logging.getLogger("kafka.cluster").setLevel(logging.WARNING)
     orders, leaving = Orders(), Leaving()
     more: dict[str, Any] = {}
     if orders.instance is not None:
