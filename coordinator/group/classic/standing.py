@@ -80,11 +80,15 @@ class Standing:
         )
 
     def listed_members(self) -> list[JoinGroupResponseMember]:
-        """What the leader assigns by."""
+        """What the leader assigns by, static members first.
+
+        Kafka promises no order; kafka-python's range strategy loses members where static and
+        dynamic ones take turns."""
         name = self.protocol_name
+        members = sorted(self.roster.members.values(), key=lambda one: not one.is_static)
         return [
             JoinGroupResponseMember(one.member_id, one.instance_id, one.metadata(name))
-            for one in self.roster.members.values()
+            for one in members
         ]
 
     def note(self, kind: EventKind, member_id: str, detail: str) -> None:

@@ -285,3 +285,14 @@ def test_a_member_that_comes_back_without_having_synced_is_still_expected_to(
 
     expected = ErrorCode.NONE if synced else ErrorCode.UNKNOWN_MEMBER_ID
     assert scene.heartbeat(told, "b") == expected
+
+
+def test_the_leader_is_told_of_static_members_first() -> None:
+    """kafka-python's range strategy forgets members where the two kinds take turns."""
+    dynamic = Wish(api_version=3)
+    scene = Scene()
+
+    answers = scene.form(dynamic, A, dynamic, B)
+
+    (listed,) = [one.members for one in answers if one.members]
+    assert [one.group_instance_id for one in listed] == ["a", "b", None, None]
