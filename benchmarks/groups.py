@@ -214,7 +214,8 @@ async def _wait_until_loaded(address: str) -> None:
             else:
                 assert [len(topic.partitions) for topic in answer.topics] == [LOADED_PARTITIONS]
         asked = loading
-        await asyncio.sleep(0.01)
+        # Asking costs the broker time that it needs for loading.
+        await asyncio.sleep(0.1)
     link.close()
 
 

@@ -164,6 +164,7 @@ class Broker:
         await self._wait_until_ready()
         self._start_chores()
         network.start()
+        self.groups.start(self.partitions)
         logger.info("broker %d serves at %s", self.node_id, self.address)
 
     async def _join(self) -> Lifecycle:

@@ -18,7 +18,7 @@ from ottla.coordinator.group.settings import GroupSettings
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.metadata import MetadataCache
@@ -110,14 +110,22 @@ class GroupCoordinator:
         self._make_machine = make_machine
         self._parts = parts
         self._shards: dict[int, Shard] = {}
+        self._has_started = False
         metadata.subscribe(self._on_metadata)
 
     # ---- roles ----
 
+    def start(self, partitions: Iterable[PartitionRuntime]) -> None:
+        """Begin to load what is led here. The broker serves by now: a million offsets take
+        seconds, in which clients are told that they are being loaded."""
+        self._has_started = True
+        for partition in partitions:
+            self.on_role(partition)
+
     def on_role(self, partition: PartitionRuntime) -> None:
         """A partition on this broker has been given a role, or has lost it."""
         topic, index = partition.partition
-        if topic != OFFSETS_TOPIC:
+        if topic != OFFSETS_TOPIC or not self._has_started:
             return
         is_leader = partition.check_leader_epoch(-1) is ErrorCode.NONE
         shard = self._shards.get(index)

@@ -52,6 +52,21 @@ def as_sentence(purpose: str) -> str:
     return f"{purpose[0].upper()}{purpose[1:]}."
 
 
+def add_verbs(parser: Parser) -> Callable[[str, str], argparse.ArgumentParser]:
+    """Give a client command verbs of its own: the function adds one by name and purpose."""
+    add_client_options(parser, is_outer=True)
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    def verb(name: str, purpose: str) -> argparse.ArgumentParser:
+        inner: argparse.ArgumentParser = verbs.add_parser(
+            name, help=purpose, description=as_sentence(purpose), allow_abbrev=False
+        )
+        add_client_options(inner, is_outer=False)
+        return inner
+
+    return verb
+
+
 def bootstrap(text: str) -> str:
     """The text itself if it is a list of addresses. Raises ValueError."""
     parse_addresses(text)

@@ -91,7 +91,7 @@ async def perform(arguments: argparse.Namespace) -> int:
                 )
             partitions = [wanted]
         start: Start = arguments.start
-        starts, ends = await resolve(consumer, partitions, start)
+        starts, ends = await resolve(consumer.offsets_at, partitions, start)
         consumer.assign(partitions)
         for partition, offset in starts.items():
             consumer.seek(partition, offset)

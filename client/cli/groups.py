@@ -6,21 +6,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
-from ottla.client.cli.arguments import Parser, add_client_options, as_sentence, checked
+from ottla.client.cli.arguments import Parser, add_verbs, checked
 from ottla.client.cli.group_text import describe, explain
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.run import CommandError, run, sentence
 from ottla.client.cli.settings import command_config
-from ottla.client.cli.start_offset import BEGINNING, END, Kind, Start, read_start
-from ottla.client.errors import ClientError, RequestRefused
+from ottla.client.cli.start_offset import read_start, resolve
+from ottla.client.errors import ClientError
 from ottla.client.group_requests import Committed, GroupRefused
-from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ottla.client.offsets import OffsetAt
 
@@ -40,16 +39,7 @@ def parser() -> Parser:
         description="Look at consumer groups and move their positions.",
         allow_abbrev=False,
     )
-    add_client_options(made, is_outer=True)
-    verbs = made.add_subparsers(dest="verb", metavar="VERB", required=True)
-
-    def verb(name: str, purpose: str) -> argparse.ArgumentParser:
-        inner = verbs.add_parser(
-            name, help=purpose, description=as_sentence(purpose), allow_abbrev=False
-        )
-        add_client_options(inner, is_outer=False)
-        return inner
-
+    verb = add_verbs(made)
     listing = verb("list", "list the groups")
     listing.add_argument(
         "--state", action="append", default=[], help="only those in this state, such as Empty"
@@ -174,7 +164,7 @@ async def reset_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
     partitions = await _partitions(admin, arguments.topics, current)
     if not partitions:
         raise CommandError(f"group {group_id!r} has no positions; name the topics to set some for")
-    targets = await _targets(admin, partitions, arguments.offset)
+    targets, _ends = await resolve(partial(_offsets_at, admin), partitions, arguments.offset)
     if not arguments.dry_run:
         results = await admin.groups.commit(
             group_id, {where: Committed(offset) for where, offset in targets.items()}
@@ -251,43 +241,13 @@ async def _partitions(
     return sorted(found)
 
 
-async def _targets(
-    admin: Admin, partitions: Iterable[TopicPartition], start: Start
-) -> dict[TopicPartition, int]:
-    """The offset that the place stands for in each partition. Raises CommandError, ClientError."""
-    wanted = list(partitions)
-    firsts = await _look_up(admin, wanted, EARLIEST_TIMESTAMP)
-    ends = await _look_up(admin, wanted, LATEST_TIMESTAMP)
-    if start.kind is Kind.TIMESTAMP and start not in (BEGINNING, END):
-        later = await _look_up(admin, wanted, start.number)
-        return {
-            where: ends[where].offset if at.offset < 0 else at.offset for where, at in later.items()
-        }
-    targets = {}
-    for where in wanted:
-        first, end = firsts[where].offset, ends[where].offset
-        if start == BEGINNING:
-            targets[where] = first
-        elif start == END:
-            targets[where] = end
-        elif start.kind is Kind.FROM_END:
-            targets[where] = max(first, end - start.number)
-        elif first <= start.number <= end:
-            targets[where] = start.number
-        else:
-            raise CommandError(
-                f"topic {where.topic!r} partition {where.partition} goes from {first} to {end}, "
-                f"{start.number} is outside of it"
-            )
-    return targets
-
-
-async def _look_up(
-    admin: Admin, partitions: list[TopicPartition], timestamp: int
+async def _offsets_at(
+    admin: Admin, times: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, OffsetAt]:
+    """For each partition, or the first ClientError raised."""
     found = {}
-    for where, answer in (await admin.list_offsets(dict.fromkeys(partitions, timestamp))).items():
-        if isinstance(answer, RequestRefused | ClientError):
+    for where, answer in (await admin.list_offsets(times)).items():
+        if isinstance(answer, ClientError):
             raise answer
         found[where] = answer
     return found

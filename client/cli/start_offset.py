@@ -10,9 +10,9 @@ from ottla.client.cli.run import CommandError
 from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from ottla.client.consumer import Consumer
+    from ottla.client.offsets import OffsetAt
     from ottla.protocol.ids import TopicPartition
 
 
@@ -65,17 +65,22 @@ def read_time(text: str) -> int:
 
 
 async def resolve(
-    consumer: Consumer, partitions: Iterable[TopicPartition], start: Start
+    offsets_at: Callable[
+        [Mapping[TopicPartition, int]], Awaitable[Mapping[TopicPartition, OffsetAt]]
+    ],
+    partitions: Iterable[TopicPartition],
+    start: Start,
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Where each partition begins, and where it ends now.
+    """Where each partition begins, and where it ends now; ``offsets_at`` is ``Consumer``'s.
 
     Raises CommandError for an offset that a partition does not hold."""
     wanted = list(partitions)
-    firsts = await consumer.offsets_at(dict.fromkeys(wanted, EARLIEST_TIMESTAMP))
-    ends = await consumer.end_offsets(wanted)
+    firsts = await offsets_at(dict.fromkeys(wanted, EARLIEST_TIMESTAMP))
+    lasts = await offsets_at(dict.fromkeys(wanted, LATEST_TIMESTAMP))
+    ends = {where: answer.offset for where, answer in lasts.items()}
     starts: dict[TopicPartition, int] = {}
     if start.kind is Kind.TIMESTAMP and start.number >= 0:
-        found = await consumer.offsets_at(dict.fromkeys(wanted, start.number))
+        found = await offsets_at(dict.fromkeys(wanted, start.number))
         for where, answer in found.items():
             starts[where] = ends[where] if answer.offset < 0 else answer.offset
         return starts, ends

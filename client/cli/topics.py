@@ -9,8 +9,7 @@ from ottla.client.admin import Admin
 from ottla.client.admin_requests import NewTopic
 from ottla.client.cli.arguments import (
     Parser,
-    add_client_options,
-    as_sentence,
+    add_verbs,
     checked,
     positive,
     setting,
@@ -41,16 +40,7 @@ def parser() -> Parser:
     made = Parser(
         prog="ottla topics", description="Create, list and change topics.", allow_abbrev=False
     )
-    add_client_options(made, is_outer=True)
-    verbs = made.add_subparsers(dest="verb", metavar="VERB", required=True)
-
-    def verb(name: str, purpose: str) -> argparse.ArgumentParser:
-        inner = verbs.add_parser(
-            name, help=purpose, description=as_sentence(purpose), allow_abbrev=False
-        )
-        add_client_options(inner, is_outer=False)
-        return inner
-
+    verb = add_verbs(made)
     create = verb("create", "create topics")
     create.add_argument("topics", metavar="TOPIC", nargs="+")
     create.add_argument(

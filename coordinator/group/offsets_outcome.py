@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.group import failures
 from ottla.coordinator.group.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import OffsetCommitResponse
@@ -18,15 +19,8 @@ if TYPE_CHECKING:
 
 CommitResponse = OffsetCommitResponse | TxnOffsetCommitResponse
 
-# An append failed inside; what a client needs to know is whether, and where, to try again.
-_ANSWERS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+# Where a commit is told something else than a member is.
+_OF_COMMITS = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
@@ -36,8 +30,8 @@ _ANSWERS = {
 
 
 def answer_to(error: ErrorCode) -> ErrorCode:
-    """What a client is told when an append failed with that error."""
-    return _ANSWERS.get(error, error)
+    """What a client is told when the append of a commit or deletion failed with that error."""
+    return _OF_COMMITS.get(error) or failures.answer_to(error)
 
 
 @dataclass(slots=True)

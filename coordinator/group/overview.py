@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import GROUP_TYPE as CLASSIC
 from ottla.coordinator.group.classic.group import ClassicGroup
-from ottla.coordinator.group.classic.replies import answer_to
 from ottla.coordinator.group.classic.states import GroupState
+from ottla.coordinator.group.failures import answer_to
 from ottla.coordinator.group.outbox import Continuation
 from ottla.coordinator.group.timeline import EventKind
 from ottla.protocol.errors import ErrorCode

@@ -26,6 +26,10 @@ async def test_a_body_in_time_is_left_alone_for_good() -> None:
         await asyncio.sleep(0)
     await asyncio.sleep(0.02)
 
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
 
 async def test_an_error_of_the_body_stays_what_it_is() -> None:
     """A limit must not hide what really happened."""

@@ -134,5 +134,4 @@ def test_a_hundred_kills_lose_no_commit(tmp_path: Path) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")
 
-    acknowledged = kill_repeatedly(tmp_path, 100, seed)
-    print(f"{acknowledged} commits acknowledged")
+    assert kill_repeatedly(tmp_path, 100, seed) > 2_000

@@ -125,8 +125,8 @@ def check(load: Load, address: str) -> None:
         assert acked == dict(found)
 
 
-def kill_repeatedly(folder: Path, cycles: int, seed: int) -> None:
-    """Kill and restart under load, then compare."""
+def kill_repeatedly(folder: Path, cycles: int, seed: int) -> int:
+    """Kill and restart under load, then compare; how many records were acknowledged."""
     chance = random.Random(seed)
     options = {"log.segment.bytes": "262144"}
     broker = BrokerProcess(folder / "data", options=options).start()
@@ -146,6 +146,7 @@ def kill_repeatedly(folder: Path, cycles: int, seed: int) -> None:
         check(load, broker.address)
     finally:
         broker.stop()
+    return len(load.acked)
 
 
 @pytest.mark.requirement("IDM-09", "IDM-10", "ARC-10", "FMT-35", "LOG-10")
@@ -154,7 +155,7 @@ def test_five_kills_lose_and_repeat_nothing(tmp_path: Path) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")
 
-    kill_repeatedly(tmp_path, 5, seed)
+    assert kill_repeatedly(tmp_path, 5, seed) > 100
 
 
 @pytest.mark.soak
@@ -164,4 +165,4 @@ def test_two_hundred_kills_lose_and_repeat_nothing(tmp_path: Path) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")
 
-    kill_repeatedly(tmp_path, 200, seed)
+    assert kill_repeatedly(tmp_path, 200, seed) > 4_000

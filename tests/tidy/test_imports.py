@@ -41,6 +41,7 @@ GROUP_LEAVES = {
     f"coordinator.group.{name}"
     for name in (
         "effects",
+        "failures",
         "membership",
         "outbox",
         "record_values",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.coordinator.group.classic.replies import answer_to
+from ottla.coordinator.group.failures import answer_to
 from ottla.coordinator.group.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
 

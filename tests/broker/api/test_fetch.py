@@ -117,6 +117,8 @@ async def test_a_disconnected_waiter_is_forgotten() -> None:
             while running.broker.waiting.count:
                 await asyncio.sleep(0.01)
 
+        assert running.broker.waiting.key_count == 0
+
 
 @pytest.mark.parametrize("version", range(4, 13))
 async def test_every_version_reads(client: RawClient, version: int) -> None:

@@ -216,7 +216,8 @@ class ShardSite:
             COMMIT_TIMEOUT_MS,
         )
         self.machines: list[CountingMachine] = []
-        self.groups = GroupCoordinator(self.metadata, self._make, self.parts)
+        self.groups = GroupCoordinator(self.metadata, self.make_machine, self.parts)
+        self.groups.start(())
         self.partitions = Partitions(
             NODE,
             lambda _topic: topic_settings(topic_config(self.configs, ConfigSources())),
@@ -228,7 +229,7 @@ class ShardSite:
         self._seams = Seams(self.clock, CountingRandom(), self.disk, offload)
         self._logs: LogDirectories | None = None
 
-    def _make(self) -> CountingMachine:
+    def make_machine(self) -> CountingMachine:
         self.machines.append(CountingMachine())
         return self.machines[-1]
 

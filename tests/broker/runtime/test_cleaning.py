@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.broker.log.clean_swap import Sources, swap_segments
 from ottla.broker.replica.producer import Action
+from ottla.broker.runtime.cleaning_pass import CleanedGroup, clean_log
+from ottla.broker.runtime.cleaning_plan import plan_run, survey_partition
 from ottla.protocol.records.batch import check_crc, parse_batch
 from ottla.protocol.records.builder import BatchOptions, encode_batch
 from ottla.protocol.records.compression import Codec
@@ -303,3 +306,28 @@ async def test_compressed_batches_of_many_keys_are_read_once_more() -> None:
     await one.seal_and_clean()
 
     assert [record.key for record in one.records()] == long_keys
+
+
+async def test_what_changed_before_the_lock_was_had_makes_a_swap_come_to_nothing() -> None:
+    """S-26: the policy may have changed, or the log, while the files waited for their turn."""
+    one = await room()
+    for number in range(5):
+        one.write((b"a", b"%d" % number))
+    one.roll()
+    await one.log.flush_sealed()
+    found = survey_partition(one.one, one.clock.wall_ms())
+    assert found is not None
+    plan = plan_run(found, one.settings, one.clock.wall_ms(), trusts_clock=True)
+    (group,) = [step for step in clean_log(one.disk, plan.order) if isinstance(step, CleanedGroup)]
+    sources = plan.sources[group.number]
+
+    async def swap(sources: Sources, *, wanted: bool) -> bool:
+        return await swap_segments(
+            one.log, sources, group.files, drops_markers=False, is_wanted=lambda: wanted
+        )
+
+    assert not await swap(sources, wanted=False)
+    assert not await swap(sources._replace(sizes=(1,)), wanted=True)
+    assert len(one.records()) == 5
+    assert await swap(sources, wanted=True)
+    assert one.values() == [(4, b"a", b"4")]

@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from ottla.broker.runtime.groups import GroupCoordinator
 from ottla.broker.runtime.shards import State
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.broker.testing.memory_disk import MemoryDisk
@@ -235,4 +236,23 @@ async def test_after_a_bug_in_a_decision_the_log_is_read_again() -> None:
 
     assert len(site.machines) == 2
     assert site.ask(Get(b"k")) == [b"v"]
+    await site.stop()
+
+
+async def test_nothing_is_loaded_before_the_broker_serves() -> None:
+    """A million offsets take seconds, which a start must not wait for."""
+    site = ShardSite()
+    groups = GroupCoordinator(site.metadata, site.make_machine, site.parts)
+    site.partitions.on_role = groups.on_role
+    await site.open()
+    await site.lead()
+    await quiet()
+    made_before = len(site.machines)
+
+    groups.start(site.partitions)
+    await quiet()
+
+    assert made_before == 0
+    assert groups.find("g")[1] is ErrorCode.NONE
+    groups.close()
     await site.stop()

@@ -64,7 +64,7 @@ def test_positions_are_set_shown_and_deleted(broker: str, ottla: Ottla) -> None:
     forgotten = ottla("groups", "delete-offsets", "lives", "trip:0", "-b", broker)
 
     assert tried.status == 1  # Partition 1 is empty.
-    assert "goes from 0 to 0, 3 is outside of it" in tried.errors
+    assert "partition 1 is empty; it continues at offset 0, not 3" in tried.errors
     assert unknown.status == 1
     assert "group 'lives' does not exist" in unknown.errors
     assert rows(moved)[1:] == [["trip", "0", "-", "3"]]
