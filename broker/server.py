@@ -13,10 +13,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.api.dispatch import Dispatcher
+from ottla.broker.api.gate import gated
 from ottla.broker.api.table import TABLE, advertised_apis
 from ottla.broker.listening import advertised, listener_specs, network_settings
 from ottla.broker.log.directories import DirectoriesConfig
-from ottla.broker.log.names import METADATA_STORE
 from ottla.broker.log.opening import open_directories
 from ottla.broker.network.server import NetworkServer
 from ottla.broker.policy.door import Door
@@ -24,7 +24,7 @@ from ottla.broker.runtime.cleaning import Cleaning
 from ottla.broker.runtime.cleaning_settings import cleaning_settings
 from ottla.broker.runtime.cluster_admin import ClusterAdmin
 from ottla.broker.runtime.config_watch import ConfigWatch
-from ottla.broker.runtime.control import ControlReceiver, LocalChannel
+from ottla.broker.runtime.control import ControlReceiver
 from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.broker.runtime.controllership import ControllerParts
 from ottla.broker.runtime.directory_failures import DirectoryFailures
@@ -34,6 +34,7 @@ from ottla.broker.runtime.internal_topics import InternalTopics
 from ottla.broker.runtime.lifecycle import Lifecycle, Registration
 from ottla.broker.runtime.metadata import MetadataCache
 from ottla.broker.runtime.partitions import Partitions
+from ottla.broker.runtime.peers import Peers
 from ottla.broker.runtime.producer_ids import ProducerIds
 from ottla.broker.runtime.produces import Flushes
 from ottla.broker.runtime.reads import Reads
@@ -44,11 +45,13 @@ from ottla.broker.runtime.shards_loading import Loader
 from ottla.broker.runtime.stalls import StallClock
 from ottla.broker.runtime.waiting import Waiting
 from ottla.broker.runtime.wheel import TimingWheel
+from ottla.broker.runtime.wire_channel import WireChannel
+from ottla.broker.stores import CannotStart as CannotStart
+from ottla.broker.stores import open_store
 from ottla.broker.tasks import Tasks
 from ottla.coordinator.controller.specs import ControllerSettings
 from ottla.coordinator.metadata.broker_configs import for_embedded_store
 from ottla.coordinator.metadata.config_changes import check_topic_configs
-from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.store import StoreError
 from ottla.protocol.errors import CorruptLogError, KafkaError
 from ottla.protocol.records.compression import Codec
@@ -57,8 +60,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.log.directories import LogDirectories
+    from ottla.broker.stores import OpenedStore
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
     from ottla.coordinator.metadata.delta import Delta
+    from ottla.coordinator.store.store import Store
     from ottla.protocol.ports import Address, Ports
 
 logger = logging.getLogger("ottla.broker")
@@ -69,19 +74,17 @@ FIRST_BROKER_ID = 1
 BROKERS_IN_PROCESS = 1
 DRAIN_MS = 5_000
 READY_TIMEOUT_MS = 60_000
-SESSION_TIMEOUT_MS = 18_000
-
-
-class CannotStart(Exception):
-    """Carries one sentence for the person who started the broker."""
 
 
 class Broker:
-    """Made once, started once, stopped once."""
+    """Made once, started once, stopped once.
 
-    def __init__(self, ports: Ports, config: BrokerConfig) -> None:
+    ``store``: a metadata store that several brokers share, opened and closed by somebody else;
+    without one the broker opens what its configuration names."""
+
+    def __init__(self, ports: Ports, config: BrokerConfig, store: Store | None = None) -> None:
         self.ports = ports
-        if config.zookeeper_connect is None:
+        if store is None and config.zookeeper_connect is None:
             config = for_embedded_store(config, BROKERS_IN_PROCESS)
         self.config = config
         self.node_id = config.broker_id if config.broker_id >= 0 else FIRST_BROKER_ID
@@ -109,7 +112,12 @@ class Broker:
         self.partitions.on_role = self.groups.on_role
         self._configs = ConfigWatch(self.metadata, clock, self.tasks)
         self._receiver = ControlReceiver(self.metadata, self.partitions, self._configs)
-        self._store: EmbeddedStore | None = None
+        self._peers = Peers(
+            self.node_id, ports.net, clock, self.metadata, config.inter_broker_listener_name
+        )
+        self._channel = WireChannel(self._peers, self.metadata, self._receiver)
+        self._store = store
+        self._opened_store: OpenedStore | None = None
         self._lifecycle: Lifecycle | None = None
         self._logs: LogDirectories | None = None
         self.network: NetworkServer | None = None
@@ -159,33 +167,28 @@ class Broker:
             -1 if clean_epoch is None else clean_epoch,
         )
         failures = DirectoryFailures(self.node_id, self.ports.clock, self.tasks)
+        # The controller, wherever it is, must be able to give this broker its partitions.
+        network.start()
         await lifecycle.register(registration, (self._configs, controller, failures))
         logs.on_failure(failures.on_failure)
         await self._wait_until_ready()
         self._start_chores()
-        network.start()
+        network.serve_with(self.dispatcher.dispatch)
         self.groups.start(self.partitions)
         logger.info("broker %d serves at %s", self.node_id, self.address)
 
     async def _join(self) -> Lifecycle:
-        directory = f"{self.config.log_dirs[0]}/{METADATA_STORE}"
-        try:
-            store = await EmbeddedStore.open(
-                self.ports.disk, self.ports.clock, self.tasks.spawn, directory
+        store = self._store
+        if store is None:
+            store, self._opened_store = await open_store(
+                self.ports, self.tasks, self.config, self._on_store_failure
             )
-        except BlockingIOError:
-            raise CannotStart(
-                f"{self.config.log_dirs[0]} is in use by another broker process. Stop that one, "
-                "or give this one a data directory of its own with --data-dir."
-            ) from None
-        except OSError as error:
-            raise CannotStart(
-                f"cannot use {self.config.log_dirs[0]}: {error.strerror or error}"
-            ) from error
-        self._store = store
-        store.on_failure(self._on_store_failure)
         self._lifecycle = lifecycle = Lifecycle(
-            store, self.ports.clock, self.ports.random, self.tasks, SESSION_TIMEOUT_MS
+            store,
+            self.ports.clock,
+            self.ports.random,
+            self.tasks,
+            self.config.zookeeper_session_timeout_ms,
         )
         await lifecycle.join()
         return lifecycle
@@ -211,7 +214,7 @@ class Broker:
                 delete_topic_enable=config.delete_topic_enable,
             ),
             check_configs=check_topic_configs,
-            channel=LocalChannel(self.node_id, self._receiver),
+            channel=self._channel,
             clock=self.ports.clock,
             random=self.ports.random,
             tasks=self.tasks,
@@ -261,13 +264,15 @@ class Broker:
             admin=admin,
             internal_topics=InternalTopics(self.config, admin, self.tasks),
             groups=self.groups,
+            control=self._receiver,
             advertised=advertised_apis,
         )
+        self.dispatcher = Dispatcher(services, TABLE, self.tasks)
         return NetworkServer(
             self.ports.net,
             self.ports.clock,
             self.tasks,
-            Dispatcher(services, TABLE, self.tasks).dispatch,
+            gated(self.dispatcher.dispatch),
             network_settings(self.config),
         )
 
@@ -353,6 +358,7 @@ class Broker:
         if self.network is not None:
             await self.network.stop(DRAIN_MS)
         self.waiting.close()
+        self._channel.close()
         broker_epoch = -1
         if self._lifecycle is not None:
             broker_epoch = self._lifecycle.broker_epoch
@@ -363,5 +369,5 @@ class Broker:
                 # It came no further than a busy port: the clean stop before is still the last.
                 broker_epoch = self._logs.clean_broker_epoch
             await self._logs.close(broker_epoch)
-        if self._store is not None:
-            await self._store.close()
+        if self._opened_store is not None:
+            await self._opened_store.close()

@@ -42,7 +42,7 @@ class Handler:
 class RequestChannel:
     """Shared by all processors; a priority listener has one of its own."""
 
-    __slots__ = ("_dispatch", "_parked", "_queue", "_tasks", "free", "handlers", "queue_max")
+    __slots__ = ("_parked", "_queue", "_tasks", "dispatch", "free", "handlers", "queue_max")
 
     def __init__(
         self, handlers: list[Handler], queue_max: int, dispatch: Dispatch, tasks: Supervisor
@@ -52,7 +52,7 @@ class RequestChannel:
         self.handlers = handlers
         self.free = list(reversed(handlers))
         self.queue_max = queue_max
-        self._dispatch = dispatch
+        self.dispatch = dispatch
         self._tasks = tasks
         self._queue: deque[tuple[Request, memoryview]] = deque()
         self._parked: deque[Owner] = deque()
@@ -88,7 +88,7 @@ class RequestChannel:
         handler.request_count += 1
         connection = request.owner
         try:
-            coroutine = self._dispatch(connection, frame, request)
+            coroutine = self.dispatch(connection, frame, request)
         except Exception as error:
             self._on_failure(handler, request, error)
             return True

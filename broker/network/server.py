@@ -87,6 +87,11 @@ class NetworkServer:
             processor.start()
         self._acceptor.start()
 
+    def serve_with(self, dispatch: Dispatch) -> None:
+        """Hand requests to another function from now on."""
+        for channel in (self._channel, *self._own_channels.values()):
+            channel.dispatch = dispatch
+
     def stop_accepting(self) -> None:
         """Close the listeners; connections stay. May be called again."""
         self._acceptor.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
@@ -38,7 +38,8 @@ class ControlChannel(Protocol):
     """How the controller reaches a broker, itself included."""
 
     async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
-        """The broker's answer. Raises OSError or KafkaError when there is none: send it again."""
+        """The broker's answer. Raises OSError, KafkaError or TransportError when there is none:
+        send it again."""
 
 
 class ControlReceiver:
@@ -92,17 +93,3 @@ class ControlReceiver:
         """Meant for an earlier life of this broker. A later epoch than its own is one it has not
         learnt yet, and is fine."""
         return -1 < broker_epoch < self.broker_epoch
-
-
-class LocalChannel:
-    """The control channel of a cluster of one."""
-
-    def __init__(self, node_id: int, receiver: ControlReceiver) -> None:
-        self._node_id = node_id
-        self._receiver = receiver
-
-    async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
-        """Carry it out here. Raises KafkaError for any other broker."""
-        if node_id != self._node_id:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"no way to broker {node_id}")
-        return await self._receiver.apply(request)

@@ -15,6 +15,7 @@ from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.leading import Leadership, ReplicaLimits
 from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.roles import LogBounds
+from ottla.broker.runtime.lease import Lease, endless_lease
 from ottla.broker.runtime.partition import PartitionRuntime
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import ZERO_UUID, TopicPartition
@@ -62,12 +63,14 @@ class Partitions:
         waiting: Waiting,
         clock: Clock,
         lag_time_max_ms: float,
+        lease: Lease | None = None,
     ) -> None:
         self._node_id = node_id
         self._settings_of = settings_of
         self._waiting = waiting
         self._clock = clock
         self._lag_time_max_ms = lag_time_max_ms
+        self._lease = endless_lease() if lease is None else lease
         self._logs: LogDirectories | None = None
         self._partitions: dict[tuple[str, int], PartitionRuntime] = {}
         # Those on a directory that has failed; they are not in the table any more.
@@ -82,6 +85,8 @@ class Partitions:
         self.error_for_missing: Callable[[str, int], ErrorCode] = _unknown
         # Hears of each role that a partition here takes on or loses.
         self.on_role: Callable[[PartitionRuntime], object] = _ignore
+        # Hears of each partition led here that a follower could join the ISR of.
+        self.on_may_join: Callable[[PartitionRuntime], object] = _ignore
 
     def attach(self, logs: LogDirectories) -> None:
         """Take over the loaded logs; they serve once the controller has given them a role."""
@@ -216,8 +221,11 @@ class Partitions:
         history = log.observer
         assert isinstance(history, ReplicaHistory)
         replica = Replica(self._node_id, history, limits, bounds)
-        runtime = PartitionRuntime(partition, log, replica, settings, self._waiting, self._clock)
+        runtime = PartitionRuntime(
+            partition, log, replica, settings, self._waiting, self._clock, self._lease
+        )
         runtime.on_role = lambda changed: self.on_role(changed)
+        runtime.on_may_join = lambda joined: self.on_may_join(joined)
         return runtime
 
     # ---- StopReplica ----
@@ -283,6 +291,8 @@ def _leadership(state: LeaderAndIsrPartitionState) -> Leadership:
         partition_epoch=state.partition_epoch,
         isr=tuple(state.isr),
         replicas=tuple(state.replicas),
+        eligible_leaders=tuple(state.eligible_leaders),
+        controller_epoch=state.controller_epoch,
     )
 
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.client.errors import TransportError
 from ottla.protocol.errors import ErrorCode, KafkaError, error_code
 
 if TYPE_CHECKING:
@@ -95,6 +96,6 @@ class Senders:
         while True:
             try:
                 return await self._channel.send(node_id, request)
-            except (OSError, KafkaError) as error:
+            except (OSError, KafkaError, TransportError) as error:
                 logger.warning("broker %d does not answer the controller: %s", node_id, error)
                 await self._clock.sleep(_RETRY_MS)

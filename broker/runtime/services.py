@@ -11,6 +11,7 @@ from ottla.broker.context import Peer, ReplyPart
 if TYPE_CHECKING:
     from ottla.broker.policy.door import Door
     from ottla.broker.runtime.cluster_admin import ClusterAdmin
+    from ottla.broker.runtime.control import ControlReceiver
     from ottla.broker.runtime.groups import GroupCoordinator
     from ottla.broker.runtime.internal_topics import InternalTopics
     from ottla.broker.runtime.metadata import MetadataCache
@@ -41,6 +42,8 @@ class Services:
     admin: ClusterAdmin
     internal_topics: InternalTopics
     groups: GroupCoordinator
+    # The controller's word comes in here, over the wire or not.
+    control: ControlReceiver
     # The rows of the ApiVersions answer for that request version.
     advertised: Callable[[int], list[ApiVersion]]
 

@@ -182,6 +182,7 @@ class RequestWriter:
             removing_replicas=list(state.removing),
             is_new=is_new,
             leader_recovery_state=int(state.is_recovering),
+            eligible_leaders=list(state.eligible_leaders),
         )
 
     def _update(self, items: Sequence[TopicPartition], kind: int) -> UpdateMetadataRequest:

@@ -35,6 +35,9 @@ class LeaderAndIsrPartitionState:
     removing_replicas: list[int] = array(Wire.INT32, "3+", ignorable=True)
     is_new: bool = boolean("1+", ignorable=True)
     leader_recovery_state: int = int8("6+")
+    # Ours: a leader that writes the ISR must know who else may lead (KIP-966). In a tagged field,
+    # which whoever does not know it passes over.
+    eligible_leaders: list[int] = array(Wire.INT32, "5+", tag=10_000)
 
 
 @struct

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.runtime.cluster_admin import ClusterAdmin
 from ottla.broker.runtime.config_watch import ConfigWatch
-from ottla.broker.runtime.control import ControlReceiver, LocalChannel
+from ottla.broker.runtime.control import ControlReceiver
 from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.broker.runtime.controllership import ControllerParts
 from ottla.broker.runtime.lifecycle import Lifecycle, Registration
@@ -23,7 +23,7 @@ from ottla.coordinator.controller.specs import ControllerSettings
 from ottla.coordinator.metadata.config_changes import check_topic_configs
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.paths import EndpointPayload
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
@@ -35,13 +35,27 @@ from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplica
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.broker.runtime.control import ControlChannel
+    from ottla.broker.runtime.control import ControlChannel, ControlRequest, ControlResponse
     from ottla.coordinator.store.store import Store
     from ottla.protocol.ports import Random
     from tests.coordinator.store.disk import TestDisk
 
 DIRECTORY = "/data/store"
 TIMEOUT_MS = 5_000.0
+
+
+class LocalChannel:
+    """The control channel of a cluster of one."""
+
+    def __init__(self, node_id: int, receiver: ControlReceiver) -> None:
+        self._node_id = node_id
+        self._receiver = receiver
+
+    async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
+        """Carry it out here. Raises KafkaError for any other broker."""
+        if node_id != self._node_id:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"no way to broker {node_id}")
+        return await self._receiver.apply(request)
 
 
 class HandTimer:

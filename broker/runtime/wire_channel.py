@@ -1,0 +1,81 @@
+"""The controller's requests on the wire: to this broker a call, to every other one a request.
+
+One connection per broker, one request on it at a time (C-11). After any failure the connection is
+given up, so that nothing of an abandoned request can arrive behind what follows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.api import declare
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.runtime.control import ControlReceiver, ControlRequest, ControlResponse
+    from ottla.broker.runtime.metadata import MetadataCache
+    from ottla.broker.runtime.peers import Peers
+    from ottla.client.connection import Connection
+
+# Versions that say all: topic ids, broker epochs, and whether the list is complete.
+_LEADER_AND_ISR = declare(ApiKey.LEADER_AND_ISR, LeaderAndIsrRequest, LeaderAndIsrResponse, 6, 6)
+_STOP_REPLICA = declare(ApiKey.STOP_REPLICA, StopReplicaRequest, StopReplicaResponse, 3, 3)
+_UPDATE_METADATA = declare(
+    ApiKey.UPDATE_METADATA, UpdateMetadataRequest, UpdateMetadataResponse, 8, 8
+)
+# A broker that has just registered is in this broker's own image a moment later.
+_LEARN_ADDRESS_MS = 1_000
+
+
+class WireChannel:
+    """Owned by the server, used by one controllership at a time."""
+
+    def __init__(self, peers: Peers, metadata: MetadataCache, receiver: ControlReceiver) -> None:
+        self._peers = peers
+        self._metadata = metadata
+        self._receiver = receiver
+        self._connections: dict[int, Connection] = {}
+
+    async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
+        """The broker's answer. Raises KafkaError or TransportError when there is none."""
+        if node_id == self._peers.node_id:
+            return await self._receiver.apply(request)
+        connection = await self._connection(node_id)
+        try:
+            return await _sent(connection, request)
+        except BaseException:
+            connection.close("a request of the controller was given up")
+            raise
+
+    def close(self) -> None:
+        """Close every connection."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    async def _connection(self, node_id: int) -> Connection:
+        known = self._connections.get(node_id)
+        if known is not None and not known.closed and known.address == self._address(node_id):
+            return known
+        if known is not None:
+            known.close("the broker has moved")
+        await self._metadata.wait_for(lambda image: node_id in image.brokers, _LEARN_ADDRESS_MS)
+        made = await self._peers.connect(node_id, purpose="controller")
+        self._connections[node_id] = made
+        return made
+
+    def _address(self, node_id: int) -> object:
+        return self._peers.address_of(node_id)
+
+
+async def _sent(connection: Connection, request: ControlRequest) -> ControlResponse:
+    match request:
+        case LeaderAndIsrRequest():
+            return await connection.send(_LEADER_AND_ISR, request)
+        case StopReplicaRequest():
+            return await connection.send(_STOP_REPLICA, request)
+        case UpdateMetadataRequest():
+            return await connection.send(_UPDATE_METADATA, request)

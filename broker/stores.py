@@ -1,0 +1,56 @@
+"""Which metadata store a broker uses: one that is handed in, ZooKeeper, or its own embedded one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.broker.log.names import METADATA_STORE
+from ottla.coordinator.store.embedded import EmbeddedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.tasks import Tasks
+    from ottla.coordinator.metadata.broker_configs import BrokerConfig
+    from ottla.coordinator.store.store import Store
+    from ottla.protocol.ports import Ports
+
+
+class CannotStart(Exception):
+    """Carries one sentence for the person who started the broker."""
+
+
+class OpenedStore(Protocol):
+    """A store that somebody opened and will close."""
+
+    async def close(self) -> None:
+        """End what is left of it. May be called again."""
+
+
+async def open_embedded(
+    ports: Ports, tasks: Tasks, directory: str, on_failure: Callable[[Exception], object]
+) -> EmbeddedStore:
+    """The store in a directory of its own below that one. Raises CannotStart, CorruptLogError."""
+    try:
+        store = await EmbeddedStore.open(
+            ports.disk, ports.clock, tasks.spawn, f"{directory}/{METADATA_STORE}"
+        )
+    except BlockingIOError:
+        raise CannotStart(
+            f"{directory} is in use by another broker process. Stop that one, "
+            "or give this one a data directory of its own with --data-dir."
+        ) from None
+    except OSError as error:
+        raise CannotStart(f"cannot use {directory}: {error.strerror or error}") from error
+    store.on_failure(on_failure)
+    return store
+
+
+async def open_store(
+    ports: Ports, tasks: Tasks, config: BrokerConfig, on_failure: Callable[[Exception], object]
+) -> tuple[Store, OpenedStore]:
+    """The store that the configuration names, and the same to be closed in the end.
+
+    Raises CannotStart, CorruptLogError."""
+    embedded = await open_embedded(ports, tasks, config.log_dirs[0], on_failure)
+    return embedded, embedded
