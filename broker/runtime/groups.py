@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.metadata import MetadataCache
     from ottla.broker.runtime.partition import PartitionRuntime
-    from ottla.broker.runtime.shards import Machine, ShardParts
+    from ottla.broker.runtime.shards import ShardParts
+    from ottla.broker.runtime.shards_machine import Machine
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
     from ottla.coordinator.metadata.delta import Delta
     from ottla.protocol.ports import Random

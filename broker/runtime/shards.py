@@ -12,29 +12,30 @@ import logging
 from collections import deque
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.broker.replica.append import AppendPlan
 from ottla.broker.runtime.shards_appends import OpenAppends
-from ottla.coordinator.group.effects import Answer, LogRecord, Moment, Writer
+from ottla.broker.runtime.shards_machine import MachineReplay
+from ottla.coordinator.group.effects import Answer, Moment
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.records.batch import parse_batch
 from ottla.protocol.records.builder import BatchOptions, encode_batch
 from ottla.protocol.records.compression import Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from ottla.broker.runtime.later import Later
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.produces import Flushes
     from ottla.broker.runtime.shards_loading import Loader
+    from ottla.broker.runtime.shards_machine import Machine
     from ottla.broker.runtime.stalls import StallClock
     from ottla.broker.runtime.waiting import Waiting
     from ottla.broker.runtime.wheel import TimingWheel, WheelTimer
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.group.effects import Append, Caller, Effect, Effects, Ticket, Token
-    from ottla.coordinator.group.timeline import Event
     from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.coordinator")
@@ -51,39 +52,6 @@ _AS_COORDINATOR = {
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
-
-
-class Machine(Protocol):
-    """What runs in a shard: decisions only (see coordinator/group/effects.py)."""
-
-    @property
-    def must_reload(self) -> bool: ...
-
-    def replay(self, record: LogRecord, writer: Writer, moment: Moment) -> object: ...
-
-    def replay_marker(
-        self, producer_id: int, producer_epoch: int, committed: bool, moment: Moment
-    ) -> object: ...
-
-    def on_loaded(self, moment: Moment) -> Effects: ...
-
-    def handle(self, request: Any, caller: Caller, ticket: Ticket, moment: Moment) -> Effects: ...
-
-    def committed(self, token: Token, moment: Moment) -> Effects: ...
-
-    def failed(self, token: Token, error: ErrorCode, moment: Moment) -> Effects: ...
-
-    def overdue(self, token: Token, moment: Moment) -> Effects: ...
-
-    def next_deadline_ms(self) -> float | None: ...
-
-    def on_deadline(self, moment: Moment) -> Effects: ...
-
-    def on_topics_changed(self, moment: Moment) -> Effects: ...
-
-    def unload(self, error: ErrorCode) -> Effects: ...
-
-    def timeline(self, group_id: str) -> list[Event]: ...
 
 
 class Asked(NamedTuple):
@@ -130,8 +98,8 @@ class Shard:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.state = State.LOADING
-        self.machine = make_machine()
         self._make_machine = make_machine
+        self.machine = self._new_machine()
         self._parts = parts
         self._appends = self._make_appends()
         self._asked: dict[Ticket, Asked] = {}
@@ -166,7 +134,7 @@ class Shard:
             is_led = self.partition.leader_epoch == self.leader_epoch
             return self.state is State.LOADING and self.machine is machine and is_led
 
-        replay = _Replay(machine, self._moment)
+        replay = MachineReplay(machine, self._moment)
         started_ms = self._parts.clock.now_ms()
         try:
             count = await self._parts.loader.load(self.partition, replay, is_wanted)
@@ -203,7 +171,7 @@ class Shard:
         logger.warning("%s-%d is loaded again", *self.partition.partition)
         self.state = State.LOADING
         self._drop(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ask_machine=False)
-        self.machine = self._make_machine()
+        self.machine = self._new_machine()
         self._appends = self._make_appends()
         if pause_ms:
             due_ms = self._parts.clock.now_ms() + pause_ms
@@ -226,6 +194,15 @@ class Shard:
         asked, self._asked = self._asked, {}
         for one in asked.values():
             one.later.complete(one.refuse(error))
+
+    def _new_machine(self) -> Machine:
+        machine = self._make_machine()
+        machine.limit_batches(self._batch_bytes_max)
+        return machine
+
+    def _batch_bytes_max(self) -> int:
+        rules = self.partition.settings.append_rules
+        return min(rules.max_message_bytes, rules.segment_bytes)
 
     def _make_appends(self) -> OpenAppends:
         parts = self._parts
@@ -311,8 +288,7 @@ class Shard:
     def _append(self, append: Append) -> None:
         partition = self.partition
         data = self._encode(append)
-        rules = partition.settings.append_rules
-        if len(data) > rules.max_message_bytes or len(data) > rules.segment_bytes:
+        if len(data) > self._batch_bytes_max():
             self._on_settled(append.token, ErrorCode.MESSAGE_TOO_LARGE)
             return
         error = partition.check_leader_epoch(self.leader_epoch)
@@ -379,20 +355,3 @@ class Shard:
             self._arm()
         else:
             self._call(self.machine.on_deadline)
-
-
-class _Replay:
-    """The machine while it loads; asks the time once for each batch."""
-
-    def __init__(self, machine: Machine, moment: Callable[[], Moment]) -> None:
-        self._machine = machine
-        self._moment = moment
-
-    def replay_all(self, records: Iterable[LogRecord], writer: Writer) -> None:
-        moment = self._moment()
-        replay = self._machine.replay
-        for record in records:
-            replay(record, writer, moment)
-
-    def replay_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        self._machine.replay_marker(producer_id, producer_epoch, committed, self._moment())

@@ -26,7 +26,9 @@ class Scope:
     expired key to that group's ``on_deadline(rest)``, and those of the group id "", which no
     group with members can have, to the committed offsets. ``moment`` is that of the call the
     shard is in. Whoever changed its memory before its records were written sets ``must_reload``
-    when they were not: what is in memory is then not what is in the log."""
+    when they were not: what is in memory is then not what is in the log.
+
+    ``batch_limit`` tells what the log takes as one batch, as it is set at that moment."""
 
     settings: GroupSettings
     new_id: Callable[[], str]
@@ -35,3 +37,10 @@ class Scope:
     timeline: Timeline = field(default_factory=Timeline)
     moment: Moment = _BEFORE_ALL
     must_reload: bool = False
+    batch_limit: Callable[[], int] | None = None
+
+    @property
+    def batch_bytes_max(self) -> int:
+        """The largest batch that may be appended now."""
+        limit = self.batch_limit
+        return self.settings.max_record_bytes if limit is None else limit()

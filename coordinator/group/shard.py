@@ -78,6 +78,10 @@ class GroupShard:
         """Whether memory is ahead of the log for good: unload this shard and load another."""
         return self.scope.must_reload
 
+    def limit_batches(self, limit: Callable[[], int]) -> None:
+        """``limit`` tells how many bytes the log takes as one batch whenever it is asked."""
+        self.scope.batch_limit = limit
+
     # Loading.
 
     def replay(

@@ -1,8 +1,9 @@
 """What one step writes about a KIP-848 group: records on their way to the log.
 
 Each is applied as it is made, by the same code that replays it when the group is loaded, so that
-what comes next in the step sees it and a loaded group cannot differ from a living one. If the log
-refuses the records, the shard is loaded again; nothing is taken back.
+what comes next in the step sees it and a loaded group cannot differ from a living one. What turns
+out to be too large for the log is taken back before it is appended. If the log refuses the records
+after that, the shard is loaded again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ottla.coordinator.group.consumer.member import (
     progress_value,
     subscription_value,
 )
+from ottla.coordinator.group.outbox import nothing
 from ottla.coordinator.group.record_values import (
     ConsumerGroupMetadataValue,
     ConsumerGroupRegularExpressionValue,
@@ -34,10 +36,15 @@ from ottla.coordinator.group.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from ottla.coordinator.group.consumer.state import GroupState
     from ottla.coordinator.group.effects import LogRecord
+
+
+# What a batch has beside its records, and a record at most beside its key and value.
+BATCH_OVERHEAD_BYTES = 61
+RECORD_OVERHEAD_BYTES = 32
 
 
 class Changes:
@@ -46,6 +53,10 @@ class Changes:
     def __init__(self, state: GroupState) -> None:
         self._state = state
         self.records: list[LogRecord] = []
+        # One for each record.
+        self._undo: list[tuple[str, Callable[[], object]]] = []
+        # Before which of the records a batch may end.
+        self._breaks: list[int] = []
 
     def put_subscription(self, member_id: str, subscription: Subscription) -> None:
         """Who the member is and what it wants."""
@@ -109,16 +120,77 @@ class Changes:
         self.put_subscription(member_id, subscription)
         self.put_target(member_id, target)
 
+    # As the log takes it.
+
+    def allow_break(self) -> None:
+        """What follows may stand in another batch: if the rest never gets into the log, whoever
+        loads what is there goes on from it."""
+        self._breaks.append(len(self.records))
+
+    def portions(
+        self, limit_bytes: int, opening: Sequence[LogRecord] = ()
+    ) -> list[list[LogRecord]] | None:
+        """The batches to append, in order, with ``opening`` before them; None where a batch of
+        that size cannot hold what has to be in one."""
+        found: list[list[LogRecord]] = []
+        room_bytes = 0
+        start = 0
+        for end in (*self._breaks, len(self.records)):
+            part = self.records[start:end]
+            if start == 0:
+                part = [*opening, *part]
+            start = end
+            part_bytes = sum(map(_size_bytes, part))
+            if part_bytes > limit_bytes - BATCH_OVERHEAD_BYTES:
+                return None
+            if part and (not found or part_bytes > room_bytes):
+                found.append([])
+                room_bytes = limit_bytes - BATCH_OVERHEAD_BYTES
+            if part:
+                found[-1] += part
+                room_bytes -= part_bytes
+        return found
+
+    @property
+    def size_bytes(self) -> int:
+        """What all of it takes in the log."""
+        return sum(map(_size_bytes, self.records))
+
+    def add(self, record: LogRecord) -> None:
+        """A record that changes nothing of this group."""
+        self.records.append(record)
+        self._undo.append(("", nothing))
+
+    def take_back(self, kept_count: int = 0) -> set[str]:
+        """Let the group be as it was when there were so many records. The names that are in the
+        keys of the others: members, mostly."""
+        names = set()
+        while len(self._undo) > kept_count:
+            name, undo = self._undo.pop()
+            undo()
+            names.add(name)
+        del self.records[kept_count:]
+        self._breaks = [index for index in self._breaks if index < kept_count]
+        return names
+
     def _put(self, value: RecordValue, name: str = "") -> None:
         group_id = self._state.group_id
         key = RecordKey(KIND_OF_VALUE[type(value)], group_id, name)
-        self._state.apply(GroupRecord(key, value))
-        self.records.append(group_record(group_id, value, name))
+        self._apply(GroupRecord(key, value), group_record(group_id, value, name))
 
     def _remove(self, kind: RecordKind, name: str = "") -> None:
         group_id = self._state.group_id
-        self._state.apply(GroupRecord(RecordKey(kind, group_id, name), None))
-        self.records.append(group_tombstone(kind, group_id, name))
+        key = RecordKey(kind, group_id, name)
+        self._apply(GroupRecord(key, None), group_tombstone(kind, group_id, name))
+
+    def _apply(self, change: GroupRecord, record: LogRecord) -> None:
+        self._undo.append((change.key.name, self._state.undo_of(change.key)))
+        self._state.apply(change)
+        self.records.append(record)
+
+
+def _size_bytes(record: LogRecord) -> int:
+    return len(record.key) + len(record.value or b"") + RECORD_OVERHEAD_BYTES
 
 
 def changed_targets(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.consumer.context import ConsumerContext
     from ottla.coordinator.group.consumer.takeover import Migrant
     from ottla.coordinator.group.effects import Caller, LogRecord, Moment, Ticket
+    from ottla.coordinator.group.record_values import GroupMetadataValue
     from ottla.coordinator.group.records import GroupRecord
     from ottla.protocol.messages.consumer_group_describe import DescribedGroup
     from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -89,7 +90,11 @@ class ConsumerGroup:
         if response is None:
             changes = Changes(self.state)
             response = self._heartbeats.handle(request, caller, changes)
-            self._write(changes)
+            text = self._write(changes, request.member_id)
+            if text is not None:
+                response = ConsumerGroupHeartbeatResponse(
+                    error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=text
+                )
         self._replies.send(ticket, response, _refused_heartbeat)
 
     def classic_request(self, request: MembersRequest, caller: Caller, ticket: Ticket) -> None:
@@ -107,7 +112,8 @@ class ConsumerGroup:
                 response, refuse = classic.sync(request), refused_sync
             case LeaveGroupRequest():
                 response, refuse = classic.leave(request, caller, changes), _refused_leave
-        self._write(changes)
+        if self._write(changes) is not None:
+            response = refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
         self._replies.send(ticket, response, refuse)
 
     def take_over(
@@ -152,7 +158,9 @@ class ConsumerGroup:
             self._rebalancing.note(EventKind.REMOVED, member.member_id, reason)
             changes = Changes(self.state)
             self._rebalancing.drop(changes, [member.member_id])
-            self._write(changes)
+            if self._write(changes) is not None:
+                # As improbable as it is, a deadline that has come must not come again at once.
+                self._timers.begin_session(member)
 
     def replay(self, record: GroupRecord) -> None:
         """Take in a record of this group while the shard loads."""
@@ -240,25 +248,57 @@ class ConsumerGroup:
         """Since when nobody is in it; for a loaded group, since it was loaded at the earliest."""
         return self._empty_since_wall_ms
 
-    def _write(self, changes: Changes) -> None:
+    def _write(self, changes: Changes, member_id: str = "") -> str | None:
+        """Append what one step has changed, or take all of it back and say what is too large: what
+        cannot be written has the whole shard loaded again, at every try (hazard G-10)."""
         if not changes.records:
-            return
-        if self._opening:
+            return None
+        successor = self._go_back(changes)
+        portions = changes.portions(self._context.scope.batch_bytes_max, self._opening)
+        if portions is None:
+            return self._take_back(changes, member_id)
+        if successor is not None:
+            for gone in successor.members:
+                self._timers.stop_all(gone.member_id)
+        elif self._opening:
             for member in self.state.members.values():
                 if member.uses_classic_protocol:
                     self._timers.begin_session(member)
-        successor = None
-        if may_go_back(self.state, self._context):
-            successor = classic_value(self.state, self._context)
-            for member_id in self.state.members:
-                self._timers.stop_all(member_id)
-            changes.remove_group()
-            changes.records.append(group_record(self.group_id, successor))
-        self._replies.append((*self._opening, *changes.records))
+        for portion in portions:
+            self._replies.append(portion)
         self._opening = ()
         self._note_emptiness()
         if successor is not None:
             self._context.on_downgrade(self.group_id, successor)
+        return None
+
+    def _go_back(self, changes: Changes) -> GroupMetadataValue | None:
+        """What the group is as a classic one, where it is to be that from now on."""
+        if not may_go_back(self.state, self._context):
+            return None
+        count = len(changes.records)
+        successor = classic_value(self.state, self._context)
+        changes.remove_group()
+        changes.add(group_record(self.group_id, successor))
+        if changes.portions(self._context.scope.batch_bytes_max, self._opening) is not None:
+            return successor
+        changes.take_back(count)
+        text = "it cannot be a classic group again, which would be too large to be written"
+        self._rebalancing.note(EventKind.CONVERTED, detail=text)
+        return None
+
+    def _take_back(self, changes: Changes, member_id: str) -> str:
+        text = (
+            f"{changes.size_bytes} bytes would have to be written about the group, too many for "
+            f"batches of {self._context.scope.batch_bytes_max}"
+        )
+        touched = changes.take_back()
+        if member_id in self.state.members:
+            # It was not told to revoke anything, so silence confirms nothing.
+            self.state.members[member_id].unconfirmed = None
+        self._rebalancing.mend(touched, is_begun=not self._opening)
+        self._rebalancing.note(EventKind.WRITE_FAILED, detail=text)
+        return text
 
     def _note_emptiness(self) -> None:
         if self.state.members:

@@ -16,6 +16,7 @@ from ottla.coordinator.group.consumer.changes import changed_targets
 from ottla.coordinator.group.consumer.member import MemberState
 from ottla.coordinator.group.consumer.reconcile import reconciled
 from ottla.coordinator.group.consumer.subscriptions import (
+    forget_expressions,
     metadata_hash,
     resolve_expressions,
     subscribed_topics,
@@ -70,9 +71,8 @@ class Rebalancing:
         )
         found = metadata_hash(state, image)
         if is_bump_due or found != state.metadata_hash:
-            changes.put_group_epoch(state.group_epoch + 1, found)
             reason = "its members have changed" if is_bump_due else "its topics have changed"
-            self.note(EventKind.REBALANCE_STARTED, detail=reason)
+            self._bump(changes, found, reason)
         self._topics = image.topics
 
     def retarget(self, changes: Changes) -> None:
@@ -92,7 +92,11 @@ class Rebalancing:
         assignor = self.assignor_name()
         changed = changed_targets(state.targets, ASSIGNORS[assignor](task))
         for member_id, target in changed:
+            # Of thousands of members they may be more than a batch holds. Until the assignment
+            # epoch is there too, whoever loads them takes them for those of before.
+            changes.allow_break()
             changes.put_target(member_id, target)
+        changes.allow_break()
         changes.put_assignment_epoch(state.group_epoch, self.context.scope.moment.wall_ms)
         self.note(
             EventKind.GENERATION,
@@ -127,7 +131,24 @@ class Rebalancing:
         for member_id in member_ids:
             changes.remove_member(member_id)
             self.timers.stop_all(member_id)
-        self.refresh(changes, is_bump_due=True)
+        # Expressions are matched by the next heartbeat: the topics of one may be too many for a
+        # record, which must keep nobody from leaving.
+        state = self.state
+        forget_expressions(state, changes)
+        self._bump(changes, metadata_hash(state, self.context.image()), "its members have changed")
+        self._topics = None
+
+    def mend(self, member_ids: Iterable[str], *, is_begun: bool) -> None:
+        """A step was taken back that these members had a part in. Nobody has timers in a group
+        that has not begun."""
+        self._topics = None
+        for member_id in member_ids:
+            member = self.state.members.get(member_id) if is_begun else None
+            self.timers.mend(member_id, member)
+
+    def _bump(self, changes: Changes, found_hash: int, reason: str) -> None:
+        changes.put_group_epoch(self.state.group_epoch + 1, found_hash)
+        self.note(EventKind.REBALANCE_STARTED, detail=reason)
 
 
 def supported_assignors(context: ConsumerContext) -> list[str]:

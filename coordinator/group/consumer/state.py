@@ -6,7 +6,8 @@ first may be said again later), so nothing here takes an order for granted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.coordinator.group.consumer.assignment import (
     NOTHING,
@@ -35,10 +36,13 @@ from ottla.coordinator.group.record_values import (
 from ottla.coordinator.group.records import RecordKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.coordinator.group.records import GroupRecord, RecordKey
     from ottla.protocol.ids import Uuid
 
 NO_EPOCH = 0
+_Old = TypeVar("_Old")
 
 
 class GroupState:
@@ -76,8 +80,7 @@ class GroupState:
             case None:
                 self._remove(key)
             case ConsumerGroupMetadataValue():
-                self.group_epoch = value.epoch
-                self.metadata_hash = value.metadata_hash
+                self._set_group_epoch(value.epoch, value.metadata_hash)
             case ConsumerGroupPartitionMetadataValue():
                 self.has_partition_metadata = True
             case ConsumerGroupMemberMetadataValue():
@@ -93,10 +96,55 @@ class GroupState:
             case _:
                 raise AssertionError(f"{key.kind.name} is no record of a consumer group")
 
+    def undo_of(self, key: RecordKey) -> Callable[[], object]:
+        """What takes back the next record of that key, once all that came after it is taken back.
+
+        For steps that the log cannot take; their number of records is not bounded, so each keeps
+        only what its own record replaces."""
+        match key.kind:
+            case RecordKind.CONSUMER_GROUP_METADATA:
+                return partial(self._set_group_epoch, self.group_epoch, self.metadata_hash)
+            case RecordKind.CONSUMER_GROUP_PARTITION_METADATA:
+                return partial(setattr, self, "has_partition_metadata", self.has_partition_metadata)
+            case RecordKind.CONSUMER_GROUP_MEMBER_METADATA:
+                return self._undo_of_subscription(key.name)
+            case RecordKind.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA:
+                return partial(setattr, self, "assignment_epoch", self.assignment_epoch)
+            case RecordKind.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER:
+                return partial(_put_back, self.targets, key.name, self.targets.get(key.name))
+            case RecordKind.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT:
+                member = self.members.get(key.name)
+                if member is None:
+                    return partial(self._remove_member, key.name)
+                return partial(self._set_progress, member, member.progress)
+            case RecordKind.CONSUMER_GROUP_REGULAR_EXPRESSION:
+                return partial(_put_back, self.regexes, key.name, self.regexes.get(key.name))
+            case _:
+                raise AssertionError(f"{key.kind.name} is no record of a consumer group")
+
+    def _undo_of_subscription(self, member_id: str) -> Callable[[], object]:
+        member = self.members.get(member_id)
+        if member is None:
+            return partial(self._remove_member, member_id)
+        subscription, progress = member.subscription, member.progress
+
+        def undo() -> None:
+            if member_id not in self.members:
+                # The same object: what is known of its session is in no record.
+                member.subscription, member.progress = UNKNOWN, NEWCOMER
+                self.members[member_id] = member
+            self._set_subscription(member_id, subscription)
+            self._set_progress(member, progress)
+
+        return undo
+
+    def _set_group_epoch(self, group_epoch: int, metadata_hash: int) -> None:
+        self.group_epoch, self.metadata_hash = group_epoch, metadata_hash
+
     def _remove(self, key: RecordKey) -> None:
         match key.kind:
             case RecordKind.CONSUMER_GROUP_METADATA:
-                self.group_epoch, self.metadata_hash = NO_EPOCH, 0
+                self._set_group_epoch(NO_EPOCH, 0)
             case RecordKind.CONSUMER_GROUP_PARTITION_METADATA:
                 self.has_partition_metadata = False
             case RecordKind.CONSUMER_GROUP_MEMBER_METADATA:
@@ -161,3 +209,10 @@ class GroupState:
         self.owners.clear()
         for member in self.members.values():
             self._set_progress(member, member.progress)
+
+
+def _put_back(table: dict[str, _Old], name: str, old: _Old | None) -> None:
+    if old is None:
+        table.pop(name, None)
+    else:
+        table[name] = old

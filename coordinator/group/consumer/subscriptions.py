@@ -67,6 +67,20 @@ def metadata_hash(state: GroupState, image: MetadataImage) -> int:
     return int.from_bytes(digest.digest(), signed=True)
 
 
+def forget_expressions(state: GroupState, changes: Changes) -> None:
+    """Those that nobody subscribes by any more."""
+    for regex in sorted(state.regexes.keys() - _in_use(state)):
+        changes.remove_regex(regex)
+
+
+def _in_use(state: GroupState) -> set[str]:
+    return {
+        member.subscription.regex
+        for member in state.members.values()
+        if member.subscription.regex is not None
+    }
+
+
 def resolve_expressions(
     state: GroupState,
     changes: Changes,
@@ -77,14 +91,8 @@ def resolve_expressions(
     """Match every expression in use with all topics anew, and forget those out of use.
 
     Internal topics are never matched: nobody means them by ``.*``, and nobody could read them."""
-    in_use = {
-        member.subscription.regex
-        for member in state.members.values()
-        if member.subscription.regex is not None
-    }
-    for regex in sorted(state.regexes.keys() - in_use):
-        changes.remove_regex(regex)
-    for regex in sorted(in_use):
+    forget_expressions(state, changes)
+    for regex in sorted(_in_use(state)):
         try:
             matches = compile_pattern(regex)
         except ValueError:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.coordinator.group.consumer.member import MemberState
+
 if TYPE_CHECKING:
     from ottla.coordinator.group.consumer.member import Member
     from ottla.coordinator.group.scope import Scope
@@ -72,6 +74,23 @@ class Timers:
         """The member is gone."""
         for kind in KINDS:
             self.stop(kind, member_id)
+
+    def mend(self, member_id: str, member: Member | None) -> None:
+        """Let the timers be those of a member, or of somebody who is none, after what was begun
+        with them has been taken back."""
+        if member is None:
+            self.stop_all(member_id)
+            return
+        key = (self._group_id, Timer(SESSION, member_id))
+        if key not in self._deadlines:
+            self._deadlines.set(key, member.session_deadline_ms)
+        is_revoking = member.progress.state is MemberState.UNREVOKED_PARTITIONS
+        if is_revoking and not member.uses_classic_protocol:
+            self.start_once(REVOCATION, member)
+        else:
+            self.stop(REVOCATION, member_id)
+        # It was not told to sync.
+        self.stop(SYNC, member_id)
 
     def has_expired(self, timer: Timer, member: Member) -> bool:
         """Whether a timer that fired means it; a session that was extended goes on instead."""

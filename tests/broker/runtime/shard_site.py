@@ -107,6 +107,10 @@ class CountingMachine:
         self._open: dict[Token, tuple[Ticket, LogRecord]] = {}
         self._waiting: list[Ticket] = []
         self._token = 0
+        self.limit: Callable[[], int] | None = None
+
+    def limit_batches(self, limit: Callable[[], int]) -> None:
+        self.limit = limit
 
     def replay(self, record: LogRecord, writer: Writer, _moment: Moment) -> None:
         self.replayed.append((record, writer))

@@ -256,3 +256,16 @@ async def test_nothing_is_loaded_before_the_broker_serves() -> None:
     assert groups.find("g")[1] is ErrorCode.NONE
     groups.close()
     await site.stop()
+
+
+async def test_a_machine_knows_what_its_log_takes_also_after_it_was_loaded_again() -> None:
+    """The topic's own limit counts, not the broker's: what is refused comes again (G-10)."""
+    site = ShardSite(configs={"max.message.bytes": "1000"})
+    await site.loaded()
+    site.machine.reloads_on_failure = True
+    site.ask(Put(b"k", b"v" * 1000))
+    await quiet()
+
+    assert len(site.machines) == 2
+    assert [machine.limit() for machine in site.machines if machine.limit] == [1000, 1000]
+    await site.stop()

@@ -61,6 +61,8 @@ class Shard:
     def perform(self, effects: Effects) -> None:
         for effect in effects:
             if isinstance(effect, Append):
+                size = sum(len(key) + len(value or b"") for key, value in effect.records)
+                assert size < self.shard.scope.batch_bytes_max, "the log would refuse it"
                 self.log += effect.records
                 self.perform(self.shard.committed(effect.token, self.moment))
             else:
