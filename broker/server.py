@@ -31,6 +31,8 @@ from ottla.broker.runtime.directory_failures import DirectoryFailures
 from ottla.broker.runtime.groups import GroupCoordinator, group_machines
 from ottla.broker.runtime.housekeeping import Housekeeping, Intervals
 from ottla.broker.runtime.internal_topics import InternalTopics
+from ottla.broker.runtime.isr_writer import IsrWriter
+from ottla.broker.runtime.lease import Lease
 from ottla.broker.runtime.lifecycle import Lifecycle, Registration
 from ottla.broker.runtime.metadata import MetadataCache
 from ottla.broker.runtime.partitions import Partitions
@@ -43,6 +45,7 @@ from ottla.broker.runtime.settings import BROKERS, TOPICS, Settings
 from ottla.broker.runtime.shards import ShardParts
 from ottla.broker.runtime.shards_loading import Loader
 from ottla.broker.runtime.stalls import StallClock
+from ottla.broker.runtime.topic_making import TopicMaking
 from ottla.broker.runtime.waiting import Waiting
 from ottla.broker.runtime.wheel import TimingWheel
 from ottla.broker.runtime.wire_channel import WireChannel
@@ -97,13 +100,19 @@ class Broker:
         self.waiting = Waiting(wheel, asyncio.get_running_loop().call_soon)
         self.metadata = MetadataCache(clock)
         self.settings = Settings(config, self.node_id, self.metadata.config)
+        self._lease = Lease()
         self.partitions = Partitions(
             self.node_id,
             self.settings.for_topic,
             self.waiting,
             clock,
             config.replica_lag_time_max_ms,
+            self._lease,
         )
+        self.isr_writer = IsrWriter(
+            self.partitions, self.metadata, clock, self.tasks, config.replica_lag_time_max_ms
+        )
+        self.partitions.on_may_join = self.isr_writer.look_at
         self.partitions.error_for_missing = self.metadata.error_for_missing
         self.metadata.is_offline_here = self.partitions.is_offline
         self.metadata.subscribe(self._on_metadata)
@@ -169,7 +178,9 @@ class Broker:
         failures = DirectoryFailures(self.node_id, self.ports.clock, self.tasks)
         # The controller, wherever it is, must be able to give this broker its partitions.
         network.start()
-        await lifecycle.register(registration, (self._configs, controller, failures))
+        await lifecycle.register(
+            registration, (self._configs, controller, failures, self.isr_writer)
+        )
         logs.on_failure(failures.on_failure)
         await self._wait_until_ready()
         self._start_chores()
@@ -190,6 +201,7 @@ class Broker:
             self.tasks,
             self.config.zookeeper_session_timeout_ms,
         )
+        lifecycle.on_session = self._lease.enter
         await lifecycle.join()
         return lifecycle
 
@@ -250,6 +262,7 @@ class Broker:
             self.ports.clock,
             self.ports.random,
         )
+        making = TopicMaking(admin, self._peers, self.metadata, self.ports.clock)
         services = Services(
             ports=self.ports,
             node_id=self.node_id,
@@ -262,7 +275,8 @@ class Broker:
             flushes=self._flushes,
             waiting=self.waiting,
             admin=admin,
-            internal_topics=InternalTopics(self.config, admin, self.tasks),
+            topic_making=making,
+            internal_topics=InternalTopics(self.config, making, self.tasks),
             groups=self.groups,
             control=self._receiver,
             advertised=advertised_apis,
@@ -309,6 +323,7 @@ class Broker:
         )
         self.housekeeping = Housekeeping(self.partitions, self.ports.clock, self._chores, intervals)
         self.housekeeping.start()
+        self._chores.spawn("isr check", self.isr_writer.run())
         self.cleaning.trusts_clock = self.housekeeping.trusts_clock
         if config.log_cleaner_enable:
             self._chores.spawn("cleaning", self.cleaning.run())

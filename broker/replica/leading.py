@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class Leadership:
     """What the controller says about one partition (the state znode and the assignment).
 
-    ``leader`` is -1 while there is none. ``partition_epoch`` is the version of the state."""
+    ``leader`` is -1 while there is none. ``partition_epoch`` is the version of the state, and
+    ``controller_epoch`` that of the controller that chose the leader."""
 
     leader: int
     leader_epoch: int
@@ -29,6 +30,7 @@ class Leadership:
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
     eligible_leaders: tuple[int, ...] = ()
+    controller_epoch: int = 0
 
 
 @dataclass(slots=True)
@@ -79,12 +81,17 @@ class Leading:
     def update(self, leadership: Leadership, now_ms: float) -> bool:
         """Merge what the controller says later within the same leader epoch; True if it is news."""
         assert leadership.leader_epoch == self.leadership.leader_epoch
+        members = self.in_sync.committed
         news = self.in_sync.on_stored(
             leadership.isr, leadership.partition_epoch, leadership.eligible_leaders
         )
         if news:
             self.leadership = leadership
             self._follow(now_ms)
+            for node_id, follower in self.followers.items():
+                if node_id in members and node_id not in leadership.isr:
+                    # Gone or going: only what it asks from now on may bring it back (R-24).
+                    follower.forget()
             self._count()
         return news
 

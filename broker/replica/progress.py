@@ -65,6 +65,12 @@ class FollowerProgress:
         self._leader_end_then = leader_end_offset
         self._last_fetch_ms = now_ms
 
+    def forget(self) -> None:
+        """Count as one that was never heard, but for its incarnation."""
+        self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET
+        self.last_caught_up_ms = -inf
+        self._leader_end_then = UNKNOWN_OFFSET
+
     def is_caught_up(self, leader_end_offset: int, now_ms: float, lag_time_max_ms: float) -> bool:
         """Whether it keeps up: it has everything, or had not long ago.
 

@@ -88,6 +88,8 @@ class Lifecycle:
         self.cluster_id = ""
         self.controller_epoch_at_start = 0
         self.on_registered: Callable[[int], object] = lambda _broker_epoch: None
+        # Told of each session before anything is done in it.
+        self.on_session: Callable[[Session], object] = lambda _session: None
 
     @property
     def session(self) -> Session:
@@ -150,6 +152,7 @@ class Lifecycle:
         # Nothing else may happen in a state listener (C-05).
         session.on_state(lambda state: self._states.put_nowait((session_id, state)))
         self._session = session
+        self.on_session(session)
         return session
 
     async def _enter(self, session: Session) -> None:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.broker.replica.append import AppendPlan, AppendTime, judge_plain, judge_produced
-from ottla.broker.replica.partition import ACKS_ALL
+from ottla.broker.replica.partition import ACKS_ALL, FetchVerdict
 from ottla.broker.replica.producer import APPEND, Action
 from ottla.broker.replica.watermark import Isolation
+from ottla.broker.runtime.lease import Lease, endless_lease
+from ottla.broker.runtime.traffic import Traffic
 from ottla.broker.runtime.waiting import WaitKey
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records.batch import NO_PRODUCER_ID
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from ottla.broker.replica.leading import Leadership
     from ottla.broker.replica.partition import Replica
     from ottla.broker.replica.producer import Verdict
+    from ottla.broker.replica.progress import FollowerFetch
     from ottla.broker.replica.roles import RoleChange
     from ottla.broker.runtime.partition_read import FetchPlan
     from ottla.broker.runtime.topic_settings import TopicSettings
@@ -67,19 +70,27 @@ class PartitionRuntime:
         settings: TopicSettings,
         waiting: Waiting,
         clock: Clock,
+        lease: Lease | None = None,
     ) -> None:
         self.partition = partition
         self.log = log
         self.replica = replica
         self.settings = settings
+        # Of the topic: replaced by the one that all its partitions here share.
+        self.traffic = Traffic()
         self._waiting = waiting
         self._clock = clock
+        self._lease = endless_lease() if lease is None else lease
+        # The session of the store in which the present role was given.
+        self._lease_term = self._lease.term
         self._append_time = AppendTime()
         # Closed while a new leader epoch is being made durable (hazard R-04) and after the end.
         self.is_open = False
         self._has_unsaved_epoch = False
         # Told after each change of role, when the partition serves in it or serves no more.
         self.on_role: Callable[[PartitionRuntime], object] = _nobody_listens
+        # Told when a follower could be in the ISR and is not.
+        self.on_may_join: Callable[[PartitionRuntime], object] = _nobody_listens
         self.append_key: Hashable = WaitKey(f"log end of {partition}")
         self.watermark_key: Hashable = WaitKey(f"high watermark of {partition}")
         self.flush_key: Hashable = WaitKey(f"flush of {partition}")
@@ -94,6 +105,7 @@ class PartitionRuntime:
             change = self.replica.become_follower(leadership)
         if change.error != ErrorCode.NONE:
             return change
+        self._lease_term = self._lease.term
         self._has_unsaved_epoch = self._has_unsaved_epoch or change.is_new_epoch
         if self._has_unsaved_epoch:
             self.is_open = False
@@ -111,6 +123,10 @@ class PartitionRuntime:
     def stop(self) -> None:
         """Serve nothing any more; whoever waits learns that it is not led here."""
         self.is_open = False
+        self.resign()
+
+    def resign(self) -> None:
+        """Have no role until the controller gives the next one (R-16)."""
         self.replica.resign()
         self.wake_waiters()
         self.on_role(self)
@@ -152,7 +168,7 @@ class PartitionRuntime:
         if not self.is_open:
             return _refused(self.log, ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
         replica = self.replica
-        error = replica.can_append(acks)
+        error = replica.can_append(acks, has_lease=self._has_lease())
         if error is not _NONE:
             return _refused(self.log, error, None)
         if self.log.home.health.is_low_on_space:
@@ -175,7 +191,7 @@ class PartitionRuntime:
         if (
             leading is None
             or not self.is_open
-            or (acks == ACKS_ALL and leading.followers)
+            or (leading.followers and (acks == ACKS_ALL or not self._has_lease()))
             or replica.can_append(acks) is not _NONE
             or log.home.health.is_low_on_space
             or log.settings.asks_for_flushes
@@ -195,6 +211,11 @@ class PartitionRuntime:
             batch.stamp(0, leader_epoch)
             return NOTHING
         return batch.base_offset
+
+    def _has_lease(self) -> bool:
+        """Whether the store was heard lately in the session in which this leadership was given."""
+        lease = self._lease
+        return self._lease_term == lease.term and lease.holds(self._clock.now_ms())
 
     def _append(self, batch: RecordBatch, *, stamps_time: bool) -> Appended:
         append_time = NOTHING
@@ -220,6 +241,9 @@ class PartitionRuntime:
         batch.stamp(log.log_end_offset, replica.leader_epoch)
         now_ms = self._clock.now_ms()
         log.append((batch,), now_ms)
+        traffic = self.traffic
+        traffic.appended_bytes += batch.size_bytes
+        traffic.appended_count += batch.last_offset_delta + 1
         # Told only now: what a failed write left in memory would make its retry a duplicate
         # (hazard T-04).
         aborted = replica.history.observe(batch)
@@ -253,6 +277,28 @@ class PartitionRuntime:
             self._waiting.release(self.flush_key)
 
     # ---- reading ----
+
+    def on_follower_fetch(self, fetch: FollowerFetch) -> FetchVerdict:
+        """A follower asks for what comes after its log; asked once for each of its requests."""
+        if not self.is_open:
+            return FetchVerdict(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        verdict = self.replica.on_follower_fetch(fetch, self._clock.now_ms())
+        if verdict.watermark_moved and self.watermark_key in self._waiting.watchers:
+            self._waiting.release(self.watermark_key)
+        if verdict.may_join:
+            self.on_may_join(self)
+        return verdict
+
+    def raise_watermark(self, now_ms: float) -> None:
+        """Time has passed or the ISR has changed: see whether more is committed now."""
+        if self.replica.maybe_raise_watermark(now_ms):
+            self._waiting.release(self.watermark_key)
+
+    def learn(self, leadership: Leadership) -> None:
+        """The store holds this later state of the epoch that is led here."""
+        change = self.replica.become_leader(leadership, self._clock.now_ms())
+        assert not change.is_new_epoch
+        self.wake_waiters()
 
     def wait_key(self, plan: FetchPlan) -> Hashable:
         """What a fetch of that kind waits for."""
@@ -309,7 +355,7 @@ class PartitionRuntime:
 
 
 def _nobody_listens(_partition: PartitionRuntime) -> None:
-    """Most partitions have nobody who lives on them."""
+    """Most partitions have nobody who lives on them, or joins."""
 
 
 def _refused(log: PartitionLog, error: ErrorCode, message: str | None) -> Appended:

@@ -1,0 +1,295 @@
+"""Writes changes of in-sync sets into the store, for all partitions led here, and announces them.
+
+    what the store says                     what the leader does
+    done                                    the new set counts, the controller is told
+    not done, state as it was               (an added broker was restarted) the old set counts
+    state is what was to be written         the answer was lost: the new set counts (R-15)
+    state is another one of this epoch      (the controller wrote) that set counts
+    another leader or leader epoch          it leads no longer, and waits for the controller (R-16)
+    nothing, or the connection is gone      unknown: it stays pending and is tried again (R-13)
+
+Trying again is safe: the write names the version it replaces, so it is done once at most, and the
+first of the two that is refused is told by the state. One task for each change, so that a slow
+store holds up no partition for another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ottla.broker.replica.isr import ChangeOutcome
+from ottla.broker.replica.progress import UNKNOWN_BROKER_EPOCH
+from ottla.coordinator.store import paths
+from ottla.coordinator.store.store import (
+    Check,
+    GroupFailed,
+    NoNode,
+    Replace,
+    SessionState,
+    Stat,
+    StoreError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ottla.broker.replica.isr import IsrChange
+    from ottla.broker.replica.leading import Leading
+    from ottla.broker.runtime.metadata import MetadataCache
+    from ottla.broker.runtime.partition import PartitionRuntime
+    from ottla.broker.tasks import Tasks
+    from ottla.coordinator.store.paths import StatePayload
+    from ottla.coordinator.store.store import Session
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ports import Clock
+
+logger = logging.getLogger("ottla.isr")
+
+# Changes of that time are announced together.
+ANNOUNCE_AFTER_MS = 50.0
+RETRY_MS = 200.0
+# A znode of the store holds a megabyte at most.
+ANNOUNCED_AT_ONCE = 2_000
+
+
+class Led(Protocol):
+    """The partitions of this broker."""
+
+    def __iter__(self) -> Iterator[PartitionRuntime]: ...
+
+
+class _Attempt(NamedTuple):
+    """One change of one leadership, for as long as it is on its way."""
+
+    partition: PartitionRuntime
+    leading: Leading
+    change: IsrChange
+
+    def is_over(self) -> bool:
+        """Whether the leadership it belongs to has ended."""
+        return self.partition.replica.leading is not self.leading
+
+
+class IsrWriter:
+    """Owned by the server, and a follower of the lifecycle: it writes in its sessions only."""
+
+    def __init__(
+        self,
+        partitions: Led,
+        metadata: MetadataCache,
+        clock: Clock,
+        tasks: Tasks,
+        lag_time_max_ms: float,
+    ) -> None:
+        self._partitions = partitions
+        self._metadata = metadata
+        self._clock = clock
+        self._tasks = tasks
+        self._check_ms = lag_time_max_ms / 2
+        self._session: Session | None = None
+        self._has_session = asyncio.Event()
+        self._unannounced: dict[TopicPartition, None] = {}
+        self._announces = False
+        self.shrink_count = 0
+        self.expand_count = 0
+
+    # ---- the session ----
+
+    async def begin(self, session: Session) -> None:
+        """The broker is registered in this session, or connected in it again."""
+        self._session = session
+        self._has_session.set()
+        self.check()
+
+    async def end(self) -> None:
+        """Nothing is written while the session is in doubt."""
+        self._session = None
+        self._has_session.clear()
+
+    async def _connected(self) -> Session:
+        while True:
+            await self._has_session.wait()
+            session = self._session
+            if session is not None and session.state is SessionState.CONNECTED:
+                return session
+            # The lifecycle has not heard of it yet.
+            await self._clock.sleep(RETRY_MS)
+
+    # ---- looking ----
+
+    async def run(self) -> None:
+        """Look for followers that have fallen behind, until cancelled."""
+        while True:
+            await self._clock.sleep(self._check_ms)
+            self.check()
+
+    def check(self) -> None:
+        """Look at every partition that is led here."""
+        for partition in self._partitions:
+            leading = partition.replica.leading
+            if leading is not None and leading.followers:
+                self.look_at(partition)
+
+    def look_at(self, partition: PartitionRuntime) -> None:
+        """Begin the change of the ISR that is due there, if one is. Never waits."""
+        replica = partition.replica
+        leading = replica.leading
+        if self._session is None or leading is None or not partition.is_open:
+            return
+        now_ms = self._clock.now_ms()
+        # Followers outside the ISR are waited for no longer than they keep up.
+        partition.raise_watermark(now_ms)
+        change = leading.propose(
+            replica.high_watermark, replica.log_end_offset, self._live(leading), now_ms
+        )
+        if change is not None:
+            attempt = _Attempt(partition, leading, change)
+            self._tasks.spawn(f"isr of {partition.partition}", self._carry_out(attempt))
+
+    def _live(self, leading: Leading) -> Mapping[int, int]:
+        """The image does not know which incarnation lives: the store checks that of each one
+        added. Without a broker epoch there is nothing to check."""
+        brokers = self._metadata.image.brokers
+        return {
+            node_id: follower.broker_epoch
+            for node_id, follower in leading.followers.items()
+            if node_id in brokers and follower.broker_epoch != UNKNOWN_BROKER_EPOCH
+        }
+
+    # ---- writing ----
+
+    async def _carry_out(self, attempt: _Attempt) -> None:
+        """Write until the outcome is known, or somebody else leads."""
+        while not attempt.is_over():
+            session = await self._connected()
+            if attempt.is_over():
+                return
+            try:
+                if await self._try(session, attempt):
+                    return
+            except StoreError as error:
+                # Done or not done, or not asked at all: it stays pending (R-13).
+                attempt.leading.on_answer(attempt.change, ChangeOutcome.UNKNOWN)
+                logger.info("isr of %s-%d: %s", *attempt.partition.partition, error)
+                await self._clock.sleep(RETRY_MS)
+
+    async def _try(self, session: Session, attempt: _Attempt) -> bool:
+        """Whether the outcome is known now. Raises StoreError: it is not."""
+        partition, leading, change = attempt
+        state_path = paths.state(*partition.partition)
+        payload = paths.StatePayload(
+            leading.leadership.leader,
+            change.leader_epoch,
+            change.isr,
+            leading.leadership.controller_epoch,
+            eligible_leaders=change.eligible_leaders,
+        )
+        checks = [Check(paths.generation(node), epoch) for node, epoch in change.added]
+        write = Replace(state_path, paths.build_state(payload), change.partition_epoch)
+        try:
+            results = await session.multi([*checks, write])
+        except GroupFailed:
+            try:
+                stored = await session.get(state_path)
+            except NoNode:
+                # The topic is being deleted.
+                self._settle(attempt, ChangeOutcome.REFUSED)
+                return True
+            found = paths.parse_state(stored.data)
+            return self._compare(attempt, payload, found, stored.stat.version)
+        stat = results[-1]
+        assert isinstance(stat, Stat)
+        self._settle(attempt, ChangeOutcome.APPLIED, stat.version)
+        return True
+
+    def _compare(
+        self, attempt: _Attempt, wanted: StatePayload, found: StatePayload | None, version: int
+    ) -> bool:
+        """The write was refused: what does the store hold instead?"""
+        partition, leading, change = attempt
+        if attempt.is_over():
+            return True
+        if version == change.partition_epoch:
+            # Somebody to be added is not who it was when it fetched (R-22).
+            self._settle(attempt, ChangeOutcome.REFUSED)
+        elif (
+            found is None
+            or found.leader != wanted.leader
+            or found.leader_epoch != wanted.leader_epoch
+        ):
+            logger.warning(
+                "%s-%d is led by another broker, or anew: waiting for the controller",
+                *partition.partition,
+            )
+            partition.resign()
+        elif found.isr == wanted.isr:
+            self._settle(attempt, ChangeOutcome.APPLIED, version)
+        else:
+            stored = replace(
+                leading.leadership,
+                isr=found.isr,
+                partition_epoch=version,
+                eligible_leaders=found.eligible_leaders,
+                controller_epoch=found.controller_epoch,
+            )
+            partition.learn(stored)
+            self._settle(attempt, ChangeOutcome.REFUSED)
+        return True
+
+    def _settle(
+        self, attempt: _Attempt, outcome: ChangeOutcome, version: int | None = None
+    ) -> None:
+        """The outcome is known: let the leader count by it."""
+        partition, leading, change = attempt
+        if attempt.is_over():
+            return
+        before = leading.in_sync.committed
+        leading.on_answer(change, outcome, version)
+        if outcome is ChangeOutcome.APPLIED:
+            grows = bool(change.added)
+            self.expand_count += grows
+            self.shrink_count += not grows
+            logger.info(
+                "isr of %s-%d: %s, was %s", *partition.partition, list(change.isr), list(before)
+            )
+            self._announce(partition.partition)
+        # Fewer to wait for, or too few to go on: both are news to whoever waits.
+        partition.raise_watermark(self._clock.now_ms())
+        partition.wake_waiters()
+
+    # ---- announcing ----
+
+    def _announce(self, partition: TopicPartition) -> None:
+        self._unannounced[partition] = None
+        if not self._announces:
+            self._announces = True
+            self._tasks.spawn("isr announcements", self._announce_all())
+
+    async def _announce_all(self) -> None:
+        """Tell the controller which states have changed; told twice is no harm."""
+        try:
+            while self._unannounced:
+                await self._clock.sleep(ANNOUNCE_AFTER_MS)
+                session = await self._connected()
+                told = list(self._unannounced)[:ANNOUNCED_AT_ONCE]
+                # What changes while they are told is told again.
+                for partition in told:
+                    del self._unannounced[partition]
+                if not await _announced(session, told):
+                    self._unannounced.update(dict.fromkeys(told))
+        finally:
+            self._announces = False
+
+
+async def _announced(session: Session, changed: Iterable[TopicPartition]) -> bool:
+    try:
+        await session.create(
+            paths.ISR_CHANGE_PREFIX, paths.build_partition_list(changed), sequential=True
+        )
+    except StoreError as error:
+        logger.info("changes of the isr are not announced yet: %s", error)
+        return False
+    return True
