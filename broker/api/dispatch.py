@@ -12,7 +12,9 @@ from struct import Struct
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.api.timing import TimedReply
 from ottla.broker.context import Dispatch, Peer, Reply, ReplyPart, RequestContext
+from ottla.broker.metrics.histogram import Histogram
 from ottla.broker.runtime.later import Later
 from ottla.protocol.compile import decoder, encoder
 from ottla.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -42,6 +44,8 @@ _start_of = Struct(">hhih").unpack_from
 _API_VERSIONS_KEY = 18
 _UNSUPPORTED_VERSION = Struct(">ih")
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION
+# Of requests that may go straight one in 64 is timed, of all others each one.
+_SAMPLE = 63
 
 
 class _Route:
@@ -56,14 +60,16 @@ class _Route:
         "key",
         "response",
         "straight",
+        "times",
         "version",
         "waits",
     )
 
-    def __init__(self, api: Api, version: int) -> None:
+    def __init__(self, api: Api, version: int, times: Histogram) -> None:
         self.key = api.key
         self.version = version
         self.count = 0
+        self.times = times
         self.waits = api.waits
         self.response = api.response
         self.header = response_header(api.key, version)
@@ -83,14 +89,21 @@ class Dispatcher:
         self._routes: dict[int, _Route] = {}
         self._now_ms = services.ports.clock.now_ms
         self.bug_count = 0
+        # By API key how long requests took until they were answered, in a sample.
+        self.times: dict[int, Histogram] = {}
 
     @property
     def request_counts(self) -> dict[int, int]:
         """How many well-formed requests there were, by API key."""
         counts: dict[int, int] = {}
-        for route in self._routes.values():
-            counts[route.key] = counts.get(route.key, 0) + route.count
+        for key, _version, count in self.counts_by_version:
+            counts[key] = counts.get(key, 0) + count
         return counts
+
+    @property
+    def counts_by_version(self) -> list[tuple[int, int, int]]:
+        """API key, version and how many well-formed requests of it there were."""
+        return [(route.key, route.version, route.count) for route in self._routes.values()]
 
     def dispatch(self, peer: Peer, frame: memoryview, reply: Reply) -> Any:
         """Handle one frame; the meaning of the result is ``context.Dispatch``'s."""
@@ -98,6 +111,8 @@ class Dispatcher:
             key, version, correlation_id, size = _start_of(frame)
             route = self._routes.get(key << 16 | version)
             if route is not None and route.straight is not None and size >= 0:
+                if not route.count & _SAMPLE:
+                    reply = TimedReply(reply, route.times, self._now_ms)
                 try:
                     answer = route.straight(
                         self._services, peer, frame, _START_BYTES + size, correlation_id
@@ -125,6 +140,8 @@ class Dispatcher:
             route = self._find_route(key, version, correlation_id, reply)
             if route is None:
                 return None
+        if route.straight is None:
+            reply = TimedReply(reply, route.times, self._now_ms)
         context = RequestContext(
             peer, key, version, correlation_id, client_id or "", self._now_ms()
         )
@@ -217,7 +234,8 @@ class Dispatcher:
             else:
                 reply.close(f"api {key} version {version} is not served")
             return None
-        return self._routes.setdefault(key << 16 | version, _Route(api, version))
+        times = self.times.setdefault(key, Histogram())
+        return self._routes.setdefault(key << 16 | version, _Route(api, version, times))
 
     def _answer_unsupported_api_versions(self, api: Api, correlation_id: int, reply: Reply) -> None:
         # The request's layout is unknown, its body is not looked at; every client can read a

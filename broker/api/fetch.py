@@ -93,6 +93,7 @@ def straight(version: int) -> Straight | None:
         region, offsets = found
         if region.size_bytes < min_bytes and wait_ms > 0:
             return None
+        partition.traffic.fetched_bytes += region.size_bytes
         out = answer(correlation_id, named, index, offsets, region.size_bytes)
         return (out, region, end) if end else (out, region)
 
@@ -128,9 +129,23 @@ def _response(
     response = FetchResponse()
     results = iter(reads)
     for topic in request.topics:
-        answers = [_partition(services, context, next(results)) for _ in topic.partitions]
+        own = [next(results) for _ in topic.partitions]
+        _count(services, topic.topic, own, is_follower=request.replica_id >= 0)
+        answers = [_partition(services, context, read) for read in own]
         response.responses.append(FetchableTopicResponse(topic=topic.topic, partitions=answers))
     return response
+
+
+def _count(
+    services: Services, topic: str, reads: list[PartitionRead], *, is_follower: bool
+) -> None:
+    size_bytes = sum(read.size_bytes for read in reads)
+    if size_bytes:
+        traffic = services.partitions.traffic[topic]
+        if is_follower:
+            traffic.replicated_bytes += size_bytes
+        else:
+            traffic.fetched_bytes += size_bytes
 
 
 def _partition(services: Services, context: RequestContext, read: PartitionRead) -> PartitionData:

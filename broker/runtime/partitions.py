@@ -17,6 +17,7 @@ from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.roles import LogBounds
 from ottla.broker.runtime.lease import Lease, endless_lease
 from ottla.broker.runtime.partition import PartitionRuntime
+from ottla.broker.runtime.traffic import Traffic
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import ZERO_UUID, TopicPartition
 from ottla.protocol.messages.leader_and_isr import (
@@ -73,6 +74,8 @@ class Partitions:
         self._lease = endless_lease() if lease is None else lease
         self._logs: LogDirectories | None = None
         self._partitions: dict[tuple[str, int], PartitionRuntime] = {}
+        # By topic, also of those that have left.
+        self.traffic: dict[str, Traffic] = {}
         # Those on a directory that has failed; they are not in the table any more.
         self._offline: set[tuple[str, int]] = set()
         # New ones that could not be made so far: they stay new (S-13).
@@ -111,6 +114,11 @@ class Partitions:
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether the partition's data directory has failed under it."""
         return (topic, index) in self._offline
+
+    @property
+    def offline_count(self) -> int:
+        """Partitions that a failed data directory has taken away."""
+        return len(self._offline)
 
     def __iter__(self) -> Iterator[PartitionRuntime]:
         return iter(list(self._partitions.values()))
@@ -224,6 +232,7 @@ class Partitions:
         runtime = PartitionRuntime(
             partition, log, replica, settings, self._waiting, self._clock, self._lease
         )
+        runtime.traffic = self.traffic.setdefault(partition.topic, runtime.traffic)
         runtime.on_role = lambda changed: self.on_role(changed)
         runtime.on_may_join = lambda joined: self.on_may_join(joined)
         return runtime

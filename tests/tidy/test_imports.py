@@ -2,6 +2,7 @@
 
     ottla (verb table) ──► broker.cli, client.cli        broker.testing ──► broker
     broker (server) ─┬─► broker.network ────────────────────────────────────────────┐
+                     ├─► broker.metrics (reads network, api.dispatch, runtime) ────┤
                      ├─► broker.api ─┬─► broker.policy ────────────────────────────┤
                      │               ├─► coordinator.metadata ─────────────────────┤
                      │               └─► broker.runtime ─┬─► broker.policy ─────────┤
@@ -34,7 +35,7 @@ from tests.tidy.tree import (
     resolve,
 )
 
-LEAVES = {"broker.context", "broker.tasks", "broker.metrics", "broker.config"}
+LEAVES = {"broker.context", "broker.tasks", "broker.metrics.histogram", "broker.config"}
 
 # What both kinds of groups share; the shard above knows both kinds.
 GROUP_LEAVES = {
@@ -116,6 +117,16 @@ ALLOWED: dict[str, set[str]] = {
         "client.errors",
         "client.pool",
         "client.state.backoff",
+        *LEAVES,
+    },
+    "broker.metrics": {
+        "protocol",
+        "broker.api.dispatch",
+        "broker.log",
+        "broker.network",
+        "broker.runtime",
+        "coordinator.group",
+        "coordinator.metadata",
         *LEAVES,
     },
     "broker.api": {

@@ -1,0 +1,117 @@
+"""Groups that are coordinated here: committed offsets, lag, members, under kafka_exporter's names.
+
+The lag needs the partition's high watermark, which this broker knows of partitions that it has a
+replica of (a follower's may be a moment old); of others the committed offset alone is told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla.broker.metrics.exposition import GAUGE, Family
+from ottla.broker.runtime.shards import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ottla.broker.metrics.exposition import Sample
+    from ottla.broker.runtime.groups import GroupCoordinator
+    from ottla.broker.runtime.partitions import Partitions
+    from ottla.coordinator.group.standing import CommittedPlace, GroupStanding
+
+_PLACE = ("consumergroup", "topic", "partition")
+# What the newer protocol says beside these is told as it comes.
+_STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
+
+
+class _Committed(NamedTuple):
+    labels: tuple[str, str, str]
+    offset: int
+    lag: int | None
+
+
+def group_families(groups: GroupCoordinator, partitions: Partitions) -> Iterator[Family]:
+    """Read anew for each family: a copy of a million offsets would hold everybody up."""
+    yield Family(
+        GAUGE,
+        "kafka_consumergroup_members",
+        "Members of the group.",
+        _PLACE[:1],
+        (((one.group_id,), one.member_count) for one in _standings(groups)),
+    )
+    yield Family(
+        GAUGE,
+        "kafka_consumergroup_current_offset",
+        "Offset that the group has committed.",
+        _PLACE,
+        ((one.labels, one.offset) for one in _committed(groups, partitions)),
+    )
+    yield Family(
+        GAUGE,
+        "kafka_consumergroup_lag",
+        "Records between the committed offset and the partition's high watermark.",
+        _PLACE,
+        ((one.labels, one.lag) for one in _committed(groups, partitions) if one.lag is not None),
+    )
+    yield Family(
+        GAUGE,
+        "kafka_consumergroup_current_offset_sum",
+        "Sum of the offsets that the group has committed in the topic.",
+        _PLACE[:2],
+        _sums(groups, partitions, lambda one: one.offset),
+    )
+    yield Family(
+        GAUGE,
+        "kafka_consumergroup_lag_sum",
+        "Sum of the group's lag in the topic.",
+        _PLACE[:2],
+        _sums(groups, partitions, lambda one: one.lag),
+    )
+    yield Family(
+        GAUGE,
+        "kafka_coordinator_group_groupmetadatamanager_numgroups",
+        "Groups that are coordinated here, by state.",
+        ("state",),
+        _states(groups),
+    )
+
+
+def _active_machines(groups: GroupCoordinator) -> list[Any]:
+    return [shard.machine for shard in groups.shards if shard.state is State.ACTIVE]
+
+
+def _standings(groups: GroupCoordinator) -> Iterator[GroupStanding]:
+    for machine in _active_machines(groups):
+        # A broker without groups has not loaded their code, nor need it.
+        yield from import_module("ottla.coordinator.group.standing").standings(machine)
+
+
+def _committed(groups: GroupCoordinator, partitions: Partitions) -> Iterator[_Committed]:
+    for machine in _active_machines(groups):
+        standing = import_module("ottla.coordinator.group.standing")
+        found: Iterator[CommittedPlace] = standing.committed_places(machine)
+        for group_id, place, offset in found:
+            here = partitions.find(*place)
+            lag = None if here is None else max(0, here.replica.high_watermark - offset)
+            yield _Committed((group_id, place.topic, str(place.partition)), offset, lag)
+
+
+def _states(groups: GroupCoordinator) -> Iterator[Sample]:
+    counts = Counter(dict.fromkeys(_STATES, 0))
+    counts.update(one.state for one in _standings(groups))
+    yield from (((state,), count) for state, count in counts.items())
+
+
+def _sums(
+    groups: GroupCoordinator,
+    partitions: Partitions,
+    read: Callable[[_Committed], int | None],
+) -> Iterator[Sample]:
+    sums: Counter[tuple[str, str]] = Counter()
+    for one in _committed(groups, partitions):
+        value = read(one)
+        if value is not None:
+            sums[one.labels[:2]] += value
+    yield from sums.items()
