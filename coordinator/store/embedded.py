@@ -21,7 +21,6 @@ from ottla.coordinator.store.store import (
     Create,
     Created,
     Delete,
-    EventKind,
     GroupFailed,
     NoNode,
     Operation,
@@ -35,6 +34,7 @@ from ottla.coordinator.store.store import (
     Znode,
 )
 from ottla.coordinator.store.tree import CloseSession, OpenSession, Transaction
+from ottla.coordinator.store.watches import Watches
 from ottla.protocol.errors import CorruptLogError
 
 if TYPE_CHECKING:
@@ -256,9 +256,7 @@ class EmbeddedSession:
         self.timeout_ms = timeout_ms
         self.state = SessionState.CONNECTED
         self._listeners: list[Callable[[SessionState], object]] = []
-        # Dicts, not sets: watches fire in the order in which they were set.
-        self._node_watches: dict[str, dict[Watch, None]] = {}
-        self._child_watches: dict[str, dict[Watch, None]] = {}
+        self._watches = Watches()
 
     @property
     def last_answer_ms(self) -> float:
@@ -271,15 +269,19 @@ class EmbeddedSession:
 
     async def get(self, path: str, watch: Watch | None = None) -> Znode:
         """Data and stat."""
-        return await self._read(lambda tree: tree.get(path), self._node_watches, path, watch)
+        return await self._read(lambda tree: tree.get(path), self._watches.watch_node, path, watch)
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
         """The stat, if there is one."""
-        return await self._read(lambda tree: tree.exists(path), self._node_watches, path, watch)
+        return await self._read(
+            lambda tree: tree.exists(path), self._watches.watch_node, path, watch
+        )
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         """Sorted names."""
-        return await self._read(lambda tree: tree.children(path), self._child_watches, path, watch)
+        return await self._read(
+            lambda tree: tree.children(path), self._watches.watch_children, path, watch
+        )
 
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
@@ -324,24 +326,18 @@ class EmbeddedSession:
     def end(self) -> None:
         """The store says that the session is over."""
         self.state = SessionState.LOST
-        self._node_watches.clear()
-        self._child_watches.clear()
+        self._watches.clear()
         for listener in self._listeners:
             listener(SessionState.LOST)
 
     def take_watches(self, event: WatchEvent) -> list[Watch]:
         """The watches that this event uses up."""
-        taken: dict[Watch, None] = {}
-        if event.kind is not EventKind.CHILDREN:
-            taken |= self._node_watches.pop(event.path, {})
-        if event.kind in (EventKind.CHILDREN, EventKind.DELETED):
-            taken |= self._child_watches.pop(event.path, {})
-        return list(taken)
+        return self._watches.take(event)
 
     async def _read(
         self,
         read: Callable[[Tree], Answer],
-        watches: dict[str, dict[Watch, None]],
+        arm: Callable[[str, Watch], None],
         path: str,
         watch: Watch | None,
     ) -> Answer:
@@ -352,7 +348,7 @@ class EmbeddedSession:
             await self._settled()
             raise
         if watch is not None:
-            watches.setdefault(path, {})[watch] = None
+            arm(path, watch)
         await self._settled()
         return found
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.coordinator.store.store import SESSION_TIMEOUT_MS, ConnectionLoss
+from ottla.coordinator.store.store import (
+    SESSION_TIMEOUT_MS,
+    ConnectionLoss,
+    NodeExists,
+    SessionState,
+    StoreError,
+)
+from ottla.coordinator.store.zookeeper_channel import Channel
+from ottla.coordinator.store.zookeeper_session import ZooKeeperSession
 
 if TYPE_CHECKING:
-    from ottla.coordinator.store.store import Session
     from ottla.protocol.ports import Clock
+
+_HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(?::([0-9]{1,5}))?")
+_CHROOT = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[^/\0]+)+")
+_PORT_MAX = 65_535
 
 
 class ZooKeeperOptions(NamedTuple):
@@ -23,13 +35,35 @@ class ZooKeeperOptions(NamedTuple):
     set_acl: bool = False
 
 
+class ConnectString(NamedTuple):
+    """``chroot`` is "" or a path without a slash at its end."""
+
+    hosts: str
+    chroot: str
+
+
+def parse_connect(connect: str) -> ConnectString:
+    """ "host:port,host:port/chroot"; the port may be left out. Raises ValueError."""
+    hosts, slash, below = connect.strip().partition("/")
+    chroot = (slash + below).rstrip("/")
+    names = [name.strip() for name in hosts.split(",")]
+    for name in names:
+        found = _HOST.fullmatch(name)
+        if found is None or not 0 < int(found[1] or 2181) <= _PORT_MAX:
+            raise ValueError(f"zookeeper.connect: {name!r} is not a host with a port")
+    if chroot and _CHROOT.fullmatch(chroot) is None:
+        raise ValueError(f"zookeeper.connect: {chroot!r} is not a path")
+    return ConnectString(",".join(names), chroot)
+
+
 class ZooKeeperStore:
     """Made once per broker; each ``connect`` opens a session of its own."""
 
-    def __init__(self, connect: str, clock: Clock, options: ZooKeeperOptions) -> None:
-        self._hosts = connect
+    def __init__(self, place: ConnectString, clock: Clock, options: ZooKeeperOptions) -> None:
+        self._place = place
         self._clock = clock
         self._options = options
+        self._sessions: list[ZooKeeperSession] = []
 
     @classmethod
     async def open(
@@ -38,11 +72,52 @@ class ZooKeeperStore:
         """``connect`` is "host:port,host:port/chroot". Raises ValueError if it is no such text.
 
         Nothing is asked of the ensemble before ``connect``."""
-        return cls(connect, clock, options or ZooKeeperOptions())
+        options = options or ZooKeeperOptions()
+        if options.set_acl and not options.digest:
+            raise ValueError("zookeeper.set.acl needs a user to whom the znodes shall belong")
+        return cls(parse_connect(connect), clock, options)
 
-    async def connect(self, timeout_ms: int = SESSION_TIMEOUT_MS) -> Session:
+    async def connect(self, timeout_ms: int = SESSION_TIMEOUT_MS) -> ZooKeeperSession:
         """Open a session; the chroot is made if it is missing. Raises ConnectionLoss."""
-        raise ConnectionLoss(f"no session with {self._hosts} within {timeout_ms} ms")
+        # Loaded by whoever needs it: a broker with the embedded store starts without kazoo.
+        from ottla.coordinator.store.zookeeper_client import LinkOptions, ZooKeeperLink
+
+        hosts, chroot = self._place
+        options = self._options
+        link = ZooKeeperLink(
+            LinkOptions(hosts, chroot, timeout_ms, options.digest, options.set_acl), self._clock
+        )
+        channel = Channel(link, self._clock)
+        limit_ms = options.connection_timeout_ms or timeout_ms
+        try:
+            await channel.open(limit_ms)
+            if chroot:
+                await _make_path(channel, chroot)
+        except StoreError as error:
+            await channel.close()
+            raise ConnectionLoss(
+                f"no session with ZooKeeper at {hosts} within {limit_ms} ms: {error}"
+            ) from error
+        session = ZooKeeperSession(channel, chroot)
+        self._sessions = [one for one in self._sessions if one.state is not SessionState.LOST]
+        self._sessions.append(session)
+        return session
 
     async def close(self) -> None:
         """End every session. May be called again."""
+        sessions, self._sessions = self._sessions, []
+        for session in sessions:
+            await session.close()
+
+
+async def _make_path(channel: Channel, path: str) -> None:
+    """Every znode on the way that is missing."""
+    whole = ZooKeeperSession(channel, "")
+    names = path.split("/")[1:]
+    for count in range(1, len(names) + 1):
+        part = "/" + "/".join(names[:count])
+        if await whole.exists(part) is None:
+            try:
+                await whole.create(part)
+            except NodeExists:
+                continue

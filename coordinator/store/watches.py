@@ -1,0 +1,41 @@
+"""The one-shot watches of one session, by path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.store.store import EventKind
+
+if TYPE_CHECKING:
+    from ottla.coordinator.store.store import Watch, WatchEvent
+
+
+class Watches:
+    """Each fires once; the same function on the same path and for the same kind is one watch."""
+
+    def __init__(self) -> None:
+        # Dicts, not sets: watches fire in the order in which they were set.
+        self._of_nodes: dict[str, dict[Watch, None]] = {}
+        self._of_children: dict[str, dict[Watch, None]] = {}
+
+    def watch_node(self, path: str, watch: Watch) -> None:
+        """Creation, change of data, deletion."""
+        self._of_nodes.setdefault(path, {})[watch] = None
+
+    def watch_children(self, path: str, watch: Watch) -> None:
+        """Children that come and go, and the deletion of their parent."""
+        self._of_children.setdefault(path, {})[watch] = None
+
+    def take(self, event: WatchEvent) -> list[Watch]:
+        """The watches that this event uses up."""
+        taken: dict[Watch, None] = {}
+        if event.kind is not EventKind.CHILDREN:
+            taken |= self._of_nodes.pop(event.path, {})
+        if event.kind in (EventKind.CHILDREN, EventKind.DELETED):
+            taken |= self._of_children.pop(event.path, {})
+        return list(taken)
+
+    def clear(self) -> None:
+        """Forget all: nobody will tell this session of a change any more."""
+        self._of_nodes.clear()
+        self._of_children.clear()

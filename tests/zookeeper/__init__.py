@@ -1,0 +1,1 @@
+"""Real ZooKeeper servers on this machine, and what is tested on them."""

@@ -1,0 +1,39 @@
+"""One server for all tests of a run that do it no harm; each of them has a chroot of its own."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.zookeeper.java import Missing, why_missing
+from tests.zookeeper.servers import ZooKeeperServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_numbers: Iterator[int] = itertools.count(1)
+
+
+def need_zookeeper() -> None:
+    """Skip the test where no server can be started, with the reason; in CI that is a failure."""
+    reason = why_missing()
+    if reason is not None:
+        if os.environ.get("CI"):
+            raise Missing(reason)
+        pytest.skip(reason)
+
+
+@cache
+def shared_server() -> ZooKeeperServer:
+    """Started at the first use, killed when the process ends."""
+    need_zookeeper()
+    return ZooKeeperServer().start()
+
+
+def fresh_place() -> str:
+    """A connect string with a chroot that nobody else uses and that does not exist yet."""
+    return f"{shared_server().address}/t{next(_numbers)}"
