@@ -18,6 +18,7 @@ from ottla.broker.api.table import TABLE, advertised_apis
 from ottla.broker.listening import advertised, listener_specs, network_settings
 from ottla.broker.log.directories import DirectoriesConfig
 from ottla.broker.log.opening import open_directories
+from ottla.broker.monitoring import Monitoring
 from ottla.broker.network.server import NetworkServer
 from ottla.broker.policy.door import Door
 from ottla.broker.runtime.cleaning import Cleaning
@@ -135,6 +136,7 @@ class Broker:
             self.partitions, ports, lambda: cleaning_settings(self.settings.sources)
         )
         self.addresses: dict[str, Address] = {}
+        self.monitoring = Monitoring(self)
 
     @property
     def address(self) -> Address:
@@ -159,9 +161,11 @@ class Broker:
             raise CannotStart(getattr(error, "message", None) or str(error)) from error
 
     async def _start(self) -> None:
+        self.monitoring.listen()
         lifecycle = await self._join()
         self.metadata.begin(lifecycle.cluster_id, lifecycle.controller_epoch_at_start)
         logs = self._logs = await self._open_logs(lifecycle.cluster_id)
+        self.monitoring.logs = logs
         self.partitions.attach(logs)
         logs.on_failure(lambda _path: self._check_directories())
         controller = self._make_controller()
@@ -186,6 +190,7 @@ class Broker:
         self._start_chores()
         network.serve_with(self.dispatcher.dispatch)
         self.groups.start(self.partitions)
+        self.monitoring.is_serving = True
         logger.info("broker %d serves at %s", self.node_id, self.address)
 
     async def _join(self) -> Lifecycle:
@@ -194,7 +199,7 @@ class Broker:
             store, self._opened_store = await open_store(
                 self.ports, self.tasks, self.config, self._on_store_failure
             )
-        self._lifecycle = lifecycle = Lifecycle(
+        self._lifecycle = self.monitoring.lifecycle = lifecycle = Lifecycle(
             store,
             self.ports.clock,
             self.ports.random,
@@ -363,6 +368,7 @@ class Broker:
 
     async def stop(self) -> None:
         """Answer who waits, let answers leave, close the logs and leave the cluster."""
+        self.monitoring.on_stopping()
         if self.network is not None:
             self.network.stop_accepting()
         await self._chores.stop()
@@ -386,3 +392,4 @@ class Broker:
             await self._logs.close(broker_epoch)
         if self._opened_store is not None:
             await self._opened_store.close()
+        self.monitoring.close()

@@ -62,9 +62,7 @@ async def _create_then_respond(
 ) -> MetadataResponse:
     specs = [services.internal_topics.spec(name) for name in missing]
     deadline_ms = context.received_ms + _AUTO_CREATE_TIMEOUT_MS
-    results = await services.admin.create_topics(
-        specs, validate_only=False, timeout_ms=_AUTO_CREATE_TIMEOUT_MS
-    )
+    results = await services.topic_making.make(specs, timeout_ms=_AUTO_CREATE_TIMEOUT_MS)
     refused: dict[str, ErrorCode] = {
         result.name: result.error_code
         for result in results

@@ -15,16 +15,16 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from ottla.broker.in_process import BrokersInProcess
 from ottla.broker.real import RealDisk, RealOffload, RealProcess
 from ottla.broker.real_worker import RealWorker
 from ottla.broker.server import Broker, CannotStart
 from ottla.broker.testing.memory_disk import MemoryDisk
-from ottla.client.cli.arguments import Parser, checked, port
+from ottla.client.cli.arguments import Parser, checked, natural, port, positive
 from ottla.client.real import RealClock, RealNet, RealRandom
 from ottla.coordinator.metadata.broker_configs import (
-    BrokerConfig,
     ConfigError,
     parse_broker_config,
     parse_properties,
@@ -36,11 +36,29 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
+    from ottla.protocol.ports import Address
+
 logger = logging.getLogger("ottla")
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
 DEFAULT_DATA_DIR = "ottla-data"
+
+
+class Server(Protocol):
+    """One broker, or several that are run as one."""
+
+    @property
+    def has_failed(self) -> bool: ...
+
+    @property
+    def address(self) -> Address: ...
+
+    def on_failure(self, callback: Callable[[], object]) -> None: ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
 
 
 def parser() -> Parser:
@@ -56,6 +74,18 @@ def parser() -> Parser:
         "--data-dir",
         metavar="DIR",
         help=f"where the logs live, created if missing (default ./{DEFAULT_DATA_DIR})",
+    )
+    made.add_argument(
+        "--zookeeper",
+        metavar="HOST:PORT[,HOST:PORT...][/CHROOT]",
+        help="the ZooKeeper ensemble of the cluster to join (default: a store of its own)",
+    )
+    made.add_argument("--id", type=checked(natural), help="this broker's id in the cluster")
+    made.add_argument(
+        "--brokers",
+        metavar="N",
+        type=checked(positive),
+        help="run a cluster of N brokers in this process, for development",
     )
     made.add_argument("--config", metavar="FILE", help="a server.properties file")
     made.add_argument(
@@ -98,15 +128,38 @@ def gather_settings(arguments: argparse.Namespace) -> dict[str, str]:
         data_dir = arguments.data_dir or DEFAULT_DATA_DIR
         settings.pop("log.dir", None)
         settings["log.dirs"] = data_dir
+    _place(arguments, settings)
     return settings
 
 
-def load_config(arguments: argparse.Namespace) -> BrokerConfig:
-    """The broker's configuration; warnings are logged, errors raise ConfigError."""
-    parsed = parse_broker_config(gather_settings(arguments))
+def _place(arguments: argparse.Namespace, settings: dict[str, str]) -> None:
+    """Which cluster, and who this broker is in it."""
+    if arguments.zookeeper is not None:
+        settings["zookeeper.connect"] = arguments.zookeeper
+    if arguments.id is not None:
+        settings.pop("node.id", None)
+        settings["broker.id"] = str(arguments.id)
+    has_id = bool({"broker.id", "node.id"} & settings.keys())
+    if arguments.brokers is not None:
+        if settings.get("zookeeper.connect"):
+            raise ConfigError("--brokers runs a cluster of its own: leave --zookeeper out")
+        if has_id:
+            raise ConfigError("--brokers gives the ids 1 to N itself: leave --id out")
+    elif settings.get("zookeeper.connect") and not has_id:
+        raise ConfigError(
+            "which broker of the cluster is this? Give every broker a number of its own with --id"
+        )
+
+
+def make_server(arguments: argparse.Namespace, ports: Ports) -> Server:
+    """The broker or brokers to run; warnings are logged, errors raise ConfigError."""
+    settings = gather_settings(arguments)
+    parsed = parse_broker_config(settings)
     for warning in parsed.warnings:
         logger.warning("%s", warning)
-    return parsed.config
+    if arguments.brokers is not None:
+        return BrokersInProcess(ports, settings, arguments.brokers)
+    return Broker(ports, parsed.config)
 
 
 def real_ports(*, memory: bool) -> Ports:
@@ -123,8 +176,10 @@ def real_ports(*, memory: bool) -> Ports:
     )
 
 
-async def serve(ports: Ports, config: BrokerConfig) -> int:
+async def serve(arguments: argparse.Namespace) -> int:
     """Start, say so, wait for the end, stop. Returns the exit status."""
+    ports = real_ports(memory=arguments.memory)
+    broker = make_server(arguments, ports)
     stopped = asyncio.Event()
     serving = asyncio.current_task()
     assert serving is not None
@@ -137,7 +192,6 @@ async def serve(ports: Ports, config: BrokerConfig) -> int:
             serving.cancel()
 
     ports.process.on_stop(stop)
-    broker = Broker(ports, config)
     broker.on_failure(stop)
     try:
         await broker.start()
@@ -174,9 +228,8 @@ def main(argv: Sequence[str]) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     try:
-        config = load_config(arguments)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(serve(real_ports(memory=arguments.memory), config))
+            return runner.run(serve(arguments))
     except (ConfigError, CannotStart) as error:
         sys.stderr.write(f"ottla: {error}\n")
         return 1

@@ -17,7 +17,7 @@ from ottla.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ottla.broker.runtime.cluster_admin import ClusterAdmin
+    from ottla.broker.runtime.topic_making import TopicMaking
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
 
@@ -50,9 +50,9 @@ def flaw_of(topic: str, configs: Mapping[str, str | None]) -> str | None:
 class InternalTopics:
     """Owned by the server."""
 
-    def __init__(self, config: BrokerConfig, admin: ClusterAdmin, tasks: Tasks) -> None:
+    def __init__(self, config: BrokerConfig, making: TopicMaking, tasks: Tasks) -> None:
         self._config = config
-        self._admin = admin
+        self._making = making
         self._tasks = tasks
         self._underway: set[str] = set()
         self._last_error: dict[str, str] = {}
@@ -104,9 +104,7 @@ class InternalTopics:
 
     async def _make(self, topic: str) -> None:
         try:
-            (result,) = await self._admin.create_topics(
-                [self.spec(topic)], validate_only=False, timeout_ms=_CREATE_TIMEOUT_MS
-            )
+            (result,) = await self._making.make([self.spec(topic)], timeout_ms=_CREATE_TIMEOUT_MS)
         finally:
             self._underway.discard(topic)
         error = result.error_code

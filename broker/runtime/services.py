@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.produces import Flushes
     from ottla.broker.runtime.reads import Reads
     from ottla.broker.runtime.settings import Settings
+    from ottla.broker.runtime.topic_making import TopicMaking
     from ottla.broker.runtime.waiting import Waiting
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
     from ottla.protocol.messages.api_versions import ApiVersion
@@ -40,6 +41,7 @@ class Services:
     flushes: Flushes
     waiting: Waiting
     admin: ClusterAdmin
+    topic_making: TopicMaking
     internal_topics: InternalTopics
     groups: GroupCoordinator
     # The controller's word comes in here, over the wire or not.
