@@ -1,35 +1,44 @@
 """The fetch request that nearly every consumer sends, read and answered without making objects.
 
 One partition, in full, without a session and without a claim about the last record, versions 11
-and 12; see straight.py, whose rules hold here too. HOT.
+to 17; see straight.py, whose rules hold here too. HOT.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.primitives import write_uvarint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FETCH_VERSIONS = range(11, 13)
+FETCH_VERSIONS = range(11, 18)
 _FLEXIBLE_FROM = 12
+_TOPIC_ID_FROM = 13
+# The replica is a tag at the end then, which a consumer does not send.
+_REPLICA_TAG_FROM = 15
 _CONSUMER = -1
 _UNKNOWN_EPOCH = -1
 # Behind the client id: (tags,) replica, wait, least and most bytes, isolation, session, its epoch,
 # number of topics, length of the name.
 _CLASSIC_START = struct.Struct(">iiiibiiih").unpack_from
 _COMPACT_START = struct.Struct(">BiiiibiiBB").unpack_from
-# Behind the name: number of partitions, index, leader epoch, offset, (last fetched epoch,) log
-# start, most bytes, (tags of partition and topic,) forgotten topics, length of the rack.
+# The same with topic ids: the last field is the number of topics.
+_ID_START = struct.Struct(">BiiiibiiB").unpack_from
+_ID_START_BYTES = 27
+_TAGGED_START = struct.Struct(">BiiibiiB").unpack_from
+_TAGGED_START_BYTES = 23
+_ID_BYTES = 16
+# Behind the name or id: number of partitions, index, leader epoch, offset, (last fetched epoch,)
+# log start, most bytes, (tags of partition and topic,) forgotten topics, length of the rack.
 _CLASSIC_PARTITION = struct.Struct(">iiiqqiih").unpack_from
 _COMPACT_PARTITION = struct.Struct(">BiiqiqiHBB").unpack_from
 
-SingleFetch = tuple[int, int, int, int, str, int, int, int, memoryview]
-"""Wait in ms, least and most bytes, isolation level, topic, partition index, leader epoch or -1,
-offset, and the topic as an answer spells it again."""
+SingleFetch = tuple[int, int, int, int, Any, int, int, int, memoryview]
+"""Wait in ms, least and most bytes, isolation level, topic (its name, from version 13 on its id),
+partition index, leader epoch or -1, offset, and the topic as an answer spells it again."""
 
 FetchedOffsets = tuple[int, int, int, bool]
 """High watermark, last stable offset, log start offset, and whether the client reads only what is
@@ -39,7 +48,52 @@ committed: it is then told that no transaction was aborted here."""
 def fetch_reader(version: int) -> Callable[[memoryview, int], SingleFetch | None]:
     """What reads a whole frame of that version, given where its header's client id ends."""
     assert version in FETCH_VERSIONS
+    if version >= _TOPIC_ID_FROM:
+        return _read_tagged if version >= _REPLICA_TAG_FROM else _read_id
     return _read_compact if version >= _FLEXIBLE_FROM else _read_classic
+
+
+def _read_tagged(frame: memoryview, position: int) -> SingleFetch | None:
+    try:
+        tags, wait_ms, least, most, isolation, session, _, topics = _TAGGED_START(frame, position)
+    except struct.error:
+        return None
+    if tags or topics != 2 or session:
+        return None
+    return _read_by_id(frame, position + _TAGGED_START_BYTES, (wait_ms, least, most, isolation))
+
+
+def _read_id(frame: memoryview, position: int) -> SingleFetch | None:
+    try:
+        tags, replica, wait_ms, least, most, isolation, session, _, topics = _ID_START(
+            frame, position
+        )
+    except struct.error:
+        return None
+    if tags or topics != 2 or session or replica != _CONSUMER:
+        return None
+    return _read_by_id(frame, position + _ID_START_BYTES, (wait_ms, least, most, isolation))
+
+
+def _read_by_id(
+    frame: memoryview, position: int, limits: tuple[int, int, int, int]
+) -> SingleFetch | None:
+    """The one partition, its topic named by the id that stands at the position."""
+    partitions = position + _ID_BYTES
+    try:
+        count, index, leader_epoch, offset, last_epoch, _, limit, no_tags, forgotten, rack = (
+            _COMPACT_PARTITION(frame, partitions)
+        )
+    except struct.error:
+        return None
+    if count != 2 or no_tags or forgotten != 1 or last_epoch != _UNKNOWN_EPOCH:
+        return None
+    # The rack, and the tags of the request.
+    if not 0 < rack < 128 or len(frame) != partitions + 37 + rack or frame[-1]:
+        return None
+    wait_ms, least, most, isolation = limits
+    topic_id, named = bytes(frame[position:partitions]), frame[position - 1 : partitions + 1]
+    return wait_ms, least, min(most, limit), isolation, topic_id, index, leader_epoch, offset, named
 
 
 def _read_compact(frame: memoryview, position: int) -> SingleFetch | None:

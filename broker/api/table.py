@@ -71,7 +71,7 @@ TABLE: dict[int, Api] = {
         Api(
             ApiKey.PRODUCE, 0, 11, "produce:handle", served_from=3, straight_name="produce:straight"
         ),
-        Api(ApiKey.FETCH, 4, 12, "fetch:handle", straight_name="fetch:straight"),
+        Api(ApiKey.FETCH, 4, 17, "fetch:handle", straight_name="fetch:straight"),
         Api(ApiKey.LIST_OFFSETS, 1, 9, "list_offsets:handle"),
         Api(ApiKey.METADATA, 0, 13, "metadata:handle", waits=True),
         Api(ApiKey.LEADER_AND_ISR, 5, 7, "control:handle", waits=True),

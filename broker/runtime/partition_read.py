@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.replica.watermark import Isolation
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import ZERO_UUID
 
 if TYPE_CHECKING:
     from ottla.broker.log.txn_index import AbortedTransaction
     from ottla.broker.replica.epochs import EpochEnd
+    from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import FileRegion
 
 DEBUG_REPLICA_ID = -2
 
 
 class Wanted(NamedTuple):
-    """One partition of a fetch request; ``error_code`` when the caller may not have it."""
+    """One partition of a fetch request; ``error_code`` when the caller may not have it.
+
+    ``topic_id`` where the topic was asked for by id; ``log_start_offset`` is a follower's own."""
 
     topic: str
     partition: int
@@ -26,11 +30,15 @@ class Wanted(NamedTuple):
     current_leader_epoch: int
     last_fetched_epoch: int
     error_code: ErrorCode
+    log_start_offset: int = -1
+    topic_id: Uuid = ZERO_UUID
 
 
 @dataclass(slots=True)
 class FetchPlan:
-    """What a fetch asks for. Sizes in bytes, ``max_wait_ms`` from the request's arrival."""
+    """What a fetch asks for. Sizes in bytes, ``max_wait_ms`` from the request's arrival.
+
+    ``broker_epoch``: the incarnation of the follower that asks, -1 unless it says so."""
 
     wanted: list[Wanted]
     max_wait_ms: int
@@ -39,6 +47,7 @@ class FetchPlan:
     read_committed: bool
     replica_id: int
     zstd_allowed: bool
+    broker_epoch: int = -1
 
     @property
     def isolation(self) -> Isolation:

@@ -10,17 +10,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.replica.fetching import FetchBudget, FetchProgress, must_wait
+from ottla.broker.replica.progress import FollowerFetch
 from ottla.broker.runtime.later import Later
 from ottla.broker.runtime.partition_read import FetchPlan, PartitionRead, Wanted
 from ottla.broker.runtime.reading import read_partition
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import ZERO_UUID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable
 
     from ottla.broker.context import RequestContext
+    from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.partitions import Partitions
     from ottla.broker.runtime.waiting import Waiting
+    from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import Offload
 
 Response = TypeVar("Response")
@@ -45,6 +49,8 @@ class Reads:
         respond: Callable[[list[PartitionRead]], Response],
     ) -> Response | Later[Response] | Coroutine[Any, Any, Response]:
         """The answer now, later, or after a read that has to wait for the disk."""
+        if plan.is_follower:
+            self._acknowledge(plan)
         reads = self._read_all(plan)
         if not _must_wait(plan, reads):
             cold = [read for read in reads if read.is_cold]
@@ -70,9 +76,37 @@ class Reads:
         )
         return later
 
+    def _acknowledge(self, plan: FetchPlan) -> None:
+        """Before anything is read: what a follower asks for says what it has, and whether it may
+        be believed (hazards R-09, R-10). Once for each request, however often it is read for."""
+        for place, wanted in enumerate(plan.wanted):
+            partition = self._find(wanted)
+            if partition is None:
+                continue
+            verdict = partition.on_follower_fetch(
+                FollowerFetch(
+                    plan.replica_id,
+                    plan.broker_epoch,
+                    wanted.offset,
+                    wanted.last_fetched_epoch,
+                    wanted.current_leader_epoch,
+                    wanted.log_start_offset,
+                )
+            )
+            if verdict.error != ErrorCode.NONE:
+                plan.wanted[place] = wanted._replace(error_code=verdict.error)
+
+    def _find(self, wanted: Wanted) -> PartitionRuntime | None:
+        """The partition, if it is here, may be asked for, and is of the topic that is meant."""
+        if wanted.error_code != ErrorCode.NONE:
+            return None
+        partition = self._partitions.find(wanted.topic, wanted.partition)
+        if partition is None or not _is_of(partition, wanted.topic_id):
+            return None
+        return partition
+
     def _keys(self, plan: FetchPlan) -> list[Hashable]:
-        partitions = self._partitions
-        found = (partitions.find(wanted.topic, wanted.partition) for wanted in plan.wanted)
+        found = (self._find(wanted) for wanted in plan.wanted)
         return [partition.wait_key(plan) for partition in found if partition is not None]
 
     def _read_all(self, plan: FetchPlan) -> list[PartitionRead]:
@@ -91,6 +125,8 @@ class Reads:
         if partition is None:
             error = self._partitions.error_for_missing(wanted.topic, wanted.partition)
             return PartitionRead(wanted, error)
+        if not _is_of(partition, wanted.topic_id):
+            return PartitionRead(wanted, ErrorCode.INCONSISTENT_TOPIC_ID)
         max_bytes, at_least_one = budget.allow(wanted.max_bytes)
         return read_partition(partition, plan, wanted, max_bytes, at_least_one)
 
@@ -119,6 +155,12 @@ class Reads:
         partition = self._partitions.find(read.wanted.topic, read.wanted.partition)
         if partition is not None:
             partition.log.home.health.judge(f"cannot read {path}", error)
+
+
+def _is_of(partition: PartitionRuntime, topic_id: Uuid) -> bool:
+    """Whether it is a partition of that topic and not of one that had its name before."""
+    known = partition.log.topic_id
+    return known is None or topic_id in (ZERO_UUID, known)
 
 
 def _must_wait(plan: FetchPlan, reads: list[PartitionRead]) -> bool:

@@ -24,12 +24,14 @@ from ottla.protocol.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
     PartitionData,
+    ReplicaState,
 )
 from ottla.protocol.straight_fetch import FETCH_VERSIONS, answer_end, fetch_answer, fetch_reader
 
 CLIENT_ID = "client"
 BODY = 10 + len(CLIENT_ID)
 VERSIONS = list(FETCH_VERSIONS)
+TOPIC_ID = bytes(range(200, 216))
 SIZES = [1, 126, 127, 128, 16_382, 16_383, 16_384, 2_097_150, 2_097_151, 1 << 28]
 
 
@@ -41,7 +43,7 @@ def wanted(**fields: Any) -> FetchPartition:
 
 def request(*, topic: str = "topic", part: FetchPartition | None = None, **more: Any) -> Any:
     """A full fetch of one partition."""
-    topics = [FetchTopic(topic=topic, partitions=[part or wanted()])]
+    topics = [FetchTopic(topic=topic, topic_id=TOPIC_ID, partitions=[part or wanted()])]
     usual = {"max_wait_ms": 500, "min_bytes": 7, "max_bytes": 2000, "topics": topics}
     return FetchRequest(**{**usual, **more})
 
@@ -61,7 +63,8 @@ def test_what_is_read_is_what_was_asked(version: int, rack: str) -> None:
     found = fetch_reader(version)(frame(asked, version), BODY)
 
     assert found is not None
-    assert found[:-1] == (500, 7, 1000, 1, "topic", 3, 5, 1 << 40)
+    named = TOPIC_ID if version >= 13 else "topic"
+    assert found[:-1] == (500, 7, 1000, 1, named, 3, 5, 1 << 40)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -82,7 +85,8 @@ def test_the_answer_is_the_one_of_the_compiled_codec(
         aborted_transactions=[] if read_committed else None,
         records=records,
     )
-    response = FetchResponse(responses=[FetchableTopicResponse(topic=topic, partitions=[part])])
+    answered = FetchableTopicResponse(topic=topic, topic_id=TOPIC_ID, partitions=[part])
+    response = FetchResponse(responses=[answered])
     expected = bytearray()
     write_response_header(expected, ApiKey.FETCH, version, 77)
     expected += encode(response, version)
@@ -95,20 +99,29 @@ def test_the_answer_is_the_one_of_the_compiled_codec(
 @pytest.mark.parametrize("version", VERSIONS)
 def test_other_shapes_are_left_to_the_compiled_codec(version: int) -> None:
     """What is read here must be all that was asked, and nobody but a consumer may ask it."""
-    topic = FetchTopic(topic="t", partitions=[wanted()])
+    topic = FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[wanted()])
+    nothing = FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[])
+    twice = FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[wanted(), wanted()])
+    forgotten = ForgottenTopic(topic="t", topic_id=TOPIC_ID, partitions=[1])
     others = [
         request(topics=[]),
         request(topics=[topic, topic]),
-        request(topics=[FetchTopic(topic="t", partitions=[])]),
-        request(topics=[FetchTopic(topic="t", partitions=[wanted(), wanted()])]),
-        request(replica_id=1),
-        request(replica_id=-2),
+        request(topics=[nothing]),
+        request(topics=[twice]),
         request(session_id=1, session_epoch=1),
-        request(forgotten_topics_data=[ForgottenTopic(topic="t", partitions=[1])]),
+        request(forgotten_topics_data=[forgotten]),
     ]
+    if version < 15:
+        others += [request(replica_id=1), request(replica_id=-2)]
+    else:
+        others += [request(replica_state=ReplicaState(node, 5)) for node in (1, -2)]
     if version >= 12:
         others += [request(cluster_id="c"), request(part=wanted(last_fetched_epoch=1))]
-        others += [request(topic="x" * 127), request(rack_id="x" * 127)]
+        others += [request(rack_id="x" * 127)]
+    if version == 12:
+        others += [request(topic="x" * 127)]
+    if version >= 17:
+        others += [request(part=wanted(replica_directory_id=TOPIC_ID))]
     frames = [frame(other, version) for other in others]
     frames.append(memoryview(bytes(frame(request(), version)) + b"\0"))
 
@@ -134,6 +147,8 @@ def test_whatever_is_read_the_compiled_codec_reads_the_same(
         (part,) = topic.partitions
         limit = min(asked.max_bytes, part.partition_max_bytes)
         assert found[:4] == (asked.max_wait_ms, asked.min_bytes, limit, asked.isolation_level)
-        assert found[4:6] == (topic.topic, part.partition)
+        named = topic.topic_id if version >= 13 else topic.topic
+        assert found[4:6] == (named, part.partition)
         assert found[6:8] == (part.current_leader_epoch, part.fetch_offset)
         assert (asked.replica_id, asked.session_id, end) == (-1, 0, len(view))
+        assert asked.replica_state == ReplicaState()

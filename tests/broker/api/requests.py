@@ -15,6 +15,7 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -93,8 +94,20 @@ async def produced(client: RawClient, records: bytes, version: int = 9, **more: 
 
 async def fetched(client: RawClient, offset: int, version: int = 12, **more: Any) -> Any:
     """Fetch and return the partition's answer."""
-    response = await client.call(version, fetch(offset, **more))
+    request = fetch(offset, **more)
+    if version >= 13:
+        await name_by_id(client, request)
+    response = await client.call(version, request)
     return response.responses[0].partitions[0]
+
+
+async def name_by_id(client: RawClient, request: FetchRequest) -> None:
+    """Put the ids beside the names; a topic that does not exist has one that nothing has."""
+    for topic in request.topics:
+        asked = MetadataRequestTopic(name=topic.topic)
+        wanted = MetadataRequest(topics=[asked], allow_auto_topic_creation=False)
+        (found,) = (await client.call(12, wanted)).topics
+        topic.topic_id = bytes(found.topic_id) if any(found.topic_id) else b"no such topic id"
 
 
 async def listed(client: RawClient, timestamp: int, version: int = 9, **more: Any) -> Any:

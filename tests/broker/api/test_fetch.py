@@ -10,7 +10,14 @@ import pytest
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.records.batch import iterate_batches
-from tests.broker.api.requests import batch, create, fetch, fetched, produced
+from tests.broker.api.requests import (
+    batch,
+    create,
+    fetch,
+    fetched,
+    name_by_id,
+    produced,
+)
 from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:
@@ -120,7 +127,7 @@ async def test_a_disconnected_waiter_is_forgotten() -> None:
         assert running.broker.waiting.key_count == 0
 
 
-@pytest.mark.parametrize("version", range(4, 13))
+@pytest.mark.parametrize("version", range(4, 18))
 async def test_every_version_reads(client: RawClient, version: int) -> None:
     """Old clients send old versions for ever."""
     await create(client)
@@ -233,7 +240,7 @@ async def test_zero_copy_and_buffered_give_the_same_bytes() -> None:
     assert answers[0] == answers[1]
 
 
-@pytest.mark.parametrize("version", [11, 12])
+@pytest.mark.parametrize("version", range(11, 18))
 @pytest.mark.parametrize("isolation_level", [0, 1])
 async def test_the_short_way_answers_as_the_long_one(
     client: RawClient, version: int, isolation_level: int
@@ -260,8 +267,25 @@ async def test_the_short_way_answers_as_the_long_one(
     ]
 
     for one in asked:
+        if version >= 13:
+            await name_by_id(client, one)
         frames = []
         for client_id in (None, "raw", "raw"):
             client.send(version, one, client_id)
             frames.append((await client.frame())[4:])
         assert frames[0] == frames[1] == frames[2], one
+
+
+async def test_a_topic_that_took_over_the_name_is_another_topic() -> None:
+    """A client that asks by id must never read what was written under the name later."""
+    async with running_broker() as running, running.connect() as client:
+        await create(client)
+        await produced(client, batch(b"x"))
+        partition = running.broker.partitions.find("t", 0)
+        assert partition is not None
+        partition.log.topic_id = b"another topic id"
+
+        answer = await fetched(client, 0, 17)
+
+        assert answer.error_code == ErrorCode.INCONSISTENT_TOPIC_ID
+        assert bytes(answer.records) == b""

@@ -58,8 +58,9 @@ async def test_a_refused_fetch_can_be_told(client: RawClient, version: int) -> N
     unknown = await fetched(client, 0, version, topic="missing")
     committed = await fetched(client, 0, version, isolation_level=1)
 
+    no_topic = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 13 else ErrorCode.UNKNOWN_TOPIC_ID
     assert beyond.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert unknown.error_code == no_topic
     assert (committed.error_code, committed.aborted_transactions) == (ErrorCode.NONE, [])
 
 
