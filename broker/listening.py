@@ -55,6 +55,14 @@ def listener_specs(config: BrokerConfig) -> list[ListenerSpec]:
     ]
 
 
+def metrics_address(config: BrokerConfig) -> Address | None:
+    """Where figures are served over HTTP, None for nowhere."""
+    if config.metrics_listener is None:
+        return None
+    host, _, port = config.metrics_listener.rpartition(":")
+    return Address(host.strip("[]"), int(port))
+
+
 def advertised(config: BrokerConfig, bound: Mapping[str, Address]) -> tuple[EndpointPayload, ...]:
     """What clients of each listener are told; port 0 is the one that was bound."""
     return tuple(

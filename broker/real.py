@@ -16,15 +16,18 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NoReturn
 
+from ottla.broker.real_usage import process_families
+
 if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from types import FrameType
 
+    from ottla.broker.metrics.exposition import Family
     from ottla.protocol.ports import Buffer, Offload, Result
 
 BUFFERS_PER_CALL_MAX = 1024  # Linux's UIO_MAXIOV
@@ -278,6 +281,10 @@ class RealProcess:
                 signal.signal(stopping, stop_soon)
             else:
                 loop.add_signal_handler(stopping, stop)
+
+    def usage(self) -> Iterator[Family]:
+        """What the process takes of its machine, for who asks for figures."""
+        return process_families()
 
     def abort(self, reason: str) -> NoReturn:
         with contextlib.suppress(OSError):

@@ -140,7 +140,8 @@ class Dispatcher:
             route = self._find_route(key, version, correlation_id, reply)
             if route is None:
                 return None
-        if route.straight is None:
+            reply = TimedReply(reply, route.times, self._now_ms)
+        elif route.straight is None:
             reply = TimedReply(reply, route.times, self._now_ms)
         context = RequestContext(
             peer, key, version, correlation_id, client_id or "", self._now_ms()

@@ -86,6 +86,7 @@ class BrokerConfig:
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
     message_max_bytes: int
+    metrics_listener: str | None
     min_insync_replicas: int
     num_io_threads: int
     num_network_threads: int

@@ -172,6 +172,7 @@ def _one_of(choices: tuple[str, ...]) -> Check:
     return check
 
 
+_PORT_MAX = 65_535
 _THROTTLED = re.compile(r"[0-9]+:[0-9]+", re.ASCII)
 
 
@@ -182,10 +183,22 @@ def _throttled_replicas(value: Value) -> None:
         raise BadValue("it is * or a list of partition:broker")
 
 
+_ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})", re.ASCII)
+
+
+def _address(value: Value) -> None:
+    """host:port, with brackets around an IPv6 address."""
+    match = _ADDRESS.fullmatch(str(value))
+    if match is None or int(match[1]) > _PORT_MAX:
+        raise BadValue("it is host:port")
+
+
 def _make_check(words: str) -> Check:
     """The check that a table's column describes: -, {a, b}, >=1, 1..9 or several of those."""
     if words == "-":
         return _anything
+    if words == "address":
+        return _address
     if words == "throttled":
         return _throttled_replicas
     if words.startswith("{"):

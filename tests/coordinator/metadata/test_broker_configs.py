@@ -85,6 +85,19 @@ def test_annotations_agree_with_the_table() -> None:
         assert type(getattr(topic, field.name)).__name__ == str(field.type).partition("[")[0]
 
 
+@pytest.mark.parametrize("text", ["0.0.0.0:9404", "broker-1:0", "[::1]:9404"])
+def test_where_figures_are_served_is_an_address(text: str) -> None:
+    """One that cannot be is found at the start, not when the first probe fails."""
+    assert _config(ottla_metrics_listener=text).metrics_listener == text
+
+
+@pytest.mark.parametrize("text", ["9404", ":9404", "host", "host:65536", "http://host:9404"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    """With the name of the setting and what it wants."""
+    with pytest.raises(ConfigError, match=r"ottla\.metrics\.listener.*host:port"):
+        _config(ottla_metrics_listener=text)
+
+
 def test_log_dir_counts_where_log_dirs_is_not_set() -> None:
     """The older name is still in many files."""
     assert _config(log_dir="/x").log_dirs == ("/x",)
