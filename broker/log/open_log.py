@@ -158,6 +158,12 @@ class OpenLog:
         self.files_to_sync.append(file)
         self.names_changed += 1
 
+    async def settled(self) -> None:
+        """Return when no truncation is under way; what its offsets are then, they stay."""
+        if self.refusal is not None:
+            async with self.lock:
+                pass
+
     async def sync_names(self) -> None:
         """Make the names in the directory durable, unless they are. Raises OSError."""
         changed = self.names_changed

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from ottla.protocol.records.batch import RecordBatch
 
 
+def _always() -> bool:
+    return True
+
+
 class PartitionLog(OpenLog):
     """Made by a data directory; used by one partition, whose code is its only appender."""
 
@@ -241,16 +245,20 @@ class PartitionLog(OpenLog):
         """Make the observer's leader epochs durable: before serving in a new one (R-04)."""
         await save_leader_epochs(self)
 
-    async def truncate_to(self, offset: int) -> int:
+    async def truncate_to(self, offset: int, may_begin: Callable[[], bool] = _always) -> int:
         """Drop everything from ``offset`` on and return the log end offset that results.
 
         It is lower than asked for when the offset lies within a batch. Appends are refused until
-        it is done. The observer is rebuilt. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
-        return await truncate_log(self, offset)
+        it is done. The observer is rebuilt. ``may_begin`` is asked when the log's turn has come,
+        with nothing between its yes and the refusal of appends (hazard R-07); after a no nothing
+        happens. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        return await truncate_log(self, offset, may_begin)
 
-    async def truncate_fully_and_start_at(self, offset: int) -> None:
+    async def truncate_fully_and_start_at(
+        self, offset: int, may_begin: Callable[[], bool] = _always
+    ) -> None:
         """Drop everything; the log is empty then and both its ends are ``offset``."""
-        await restart_log(self, offset)
+        await restart_log(self, offset, may_begin)
 
     async def delete_records_before(self, offset: int) -> int:
         """Raise the log start offset, durably (S-19), and delete the segments before it.

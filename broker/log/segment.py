@@ -113,7 +113,7 @@ class Segment:
 
     def append(self, batches: Sequence[RecordBatch]) -> None:
         """Write the batches in one call, then account for them. Raises OSError, unaccounted."""
-        views = [batches[0].view] if len(batches) == 1 else [batch.view for batch in batches]
+        views = [batches[0].view] if len(batches) == 1 else _views_of(batches)
         (self._file or self.file).append(views)
         position = self.size_bytes
         for batch in batches:
@@ -294,3 +294,14 @@ class Segment:
             self._lent.append(watch(file))
             del file
             self._lent = [is_held for is_held in self._lent if is_held()]
+
+
+def _views_of(batches: Sequence[RecordBatch]) -> list[memoryview]:
+    """What to write: one piece where batches lie side by side, as in what a follower fetched."""
+    buffer = batches[0].buffer
+    start = position = batches[0].position
+    for batch in batches:
+        if batch.buffer is not buffer or batch.position != position:
+            return [batch.view for batch in batches]
+        position += batch.size_bytes
+    return [buffer[start:position]]

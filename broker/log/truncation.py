@@ -30,12 +30,14 @@ _PATIENCE_MS = 200
 _LOOK_MS = 10
 
 
-async def truncate_log(log: OpenLog, offset: int) -> int:
+async def truncate_log(log: OpenLog, offset: int, may_begin: Callable[[], bool]) -> int:
     """Drop everything from an offset on; returns the log end offset, at or below it.
 
     Raises KafkaError(KAFKA_STORAGE_ERROR), CorruptLogError; appends are refused for good then."""
     async with log.lock:
         log.ensure_usable()
+        if not may_begin():
+            return log.log_end_offset
         if offset >= log.log_end_offset:
             await _change(log, _forget_epochs, log.log_end_offset)
         elif offset <= log.segments[0].base_offset:
@@ -45,11 +47,12 @@ async def truncate_log(log: OpenLog, offset: int) -> int:
         return log.log_end_offset
 
 
-async def restart_log(log: OpenLog, offset: int) -> None:
+async def restart_log(log: OpenLog, offset: int, may_begin: Callable[[], bool]) -> None:
     """Drop everything and go on, empty, from an offset. Raises as ``truncate_log``."""
     async with log.lock:
         log.ensure_usable()
-        await _change(log, _restart, offset)
+        if may_begin():
+            await _change(log, _restart, offset)
 
 
 async def _change(
