@@ -75,6 +75,10 @@ class Replica:
     def is_leader(self) -> bool:
         return self.leading is not None
 
+    def follows(self, leader_epoch: int) -> bool:
+        """Whether what a leader of that epoch has said may still change this log (R-06)."""
+        return self.role is Role.FOLLOWER and leader_epoch == self.leader_epoch
+
     @property
     def last_stable_offset(self) -> int:
         """Where read_committed readers stop."""
@@ -182,7 +186,7 @@ class Replica:
 
         Of an answer that carried a diverging epoch nothing but the truncation may be used, so it
         does not come here (hazard R-08). One from an older epoch is dropped (R-06)."""
-        if self.role is not Role.FOLLOWER or leader_epoch != self.leader_epoch:
+        if not self.follows(leader_epoch):
             return False
         assert log_end_offset >= self.log_end_offset
         self.log_end_offset = log_end_offset

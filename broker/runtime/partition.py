@@ -99,6 +99,8 @@ class PartitionRuntime:
 
     async def become(self, leadership: Leadership) -> RoleChange:
         """Lead or follow as the controller says; serves again once the epoch is on the disk."""
+        # A truncation under way ends first: a new leader's epoch starts where its log then ends.
+        await self.log.settled()
         if leadership.leader == self.replica.node_id:
             change = self.replica.become_leader(leadership, self._clock.now_ms())
         else:

@@ -88,6 +88,8 @@ class Partitions:
         self.error_for_missing: Callable[[str, int], ErrorCode] = _unknown
         # Hears of each role that a partition here takes on or loses.
         self.on_role: Callable[[PartitionRuntime], object] = _ignore
+        # Hears of it as well, and first: whoever fetches from its leader.
+        self.on_following: Callable[[PartitionRuntime], object] = _ignore
         # Hears of each partition led here that a follower could join the ISR of.
         self.on_may_join: Callable[[PartitionRuntime], object] = _ignore
 
@@ -198,6 +200,8 @@ class Partitions:
         if runtime is None:
             if log is None:
                 log = await self._make_log(partition, topic_id, is_new=is_new)
+            # Whoever had it before may still be cutting it.
+            await log.settled()
             log.home.health.ensure_online()
             self._offline.discard(partition)
             runtime = self._partitions[partition] = self._make(partition, log)
@@ -233,9 +237,13 @@ class Partitions:
             partition, log, replica, settings, self._waiting, self._clock, self._lease
         )
         runtime.traffic = self.traffic.setdefault(partition.topic, runtime.traffic)
-        runtime.on_role = lambda changed: self.on_role(changed)
+        runtime.on_role = self._tell_of_role
         runtime.on_may_join = lambda joined: self.on_may_join(joined)
         return runtime
+
+    def _tell_of_role(self, runtime: PartitionRuntime) -> None:
+        self.on_following(runtime)
+        self.on_role(runtime)
 
     # ---- StopReplica ----
 

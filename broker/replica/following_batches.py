@@ -1,0 +1,86 @@
+"""The batches of a leader's answer that go into a follower's log, exactly as they are (REP-03).
+
+The leader has judged records and producers; here it is only made sure that the bytes are those it
+sent and continue this log: checksum, ascending offsets, leader epochs that do not go back. HOT: for
+each fetched batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.records.batch import (
+    CRC_END,
+    HEADER_BYTES,
+    LENGTH_END,
+    LENGTH_POSITION,
+    parse_batch,
+)
+from ottla.protocol.records.crc32c import crc32c
+
+if TYPE_CHECKING:
+    from ottla.protocol.ports import Buffer
+    from ottla.protocol.records.batch import RecordBatch
+
+
+class Limits(NamedTuple):
+    """What fits the log: batches before the end are there already, and runs fit a segment."""
+
+    log_end_offset: int
+    leader_epoch: int
+    run_bytes_max: int
+    offset_span_max: int = (1 << 31) - 1
+
+
+def runs_of(records: Buffer, limits: Limits) -> list[list[RecordBatch]]:
+    """The whole batches from the log's end on, in runs of which each may be written at once.
+
+    An answer may begin before the end, with a batch that is here already, and end in a torn batch
+    (KIP-74). The first batch may reach over the end: the log starts in the middle of it then, which
+    is for the caller to see. Raises KafkaError(CORRUPT_MESSAGE); nothing may be written then."""
+    view = memoryview(records)
+    position, size_bytes = 0, len(view)
+    next_offset, last_epoch = limits.log_end_offset, -1
+    runs: list[list[RecordBatch]] = []
+    run: list[RecordBatch] = []
+    run_bytes = 0
+    while size_bytes - position >= HEADER_BYTES:
+        start, position = position, _end_of_batch(view, position)
+        if position > size_bytes:
+            break
+        batch = parse_batch(view, start)
+        base_offset = batch.base_offset
+        batch_next = base_offset + batch.last_offset_delta + 1
+        if batch_next <= next_offset and not runs and not run:
+            continue
+        if crc32c(view[start + CRC_END : position]) != batch.crc:
+            raise _corrupt(batch, "its checksum is wrong")
+        if base_offset < next_offset and (runs or run):
+            raise _corrupt(batch, f"it follows offset {next_offset - 1}")
+        if not last_epoch <= batch.leader_epoch <= limits.leader_epoch:
+            raise _corrupt(batch, f"it follows epoch {last_epoch} under {limits.leader_epoch}")
+        if run and (
+            run_bytes + batch.size_bytes > limits.run_bytes_max
+            or batch_next - run[0].base_offset > limits.offset_span_max
+        ):
+            runs.append(run)
+            run, run_bytes = [], 0
+        run.append(batch)
+        run_bytes += batch.size_bytes
+        next_offset, last_epoch = batch_next, batch.leader_epoch
+    if run:
+        runs.append(run)
+    return runs
+
+
+def _end_of_batch(view: memoryview, position: int) -> int:
+    length = view[position + LENGTH_POSITION : position + LENGTH_END]
+    # Never backwards, whatever the bytes say: the parser refuses such a batch.
+    return position + max(LENGTH_END + int.from_bytes(length, signed=True), HEADER_BYTES)
+
+
+def _corrupt(batch: RecordBatch, reason: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.CORRUPT_MESSAGE, f"the leader sent {batch} at byte {batch.position}: {reason}"
+    )
