@@ -94,10 +94,13 @@ TABLE: dict[int, Api] = {
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, "epochs:handle"),
         Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, "configs:describe"),
         Api(ApiKey.ALTER_CONFIGS, 0, 2, "configs:alter", waits=True),
+        Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 4, "log_dirs:describe"),
         Api(ApiKey.CREATE_PARTITIONS, 0, 3, "topics:create_partitions", waits=True),
         Api(ApiKey.DELETE_GROUPS, 0, 2, "group_admin:delete"),
         Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, "configs:incremental_alter", waits=True),
         Api(ApiKey.OFFSET_DELETE, 0, 0, "group_admin:delete_offsets"),
+        Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, "cluster:describe"),
+        Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "cluster:describe_topic_partitions"),
         Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "group_membership:consumer_heartbeat"),
         Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "group_admin:describe_consumer_groups"),
     )

@@ -208,6 +208,7 @@ class RequestWriter:
             leader_epoch=state.leader_epoch,
             isr=list(state.isr),
             zk_version=state.partition_epoch,
+            eligible_leaders=list(state.eligible_leaders),
             replicas=list(state.replicas),
             offline_replicas=[
                 node_id

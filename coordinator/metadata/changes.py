@@ -155,6 +155,7 @@ def _state(listed: UpdateMetadataPartitionState) -> PartitionState:
         leader_epoch=listed.leader_epoch,
         isr=tuple(listed.isr),
         partition_epoch=listed.zk_version,
+        eligible_leaders=tuple(listed.eligible_leaders),
         offline_replicas=tuple(listed.offline_replicas),
         controller_epoch=listed.controller_epoch,
     )

@@ -31,6 +31,8 @@ class UpdateMetadataPartitionState:
     zk_version: int = int32()
     replicas: list[int] = array(Wire.INT32)
     offline_replicas: list[int] = array(Wire.INT32, "4+", ignorable=True)
+    # Ours: who may lead beside the ISR (KIP-966), for clients that ask.
+    eligible_leaders: list[int] = array(Wire.INT32, "7+", tag=10_000)
 
 
 @struct

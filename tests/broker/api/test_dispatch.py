@@ -81,12 +81,15 @@ async def test_the_answer_to_api_versions_tells_the_truth(client: RawClient, ver
         23: (2, 4),
         32: (1, 4),
         33: (0, 2),
+        35: (1, 4),
         37: (0, 3),
         42: (0, 2),
         44: (0, 1),
         47: (0, 0),
+        60: (0, 2),
         68: (0, 1),
         69: (0, 1),
+        75: (0, 0),
     }
 
 
