@@ -44,6 +44,7 @@ ACKS_ALL = -1
 # A bug that the next deadline finds again, or a file that cannot be opened for the moment, must
 # not keep the loop busy.
 _PAUSE_MS = 1_000.0
+_PAUSE_MS_MAX = 60_000.0
 _NONE = ErrorCode.NONE
 # What a coordinator's caller is told of an append that failed: clients look for the coordinator
 # again, or come again. Sizes stay as they are: the machine knows what was too large.
@@ -62,11 +63,13 @@ class Asked(NamedTuple):
 
 
 class State(Enum):
-    """LOADING answers COORDINATOR_LOAD_IN_PROGRESS, DAMAGED COORDINATOR_NOT_AVAILABLE."""
+    """LOADING answers COORDINATOR_LOAD_IN_PROGRESS. COORDINATOR_NOT_AVAILABLE answer DAMAGED,
+    whose log cannot be read, and FAILED, which has come upon a bug and will be loaded again."""
 
     LOADING = auto()
     ACTIVE = auto()
     DAMAGED = auto()
+    FAILED = auto()
     ENDED = auto()
 
 
@@ -98,8 +101,8 @@ class Shard:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.state = State.LOADING
-        self._make_machine = make_machine
-        self.machine = self._new_machine()
+        self._make_machine = partial(_limited, make_machine, partition)
+        self.machine = self._make_machine()
         self._parts = parts
         self._appends = self._make_appends()
         self._asked: dict[Ticket, Asked] = {}
@@ -108,6 +111,8 @@ class Shard:
         self._is_performing = False
         self._timer: WheelTimer | None = None
         self._armed_ms = 0.0
+        # How often in a row loading has come upon a bug.
+        self._failed_count = 0
 
     def check(self) -> ErrorCode:
         """Whether the machine may be asked now. Valid only while this epoch is led (G-12)."""
@@ -117,7 +122,7 @@ class Shard:
             return _NONE if led else ErrorCode.NOT_COORDINATOR
         if self.state is State.LOADING:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        if self.state is State.DAMAGED:
+        if self.state in (State.DAMAGED, State.FAILED):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return ErrorCode.NOT_COORDINATOR
 
@@ -127,6 +132,7 @@ class Shard:
         """Begin to read the partition; requests are refused until that is done."""
         parts = self._parts
         self._timer = None
+        self.state = State.LOADING
         parts.tasks.spawn(f"load {self.partition.partition}", self._load(self.machine))
 
     async def _load(self, machine: Machine) -> None:
@@ -138,6 +144,8 @@ class Shard:
         started_ms = self._parts.clock.now_ms()
         try:
             count = await self._parts.loader.load(self.partition, replay, is_wanted)
+            if count is not None:
+                self._begin(machine, count, self._parts.clock.now_ms() - started_ms)
         except (KafkaError, CorruptLogError) as error:
             may_pass = isinstance(error, KafkaError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
             if is_wanted() and may_pass:
@@ -146,17 +154,34 @@ class Shard:
             elif is_wanted():
                 self.state = State.DAMAGED
                 logger.error("%s-%d cannot be loaded: %s", *self.partition.partition, error)
-            return
-        if count is not None:
-            took_ms = self._parts.clock.now_ms() - started_ms
-            if count:
-                where = self.partition.partition
-                logger.info("loaded %d records of %s-%d in %d ms", count, *where, took_ms)
-            # Stays so when there is a bug in the next call: loading again would find it again.
-            self.state = State.DAMAGED
-            effects = machine.on_loaded(self._moment())
-            self.state = State.ACTIVE
-            self._call(lambda _moment: effects)
+        except Exception as error:
+            # A bug. A task that dies of it would stop the broker, and with it all other groups.
+            if self.machine is machine and self.state in (State.LOADING, State.ACTIVE):
+                self._fail(error)
+
+    def _begin(self, machine: Machine, count: int, took_ms: float) -> None:
+        """All is read."""
+        effects = machine.on_loaded(self._moment())
+        self.state = State.ACTIVE
+        self._call(lambda _moment: effects)
+        self._failed_count = 0
+        if count:
+            where = self.partition.partition
+            logger.info("loaded %d records of %s-%d in %d ms", count, *where, took_ms)
+
+    def _fail(self, error: Exception) -> None:
+        """Nobody knows what the machine has half taken in: try another one, ever more rarely."""
+        pause_ms = min(_PAUSE_MS * 2**self._failed_count, _PAUSE_MS_MAX)
+        self._failed_count += 1
+        logger.error(
+            "%s-%d cannot be loaded for a fault of the broker: %r. Its groups are not available; "
+            "the next try is in %d s",
+            *self.partition.partition,
+            error,
+            pause_ms / 1_000,
+            exc_info=error,
+        )
+        self._reload(pause_ms, State.FAILED)
 
     def end(self, error: ErrorCode) -> None:
         """Answer everybody with the error and do nothing any more."""
@@ -166,12 +191,13 @@ class Shard:
         self.state = State.ENDED
         self._drop(error, ask_machine=was_active)
 
-    def _reload(self, pause_ms: float = 0.0) -> None:
+    def _reload(self, pause_ms: float = 0.0, meanwhile: State = State.LOADING) -> None:
         """Throw the machine away, which may believe what the log does not say."""
-        logger.warning("%s-%d is loaded again", *self.partition.partition)
-        self.state = State.LOADING
-        self._drop(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ask_machine=False)
-        self.machine = self._new_machine()
+        if meanwhile is State.LOADING:
+            logger.warning("%s-%d is loaded again", *self.partition.partition)
+        self.state = meanwhile
+        self._drop(self.check(), ask_machine=False)
+        self.machine = self._make_machine()
         self._appends = self._make_appends()
         if pause_ms:
             due_ms = self._parts.clock.now_ms() + pause_ms
@@ -195,15 +221,6 @@ class Shard:
         for one in asked.values():
             one.later.complete(one.refuse(error))
 
-    def _new_machine(self) -> Machine:
-        machine = self._make_machine()
-        machine.limit_batches(self._batch_bytes_max)
-        return machine
-
-    def _batch_bytes_max(self) -> int:
-        rules = self.partition.settings.append_rules
-        return min(rules.max_message_bytes, rules.segment_bytes)
-
     def _make_appends(self) -> OpenAppends:
         parts = self._parts
         return OpenAppends(
@@ -212,7 +229,7 @@ class Shard:
             parts.clock,
             parts.commit_timeout_ms,
             self._on_settled,
-            self._on_overdue,
+            lambda token: self._call(partial(self.machine.overdue, token)),
         )
 
     # ---- asking the machine ----
@@ -239,9 +256,6 @@ class Shard:
             self._call(partial(self.machine.committed, token))
         else:
             self._call(partial(self.machine.failed, token, _AS_COORDINATOR.get(error, error)))
-
-    def _on_overdue(self, token: Token) -> None:
-        self._call(partial(self.machine.overdue, token))
 
     def _moment(self) -> Moment:
         return Moment(self._parts.stalls.now_ms(), self._parts.clock.wall_ms())
@@ -287,8 +301,11 @@ class Shard:
 
     def _append(self, append: Append) -> None:
         partition = self.partition
-        data = self._encode(append)
-        if len(data) > self._batch_bytes_max():
+        codec = partition.settings.append_rules.codec
+        data = _encode(
+            append, self._parts.clock.wall_ms(), self._parts.codec if codec is None else codec
+        )
+        if len(data) > _batch_bytes_max(partition):
             self._on_settled(append.token, ErrorCode.MESSAGE_TOO_LARGE)
             return
         error = partition.check_leader_epoch(self.leader_epoch)
@@ -311,21 +328,6 @@ class Shard:
             self._on_settled(append.token, outcome)
         else:
             self._appends.add(append.token, written.next_offset, needs_flush=needs_flush)
-
-    def _encode(self, append: Append) -> bytearray:
-        wall_ms = self._parts.clock.wall_ms()
-        writer = append.writer
-        codec = self.partition.settings.append_rules.codec
-        options = BatchOptions(
-            codec=self._parts.codec if codec is None else codec,
-            producer_id=writer.producer_id,
-            producer_epoch=writer.producer_epoch,
-            is_transactional=writer.is_transactional,
-        )
-        # Writable: the log stamps its offset and epoch into it.
-        return bytearray(
-            encode_batch([(wall_ms, key, value, ()) for key, value in append.records], options)
-        )
 
     # ---- deadlines ----
 
@@ -355,3 +357,29 @@ class Shard:
             self._arm()
         else:
             self._call(self.machine.on_deadline)
+
+
+def _limited(make_machine: Callable[[], Machine], partition: PartitionRuntime) -> Machine:
+    """A new machine that knows how much the partition takes at once."""
+    machine = make_machine()
+    machine.limit_batches(partial(_batch_bytes_max, partition))
+    return machine
+
+
+def _batch_bytes_max(partition: PartitionRuntime) -> int:
+    rules = partition.settings.append_rules
+    return min(rules.max_message_bytes, rules.segment_bytes)
+
+
+def _encode(append: Append, wall_ms: int, codec: Codec) -> bytearray:
+    writer = append.writer
+    options = BatchOptions(
+        codec=codec,
+        producer_id=writer.producer_id,
+        producer_epoch=writer.producer_epoch,
+        is_transactional=writer.is_transactional,
+    )
+    # Writable: the log stamps its offset and epoch into it.
+    return bytearray(
+        encode_batch([(wall_ms, key, value, ()) for key, value in append.records], options)
+    )

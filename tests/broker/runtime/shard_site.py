@@ -60,6 +60,8 @@ NODE = 1
 OTHER = 2
 TOPIC_ID = b"offsets topic id"
 COMMIT_TIMEOUT_MS = 5_000
+# Whoever reads a record with that key comes upon a bug.
+POISON = b"poison"
 CALLER = Caller("client", "/127.0.0.1", 1)
 
 
@@ -113,6 +115,7 @@ class CountingMachine:
         self.limit = limit
 
     def replay(self, record: LogRecord, writer: Writer, _moment: Moment) -> None:
+        assert record.key != POISON, "a bug"
         self.replayed.append((record, writer))
         self.values[record.key] = record.value
 

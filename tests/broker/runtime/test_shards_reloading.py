@@ -18,6 +18,7 @@ from tests.broker.runtime.node import quiet
 from tests.broker.runtime.shard_site import (
     NODE,
     OTHER,
+    POISON,
     Fail,
     Get,
     Put,
@@ -268,4 +269,42 @@ async def test_a_machine_knows_what_its_log_takes_also_after_it_was_loaded_again
 
     assert len(site.machines) == 2
     assert [machine.limit() for machine in site.machines if machine.limit] == [1000, 1000]
+    await site.stop()
+
+
+async def test_a_bug_while_one_partition_is_loaded_does_not_stop_the_broker() -> None:
+    """Its groups are away, but a task that dies takes all other groups and all topics along."""
+    site = ShardSite()
+    await site.loaded()
+    site.ask(Put(b"k", b"v"))
+    site.ask(Put(POISON, b"v"))
+
+    await site.lead(leader_epoch=1)
+    await quiet()
+
+    assert site.tasks.crash_count == 0
+    assert site.shard.state is State.FAILED
+    assert site.ask(Get(b"k")) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    await site.stop()
+
+
+async def test_a_partition_that_could_not_be_loaded_is_tried_again_ever_more_rarely() -> None:
+    """What was wrong may have been of the moment; what is not must not keep the broker busy."""
+    site = ShardSite()
+    await site.loaded()
+    site.ask(Put(POISON, b"v"))
+    await site.lead(leader_epoch=1)
+    await quiet()
+
+    tries = len(site.machines)
+    for _ in range(300):
+        await site.clock.advance(1_000)
+        await quiet()
+    # After 1, 3, 7, 15, 31, 63, 123, 183, 243 seconds, and a machine that waits for the next.
+    assert len(site.machines) - tries == 9
+
+    await site.partition.log.delete_records_before(site.partition.log.log_end_offset)
+    await site.clock.advance(61_000)
+    await quiet()
+    assert site.ask(Put(b"k", b"v")) == ["stored"]
     await site.stop()
