@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.group.classic.group import GROUP_TYPE as CLASSIC
+from ottla.coordinator.group.outbox import Continuation, nothing
 from ottla.coordinator.group.records import decode_offset
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.effects import Moment
     from ottla.coordinator.group.membership import Group
     from ottla.coordinator.group.offsets import OffsetTable
-    from ottla.coordinator.group.settings import GroupSettings
+    from ottla.coordinator.group.scope import Scope
 
 EXAMINED_PER_SLICE_MAX = 5_000
 """A few milliseconds: a sweep over a million offsets must not hold up heartbeats."""
@@ -35,12 +37,12 @@ class OffsetExpiry:
 
     def __init__(
         self,
-        settings: GroupSettings,
+        scope: Scope,
         table: OffsetTable,
         groups: Mapping[str, Group],
         forget: Callable[[str], object],
     ) -> None:
-        self._settings = settings
+        self._scope = scope
         self._ledger = table.ledger
         self._removal = table.removal
         self._groups = groups
@@ -112,7 +114,7 @@ class OffsetExpiry:
         if committed.expire_wall_ms != -1:
             return self._wall_ms >= committed.expire_wall_ms
         unused_since_wall_ms = max(since_wall_ms, committed.commit_wall_ms)
-        return self._wall_ms - unused_since_wall_ms >= self._settings.offsets_retention_ms
+        return self._wall_ms - unused_since_wall_ms >= self._scope.settings.offsets_retention_ms
 
     def _visit_emptied(self, group: Group) -> None:
         """Delete a group of which nothing is left."""
@@ -126,4 +128,15 @@ class OffsetExpiry:
             tombstones = list(group.tombstones())
             self._forget(group.group_id)
             if tombstones:
-                self._removal.append(tombstones)
+                on_failed = self._on_lost if group.group_type != CLASSIC else _ignore
+                self._scope.outbox.append(tombstones, Continuation(nothing, on_failed))
+
+    def _on_lost(self, error: ErrorCode) -> None:
+        # The records of whoever has the id next would stand among those of this group, and be read
+        # as one with them. Of a classic group the last record is all.
+        del error
+        self._scope.must_reload = True
+
+
+def _ignore(error: ErrorCode) -> None:
+    del error

@@ -140,20 +140,30 @@ class GroupKinds:
     def describe(
         self, request: ConsumerGroupDescribeRequest, caller: Caller, ticket: Ticket
     ) -> None:
-        """ConsumerGroupDescribe: groups of that kind alone; for others there is another request."""
+        """ConsumerGroupDescribe: groups of that kind alone; for others there is another request.
+
+        Answered when all that it shows is committed (hazard G-03)."""
         del caller
-        described = []
-        for group_id in request.group_ids:
+        found: dict[str, DescribedGroup] = {}
+        group_ids = list(dict.fromkeys(request.group_ids))
+
+        def take(shown: DescribedGroup) -> None:
+            found[shown.group_id] = shown
+            if len(found) == len(group_ids):
+                groups = [found[group_id] for group_id in group_ids]
+                self._scope.outbox.answer(ticket, ConsumerGroupDescribeResponse(groups=groups))
+
+        for group_id in group_ids:
             group = self._consumer_group(group_id)
             if group is not None:
-                described.append(group.describe())
+                group.describe(take)
                 continue
             text = f"Group {group_id} not found."
             if group_id in self._groups:
                 text = f"Group {group_id} is not a consumer group."
-            error = ErrorCode.GROUP_ID_NOT_FOUND
-            described.append(DescribedGroup(error, text, group_id))
-        self._scope.outbox.answer(ticket, ConsumerGroupDescribeResponse(groups=described))
+            take(DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, text, group_id))
+        if not group_ids:
+            self._scope.outbox.answer(ticket, ConsumerGroupDescribeResponse())
 
     def on_deadline(self, group_id: str, rest: Hashable) -> None:
         """A deadline of that group has come."""

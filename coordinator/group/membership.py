@@ -36,6 +36,10 @@ class Group(Protocol):
 
         A commit that is let through counts as a sign of life."""
 
+    def needs_member_epochs(self, member_id: str) -> bool:
+        """Whether that is a member of the KIP-848 protocol, which has to commit with OffsetCommit 9
+        or later."""
+
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         """Whether OffsetFetch 9 with that member and epoch may be answered."""
 

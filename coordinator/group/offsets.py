@@ -220,12 +220,13 @@ class OffsetTable:
             if self.ledger.has_group(request.group_id):
                 return ErrorCode.UNKNOWN_MEMBER_ID
             return ErrorCode.GROUP_ID_NOT_FOUND if is_recent else ErrorCode.ILLEGAL_GENERATION
-        error = group.check_commit(
+        # A member of the newer protocol takes its epoch for what older versions call generation:
+        # one that is let through with them is told of a new epoch in words it does not know.
+        if not is_recent and group.needs_member_epochs(request.member_id):
+            return ErrorCode.UNSUPPORTED_VERSION
+        return group.check_commit(
             request.member_id, request.group_instance_id, epoch, is_transactional=False
         )
-        if error is ErrorCode.STALE_MEMBER_EPOCH and not is_recent:
-            return ErrorCode.UNSUPPORTED_VERSION
-        return error
 
     def _judge_producer(self, request: TxnOffsetCommitRequest) -> ErrorCode:
         if request.producer_id < 0:
@@ -236,7 +237,12 @@ class OffsetTable:
         epoch = request.generation_id_or_member_epoch
         group = self._groups.get(request.group_id)
         if group is None:
-            return ErrorCode.NONE if epoch < 0 else ErrorCode.ILLEGAL_GENERATION
+            if epoch < 0:
+                return ErrorCode.NONE
+            # A group of which offsets are known is one that has no members.
+            if self.ledger.has_group(request.group_id):
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            return ErrorCode.ILLEGAL_GENERATION
         error = group.check_commit(
             request.member_id, request.group_instance_id, epoch, is_transactional=True
         )

@@ -50,10 +50,6 @@ class OffsetRemoval:
         places = sorted(self.ledger.places(group_id))
         self._append(group_id, places, list(tombstones), continuation)
 
-    def append(self, tombstones: list[LogRecord]) -> None:
-        """Append what deletes a group that has no offsets."""
-        self.outbox.append(tombstones, NOBODY_WAITS)
-
     def remove(
         self,
         group_id: str,

@@ -69,7 +69,7 @@ class GroupShard:
         self._kinds = GroupKinds(scope, self.groups, image)
         self._overview = Overview(scope, self.groups, self.offsets)
         self._expiry = OffsetExpiry(
-            scope.settings, self.offsets, self.groups, lambda group_id: self.groups.pop(group_id)
+            scope, self.offsets, self.groups, lambda group_id: self.groups.pop(group_id)
         )
         self._handlers = self._make_handlers()
 

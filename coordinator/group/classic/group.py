@@ -123,6 +123,10 @@ class ClassicGroup:
         self._sessions.extend(self.roster.members[member_id])
         return ErrorCode.NONE
 
+    def needs_member_epochs(self, member_id: str) -> bool:
+        del member_id
+        return False
+
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         """Members of classic groups may always read."""
         del member_id, epoch

@@ -16,14 +16,14 @@ from ottla.coordinator.group.consumer.describe import described, state_name
 from ottla.coordinator.group.consumer.heartbeats import Heartbeats
 from ottla.coordinator.group.consumer.member import MemberState
 from ottla.coordinator.group.consumer.rebalance import Rebalancing
-from ottla.coordinator.group.consumer.replies import Replies
 from ottla.coordinator.group.consumer.state import GroupState
 from ottla.coordinator.group.consumer.subscriptions import names_of
-from ottla.coordinator.group.consumer.takeover import classic_value, may_go_back, take_in
+from ottla.coordinator.group.consumer.takeover import take_in
 from ottla.coordinator.group.consumer.timers import REVOCATION, Timer, Timers
-from ottla.coordinator.group.records import group_record
+from ottla.coordinator.group.consumer.writing import Writing
 from ottla.coordinator.group.timeline import EventKind
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_describe import DescribedGroup
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest
@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.consumer.context import ConsumerContext
     from ottla.coordinator.group.consumer.takeover import Migrant
     from ottla.coordinator.group.effects import Caller, LogRecord, Moment, Ticket
-    from ottla.coordinator.group.record_values import GroupMetadataValue
     from ottla.coordinator.group.records import GroupRecord
-    from ottla.protocol.messages.consumer_group_describe import DescribedGroup
     from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 PROTOCOL_TYPE = "consumer"
@@ -56,10 +54,7 @@ class ConsumerGroup:
         self._rebalancing = Rebalancing(self.state, context, self._timers)
         self._heartbeats = Heartbeats(self._rebalancing)
         self._classic = ClassicMembers(self._rebalancing)
-        self._replies = Replies(context.scope.outbox, self._on_lost)
-        # What has to stand in the log before anything else of this group.
-        self._opening: tuple[LogRecord, ...] = ()
-        self._empty_since_wall_ms: int | None = None
+        self._writing = Writing(self._rebalancing)
 
     @property
     def group_type(self) -> str:
@@ -90,12 +85,12 @@ class ConsumerGroup:
         if response is None:
             changes = Changes(self.state)
             response = self._heartbeats.handle(request, caller, changes)
-            text = self._write(changes, request.member_id)
+            text = self._writing.append(changes, request.member_id)
             if text is not None:
                 response = ConsumerGroupHeartbeatResponse(
                     error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=text
                 )
-        self._replies.send(ticket, response, _refused_heartbeat)
+        self._writing.replies.send(ticket, response, _refused_heartbeat)
 
     def classic_request(self, request: MembersRequest, caller: Caller, ticket: Ticket) -> None:
         """JoinGroup, SyncGroup, Heartbeat or LeaveGroup of a member of the older protocol."""
@@ -112,9 +107,9 @@ class ConsumerGroup:
                 response, refuse = classic.sync(request), refused_sync
             case LeaveGroupRequest():
                 response, refuse = classic.leave(request, caller, changes), _refused_leave
-        if self._write(changes) is not None:
+        if self._writing.append(changes) is not None:
             response = refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
-        self._replies.send(ticket, response, refuse)
+        self._writing.replies.send(ticket, response, refuse)
 
     def take_over(
         self, generation_id: int, migrants: Iterable[Migrant], opening: Iterable[LogRecord]
@@ -127,12 +122,12 @@ class ConsumerGroup:
         migrants = list(migrants)
         if migrants:
             take_in(self.state, changes, generation_id, migrants)
-        self._opening = (*opening, *changes.records)
+        self._writing.opening = (*opening, *changes.records)
 
     @property
     def opening_bytes(self) -> int:
         """What the log has to take at once when somebody joins, beside what that writes itself."""
-        return sum(len(key) + len(value or b"") for key, value in self._opening)
+        return sum(len(key) + len(value or b"") for key, value in self._writing.opening)
 
     @property
     def has_members(self) -> bool:
@@ -142,11 +137,18 @@ class ConsumerGroup:
     @property
     def has_begun(self) -> bool:
         """Whether the group is more than what it would take over."""
-        return not self._opening and not self.is_void
+        return not self._writing.opening and not self.is_void
 
-    def describe(self) -> DescribedGroup:
-        """For ConsumerGroupDescribe."""
-        return described(self.state, self._context.image(), self._rebalancing.assignor_name())
+    def describe(self, deliver: Callable[[DescribedGroup], object]) -> None:
+        """For ConsumerGroupDescribe: as the group is, once that is committed."""
+        image, assignor = self._context.image(), self._rebalancing.assignor_name()
+        shown = described(self.state, image, assignor)
+
+        def on_settled(error: ErrorCode) -> None:
+            is_refused = error is not ErrorCode.NONE
+            deliver(DescribedGroup(error, error.text, self.group_id) if is_refused else shown)
+
+        self._writing.replies.when_committed(on_settled)
 
     def on_deadline(self, rest: Hashable) -> None:
         """A timer of one of the members fired: it is fenced, if the timer means it."""
@@ -158,7 +160,7 @@ class ConsumerGroup:
             self._rebalancing.note(EventKind.REMOVED, member.member_id, reason)
             changes = Changes(self.state)
             self._rebalancing.drop(changes, [member.member_id])
-            if self._write(changes) is not None:
+            if self._writing.append(changes) is not None:
                 # As improbable as it is, a deadline that has come must not come again at once.
                 self._timers.begin_session(member)
 
@@ -175,11 +177,11 @@ class ConsumerGroup:
             is_revoking = member.progress.state is MemberState.UNREVOKED_PARTITIONS
             if is_revoking and not member.uses_classic_protocol:
                 self._timers.start(REVOCATION, member)
-        self._note_emptiness()
+        self._writing.note_emptiness()
 
     def on_unload(self, error: ErrorCode) -> None:
         """Answer everybody whose answer waits for an append."""
-        self._replies.refuse_all(error)
+        self._writing.replies.refuse_all(error)
         for member_id in self.state.members:
             self._timers.stop_all(member_id)
 
@@ -203,6 +205,11 @@ class ConsumerGroup:
         if error is ErrorCode.NONE:
             self._timers.extend_session(self.state.members[member_id])
         return error
+
+    def needs_member_epochs(self, member_id: str) -> bool:
+        """Members of the classic protocol know generations alone."""
+        member = self.state.members.get(member_id)
+        return member is not None and not member.uses_classic_protocol
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         """Whoever names no member, an administrator for example, may always read."""
@@ -246,71 +253,7 @@ class ConsumerGroup:
     @property
     def empty_since_wall_ms(self) -> int | None:
         """Since when nobody is in it; for a loaded group, since it was loaded at the earliest."""
-        return self._empty_since_wall_ms
-
-    def _write(self, changes: Changes, member_id: str = "") -> str | None:
-        """Append what one step has changed, or take all of it back and say what is too large: what
-        cannot be written has the whole shard loaded again, at every try (hazard G-10)."""
-        if not changes.records:
-            return None
-        successor = self._go_back(changes)
-        portions = changes.portions(self._context.scope.batch_bytes_max, self._opening)
-        if portions is None:
-            return self._take_back(changes, member_id)
-        if successor is not None:
-            for gone in successor.members:
-                self._timers.stop_all(gone.member_id)
-        elif self._opening:
-            for member in self.state.members.values():
-                if member.uses_classic_protocol:
-                    self._timers.begin_session(member)
-        for portion in portions:
-            self._replies.append(portion)
-        self._opening = ()
-        self._note_emptiness()
-        if successor is not None:
-            self._context.on_downgrade(self.group_id, successor)
-        return None
-
-    def _go_back(self, changes: Changes) -> GroupMetadataValue | None:
-        """What the group is as a classic one, where it is to be that from now on."""
-        if not may_go_back(self.state, self._context):
-            return None
-        count = len(changes.records)
-        successor = classic_value(self.state, self._context)
-        changes.remove_group()
-        changes.add(group_record(self.group_id, successor))
-        if changes.portions(self._context.scope.batch_bytes_max, self._opening) is not None:
-            return successor
-        changes.take_back(count)
-        text = "it cannot be a classic group again, which would be too large to be written"
-        self._rebalancing.note(EventKind.CONVERTED, detail=text)
-        return None
-
-    def _take_back(self, changes: Changes, member_id: str) -> str:
-        text = (
-            f"{changes.size_bytes} bytes would have to be written about the group, too many for "
-            f"batches of {self._context.scope.batch_bytes_max}"
-        )
-        touched = changes.take_back()
-        if member_id in self.state.members:
-            # It was not told to revoke anything, so silence confirms nothing.
-            self.state.members[member_id].unconfirmed = None
-        self._rebalancing.mend(touched, is_begun=not self._opening)
-        self._rebalancing.note(EventKind.WRITE_FAILED, detail=text)
-        return text
-
-    def _note_emptiness(self) -> None:
-        if self.state.members:
-            self._empty_since_wall_ms = None
-        elif self._empty_since_wall_ms is None:
-            self._empty_since_wall_ms = self._context.scope.moment.wall_ms
-            if not self.is_void:
-                self._rebalancing.note(EventKind.EMPTY)
-
-    def _on_lost(self) -> None:
-        self._rebalancing.note(EventKind.WRITE_FAILED)
-        self._context.scope.must_reload = True
+        return self._writing.empty_since_wall_ms
 
 
 def _refused_classic_heartbeat(error: ErrorCode) -> HeartbeatResponse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.group.failures import answer_to
 from ottla.coordinator.group.outbox import Continuation
@@ -15,10 +15,19 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.outbox import Outbox
 
 
-class _Waiting(NamedTuple):
-    ticket: Ticket
-    response: Any
-    refuse: Callable[[ErrorCode], Any]
+class _Open:
+    """An append that is not committed, and who waits for it."""
+
+    __slots__ = ("is_overdue", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[ErrorCode], object]] = []
+        self.is_overdue = False
+
+    def tell(self, error: ErrorCode) -> None:
+        waiting, self.waiting = self.waiting, []
+        for deliver in waiting:
+            deliver(error)
 
 
 class Replies:
@@ -30,47 +39,61 @@ class Replies:
     def __init__(self, outbox: Outbox, on_lost: Callable[[], object]) -> None:
         self._outbox = outbox
         self._on_lost = on_lost
-        # One list per append that is not committed, in order: appends are committed in order.
-        self._open: list[list[_Waiting]] = []
+        # In order: appends are committed in the order they were made.
+        self._open: list[_Open] = []
 
     def append(self, records: Sequence[LogRecord]) -> None:
         """Write; what is sent from now on waits for it."""
-        waiting: list[_Waiting] = []
-        self._open.append(waiting)
+        append = _Open()
+        self._open.append(append)
         self._outbox.append(
             records,
             Continuation(
-                on_committed=lambda: self._on_committed(waiting),
-                on_failed=lambda error: self._on_failed(waiting, error),
-                on_overdue=lambda: self._refuse(waiting, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+                on_committed=lambda: self._on_committed(append),
+                on_failed=lambda error: self._on_failed(append, error),
+                on_overdue=lambda: self._on_overdue(append),
             ),
         )
 
     def send(self, ticket: Ticket, response: Any, refuse: Callable[[ErrorCode], Any]) -> None:
         """Answer as soon as that may be; ``refuse`` makes the answer if it never may."""
-        if self._open:
-            self._open[-1].append(_Waiting(ticket, response, refuse))
-        else:
+        if not self._open:
             self._outbox.answer(ticket, response)
+            return
+
+        def deliver(error: ErrorCode) -> None:
+            is_refused = error is not ErrorCode.NONE
+            self._outbox.answer(ticket, refuse(error) if is_refused else response)
+
+        self.when_committed(deliver)
+
+    def when_committed(self, deliver: Callable[[ErrorCode], object]) -> None:
+        """Call with NONE once all that is appended by now is committed, or with an error that a
+        client understands. Now, if there is nothing to wait for."""
+        if not self._open:
+            deliver(ErrorCode.NONE)
+        elif self._open[-1].is_overdue:
+            # Its waiting time was over before this one's began, and nobody counts it again.
+            deliver(answer_to(ErrorCode.REQUEST_TIMED_OUT))
+        else:
+            self._open[-1].waiting.append(deliver)
 
     def refuse_all(self, error: ErrorCode) -> None:
         """The shard ends here."""
-        for waiting in self._open:
-            self._refuse(waiting, error)
+        for append in self._open:
+            append.tell(answer_to(error))
 
-    def _on_committed(self, waiting: list[_Waiting]) -> None:
+    def _on_committed(self, append: _Open) -> None:
         # Whoever is asked to commit out of order would break the promise above silently.
-        assert self._open[0] is waiting, "appends are committed in the order they were made"
+        assert self._open[0] is append, "appends are committed in the order they were made"
         del self._open[0]
-        for ticket, response, _refuse in waiting:
-            self._outbox.answer(ticket, response)
+        append.tell(ErrorCode.NONE)
 
-    def _on_failed(self, waiting: list[_Waiting], error: ErrorCode) -> None:
-        self._open = [other for other in self._open if other is not waiting]
-        self._refuse(waiting, error)
+    def _on_failed(self, append: _Open, error: ErrorCode) -> None:
+        self._open = [other for other in self._open if other is not append]
+        append.tell(answer_to(error))
         self._on_lost()
 
-    def _refuse(self, waiting: list[_Waiting], error: ErrorCode) -> None:
-        for ticket, _response, refuse in waiting:
-            self._outbox.answer(ticket, refuse(answer_to(error)))
-        waiting.clear()
+    def _on_overdue(self, append: _Open) -> None:
+        append.is_overdue = True
+        append.tell(answer_to(ErrorCode.REQUEST_TIMED_OUT))

@@ -65,6 +65,7 @@ class PlainGroup:
     fetch_error: ErrorCode = ErrorCode.NONE
     offset_delete_error: ErrorCode = ErrorCode.NONE
     topics: frozenset[str] = frozenset()
+    modern_members: frozenset[str] = frozenset()
     empty_since_wall_ms: int | None = None
     has_settled_subscriptions: bool = False
     asked: list[tuple[object, ...]] = field(default_factory=list)
@@ -74,6 +75,9 @@ class PlainGroup:
     ) -> ErrorCode:
         self.asked.append((member_id, instance_id, epoch, is_transactional))
         return self.commit_error
+
+    def needs_member_epochs(self, member_id: str) -> bool:
+        return member_id in self.modern_members
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         self.asked.append((member_id, epoch))
@@ -119,7 +123,7 @@ class Scene:
         self.topics = {"t", "u"}
         self.table = OffsetTable(self.scope, self.groups, self.topics.__contains__)
         self.expiry = OffsetExpiry(
-            self.scope.settings, self.table, self.groups, lambda group_id: self.groups.pop(group_id)
+            self.scope, self.table, self.groups, lambda group_id: self.groups.pop(group_id)
         )
         self.log: list[tuple[LogRecord, Writer] | Marker] = []
         self.pending: list[Append] = []

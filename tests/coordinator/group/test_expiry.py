@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.coordinator.group.settings import GroupSettings
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -164,6 +165,22 @@ def test_an_empty_group_without_offsets_is_deleted() -> None:
     assert scene.groups == {}
     assert scene.table.group_ids() == set()
     assert [record.key[:2] for record in scene.records] == [b"\0\1"] * 4 + [b"\0\2"]
+
+
+@pytest.mark.parametrize(("group_type", "must_reload"), [("consumer", True), ("classic", False)])
+def test_an_end_that_was_not_written_is_the_end_of_the_memory_of_it(
+    group_type: str, must_reload: bool
+) -> None:
+    """The next group of that id would be read as one with the records of this one."""
+    scene = Scene()
+    scene.groups[GROUP] = PlainGroup(group_type=group_type, empty_since_wall_ms=WALL_MS)
+    scene.expiry.start()
+    scene.expiry.run(moment(WALL_MS))
+    scene.perform()
+
+    scene.fail(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    assert scene.scope.must_reload is must_reload
 
 
 def test_a_group_with_offsets_stays() -> None:

@@ -253,6 +253,19 @@ def test_without_a_group_only_a_standalone_producer_commits(generation: int, err
     assert scene.errors(ticket) == [error]
 
 
+def test_a_member_of_a_group_of_which_only_offsets_are_known_cannot_commit_in_a_transaction() -> (
+    None
+):
+    """As outside of one: such a group is empty, so nobody is its member."""
+    scene = Scene()
+    scene.commit(1)
+    scene.settle()
+
+    ticket = scene.commit_in_transaction(7, 42, member_id="m", generation_id_or_member_epoch=3)
+
+    assert scene.errors(ticket) == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+
 def test_the_batch_names_the_producer() -> None:
     """The records are part of the transaction only if their batch says so."""
     scene = Scene()

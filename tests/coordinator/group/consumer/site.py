@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.ids import Uuid
+    from ottla.protocol.messages.consumer_group_describe import DescribedGroup
 
 CALLER = Caller("client", "/127.0.0.1", 1)
 STARTED_WALL_MS = 1_700_000_000_000
@@ -129,6 +130,13 @@ class Site:
         response = self.answers[ticket]
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         return response
+
+    def described(self) -> DescribedGroup:
+        """The group as ConsumerGroupDescribe shows it; all that was appended is committed."""
+        shown: list[DescribedGroup] = []
+        self.group.describe(shown.append)
+        (only,) = shown
+        return only
 
     def pass_time(self, duration_ms: float) -> None:
         """Let time pass, with every deadline at its moment."""

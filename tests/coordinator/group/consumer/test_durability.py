@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ottla.protocol.errors import ErrorCode
 from tests.coordinator.group.consumer.site import CALLER, Site, beat, join, told
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.consumer_group_describe import DescribedGroup
 
 
 def test_answer_waits_until_what_it_tells_is_committed() -> None:
@@ -132,3 +137,47 @@ def test_loaded_member_that_stays_silent_is_removed() -> None:
     other.pass_time(45_000)
 
     assert not other.group.state.members
+
+
+def test_a_description_waits_until_what_it_shows_is_committed() -> None:
+    """An administrator who acts on an epoch that a failover takes back acts on nothing (G-03)."""
+    site = Site()
+    site.is_committing = False
+    shown: list[DescribedGroup] = []
+    site.group.heartbeat(join("a"), CALLER, site.ticket())
+    site.group.describe(shown.append)
+    site.carry_out()
+    assert not shown
+
+    site.commit()
+
+    assert [(one.error_code, one.group_epoch) for one in shown] == [(0, 1)]
+
+
+def test_a_description_of_what_was_lost_is_an_error() -> None:
+    """The group is read again, and nobody knows what it will be."""
+    site = Site()
+    site.is_committing = False
+    shown: list[DescribedGroup] = []
+    site.group.heartbeat(join("a"), CALLER, site.ticket())
+    site.group.describe(shown.append)
+    site.carry_out()
+
+    site.fail(ErrorCode.NOT_COORDINATOR)
+
+    assert [one.error_code for one in shown] == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_whoever_comes_when_the_waiting_time_is_over_is_told_at_once() -> None:
+    """Nobody counts its time any more: it would wait for as long as a replica is away."""
+    site = Site()
+    site.is_committing = False
+    site.group.heartbeat(join("a"), CALLER, site.ticket())
+    site.carry_out()
+    site.scope.outbox.overdue(site.uncommitted[0])
+    late = site.ticket()
+
+    site.group.heartbeat(beat("a", 1), CALLER, late)
+    site.carry_out()
+
+    assert site.answers[late].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

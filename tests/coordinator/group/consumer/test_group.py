@@ -13,7 +13,7 @@ def test_description_shows_both_assignments() -> None:
     site.ask(join("a"))
     site.ask(join("b"))
     site.ask(beat("a", 1, {"t": [0, 1, 2, 3]}))
-    described = site.group.describe()
+    described = site.described()
     assert (described.group_state, described.group_epoch, described.assignment_epoch) == (
         "Reconciling",
         2,

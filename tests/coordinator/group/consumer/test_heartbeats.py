@@ -329,11 +329,11 @@ def test_assignor_that_most_members_ask_for_is_used() -> None:
     request = join("a")
     request.server_assignor = "range"
     site.ask(join("b"))
-    assert site.group.describe().assignor_name == "uniform"
+    assert site.described().assignor_name == "uniform"
 
     site.ask(request)
 
-    assert site.group.describe().assignor_name == "range"
+    assert site.described().assignor_name == "range"
 
 
 def with_fields(

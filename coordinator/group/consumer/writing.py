@@ -1,0 +1,97 @@
+"""How the steps of one KIP-848 group get into the log: whole, in portions, or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.consumer.replies import Replies
+from ottla.coordinator.group.consumer.takeover import classic_value, may_go_back
+from ottla.coordinator.group.records import group_record
+from ottla.coordinator.group.timeline import EventKind
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.consumer.changes import Changes
+    from ottla.coordinator.group.consumer.rebalance import Rebalancing
+    from ottla.coordinator.group.effects import LogRecord
+    from ottla.coordinator.group.record_values import GroupMetadataValue
+
+
+class Writing:
+    """``opening`` has to stand in the log before anything else of the group.
+
+    ``empty_since_wall_ms`` tells since when nobody is in it, as far as memory goes."""
+
+    def __init__(self, rebalancing: Rebalancing) -> None:
+        self._rebalancing = rebalancing
+        self._state = rebalancing.state
+        self._timers = rebalancing.timers
+        self._context = rebalancing.context
+        self._scope = rebalancing.context.scope
+        self.replies = Replies(self._scope.outbox, self._on_lost)
+        self.opening: tuple[LogRecord, ...] = ()
+        self.empty_since_wall_ms: int | None = None
+
+    def append(self, changes: Changes, member_id: str = "") -> str | None:
+        """Append what one step has changed, or take all of it back and say what is too large: what
+        cannot be written has the whole shard loaded again, at every try (hazard G-10)."""
+        if not changes.records:
+            return None
+        successor = self._go_back(changes)
+        portions = changes.portions(self._scope.batch_bytes_max, self.opening)
+        if portions is None:
+            return self._take_back(changes, member_id)
+        if successor is not None:
+            for gone in successor.members:
+                self._timers.stop_all(gone.member_id)
+        elif self.opening:
+            for member in self._state.members.values():
+                if member.uses_classic_protocol:
+                    self._timers.begin_session(member)
+        for portion in portions:
+            self.replies.append(portion)
+        self.opening = ()
+        self.note_emptiness()
+        if successor is not None:
+            self._context.on_downgrade(self._state.group_id, successor)
+        return None
+
+    def _go_back(self, changes: Changes) -> GroupMetadataValue | None:
+        """What the group is as a classic one, where it is to be that from now on."""
+        if not may_go_back(self._state, self._context):
+            return None
+        count = len(changes.records)
+        successor = classic_value(self._state, self._context)
+        changes.remove_group()
+        changes.add(group_record(self._state.group_id, successor))
+        if changes.portions(self._scope.batch_bytes_max, self.opening) is not None:
+            return successor
+        changes.take_back(count)
+        text = "it cannot be a classic group again, which would be too large to be written"
+        self._rebalancing.note(EventKind.CONVERTED, detail=text)
+        return None
+
+    def _take_back(self, changes: Changes, member_id: str) -> str:
+        text = (
+            f"{changes.size_bytes} bytes would have to be written about the group, too many for "
+            f"batches of {self._scope.batch_bytes_max}"
+        )
+        touched = changes.take_back()
+        if member_id in self._state.members:
+            # It was not told to revoke anything, so silence confirms nothing.
+            self._state.members[member_id].unconfirmed = None
+        self._rebalancing.mend(touched, is_begun=not self.opening)
+        self._rebalancing.note(EventKind.WRITE_FAILED, detail=text)
+        return text
+
+    def note_emptiness(self) -> None:
+        """Members may have come or gone."""
+        if self._state.members:
+            self.empty_since_wall_ms = None
+        elif self.empty_since_wall_ms is None:
+            self.empty_since_wall_ms = self._scope.moment.wall_ms
+            if not self._state.is_void:
+                self._rebalancing.note(EventKind.EMPTY)
+
+    def _on_lost(self) -> None:
+        self._rebalancing.note(EventKind.WRITE_FAILED)
+        self._scope.must_reload = True
