@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.settings import ListenerSpec, NetworkSettings
@@ -11,7 +12,7 @@ from ottla.protocol.frames import KafkaFraming
 from ottla.protocol.ports import Address, SocketOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
 
@@ -61,6 +62,18 @@ def metrics_address(config: BrokerConfig) -> Address | None:
         return None
     host, _, port = config.metrics_listener.rpartition(":")
     return Address(host.strip("[]"), int(port))
+
+
+def why_not_bound(specs: Sequence[ListenerSpec], error: OSError) -> str:
+    """One sentence for the person who started the broker, and what to do about it."""
+    where = ", ".join(str(spec.address) for spec in specs)
+    taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
+    advice = (
+        "Choose another port with --port (0 for a free one)."
+        if taken
+        else "Choose an address of this machine with --host."
+    )
+    return f"cannot listen on {where}: {error.strerror or error}. {advice}"
 
 
 def advertised(config: BrokerConfig, bound: Mapping[str, Address]) -> tuple[EndpointPayload, ...]:

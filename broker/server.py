@@ -8,14 +8,18 @@ the mark of a clean stop. What cannot start says so in one sentence (``CannotSta
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.api.dispatch import Dispatcher
 from ottla.broker.api.gate import gated
 from ottla.broker.api.table import TABLE, advertised_apis
-from ottla.broker.listening import advertised, listener_specs, network_settings
+from ottla.broker.listening import (
+    advertised,
+    listener_specs,
+    network_settings,
+    why_not_bound,
+)
 from ottla.broker.log.directories import DirectoriesConfig
 from ottla.broker.log.opening import open_directories
 from ottla.broker.monitoring import Monitoring
@@ -29,6 +33,7 @@ from ottla.broker.runtime.control import ControlReceiver
 from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.broker.runtime.controllership import ControllerParts
 from ottla.broker.runtime.directory_failures import DirectoryFailures
+from ottla.broker.runtime.fetchers import fetchers_of
 from ottla.broker.runtime.groups import GroupCoordinator, group_machines
 from ottla.broker.runtime.housekeeping import Housekeeping, Intervals
 from ottla.broker.runtime.internal_topics import InternalTopics
@@ -126,6 +131,10 @@ class Broker:
             self.node_id, ports.net, clock, self.metadata, config.inter_broker_listener_name
         )
         self._channel = WireChannel(self._peers, self.metadata, self._receiver)
+        self.fetchers = fetchers_of(
+            config, self._peers, lambda: self._receiver.broker_epoch, clock, self.tasks
+        )
+        self.partitions.on_following = self.fetchers.on_role
         self._store = store
         self._opened_store: OpenedStore | None = None
         self._lifecycle: Lifecycle | None = None
@@ -300,16 +309,7 @@ class Broker:
         try:
             self.addresses = network.bind(specs)
         except OSError as error:
-            where = ", ".join(str(spec.address) for spec in specs)
-            taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
-            advice = (
-                "Choose another port with --port (0 for a free one)."
-                if taken
-                else "Choose an address of this machine with --host."
-            )
-            raise CannotStart(
-                f"cannot listen on {where}: {error.strerror or error}. {advice}"
-            ) from error
+            raise CannotStart(why_not_bound(specs, error)) from error
 
     def _set_broker_epoch(self, broker_epoch: int) -> None:
         self._receiver.broker_epoch = broker_epoch
@@ -375,6 +375,7 @@ class Broker:
         if self.housekeeping is not None:
             await self.housekeeping.finish()
         self.partitions.close()
+        await self.fetchers.stop()
         await asyncio.sleep(0)
         if self.network is not None:
             await self.network.stop(DRAIN_MS)

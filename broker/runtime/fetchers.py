@@ -11,16 +11,21 @@ import asyncio
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from ottla.broker.replica.following import Pauses
 from ottla.broker.replica.roles import Role
-from ottla.broker.runtime.fetcher import Fetcher
+from ottla.broker.runtime.fetcher import Fetcher, FetcherParts
+from ottla.broker.runtime.fetcher_wire import Manner, Sender
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ottla.broker.replica.following import Followed
-    from ottla.broker.runtime.fetcher import FetcherParts
     from ottla.broker.runtime.partition import PartitionRuntime
+    from ottla.broker.runtime.peers import Peers
+    from ottla.broker.tasks import Tasks
+    from ottla.coordinator.metadata.broker_configs import BrokerConfig
     from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ports import Clock
 
 Place = tuple[int, int]
 """Leader and number of the fetcher."""
@@ -103,3 +108,32 @@ class Fetchers:
 def number_of(partition: TopicPartition, count: int) -> int:
     """Which of a leader's fetchers has the partition; the same in every process."""
     return (crc32(partition.topic.encode()) + partition.partition) % count
+
+
+def fetchers_of(
+    config: BrokerConfig,
+    peers: Peers,
+    broker_epoch: Callable[[], int],
+    clock: Clock,
+    tasks: Tasks,
+) -> Fetchers:
+    """What a broker of that configuration fetches with."""
+    manner = Manner(
+        max_bytes=config.replica_fetch_max_bytes,
+        response_max_bytes=config.replica_fetch_response_max_bytes,
+        min_bytes=config.replica_fetch_min_bytes,
+        wait_max_ms=config.replica_fetch_wait_max_ms,
+    )
+    parts = FetcherParts(
+        peers,
+        lambda: Sender(peers.node_id, broker_epoch()),
+        clock,
+        tasks,
+        manner,
+        Pauses(
+            min(Pauses().first_ms, config.replica_fetch_backoff_ms), config.replica_fetch_backoff_ms
+        ),
+        # A leader may keep the request for the whole wait and then needs its time.
+        max(config.replica_socket_timeout_ms, 2 * config.replica_fetch_wait_max_ms),
+    )
+    return Fetchers(parts, config.num_replica_fetchers)
