@@ -264,9 +264,7 @@ class Broker:
         return GroupCoordinator(self.metadata, machines, parts)
 
     def _make_network(self, lifecycle: Lifecycle, controller: ControllerCandidate) -> NetworkServer:
-        reads = Reads(
-            self.partitions, self.waiting, self.ports.offload, self.config.fetch_max_bytes
-        )
+        reads = Reads(self.partitions, self.waiting, self.ports, self.config.fetch_max_bytes)
         admin = ClusterAdmin(
             controller,
             lifecycle,

@@ -53,6 +53,7 @@ class Leading:
         "in_sync",
         "insync_count",
         "leadership",
+        "watermark_due",
     )
 
     def __init__(
@@ -73,6 +74,8 @@ class Leading:
             leadership.isr, leadership.partition_epoch, leadership.eligible_leaders
         )
         self.followers: dict[int, FollowerProgress] = {}
+        # Followers that were told of a lower watermark than this are to be told at once.
+        self.watermark_due = 0
         # How many certainly are in sync, this one included. Asked with every append.
         self.insync_count = 0
         self._follow(now_ms)
@@ -155,6 +158,11 @@ class Leading:
             and node_id not in self.in_sync.maximal
             and follower.log_end_offset >= max(high_watermark, self.epoch_start_offset)
         )
+
+    def owes_news(self, node_id: int) -> bool:
+        """Whether a follower has waited long enough for what it was not told yet."""
+        follower = self.followers.get(node_id)
+        return follower is not None and follower.told_watermark < self.watermark_due
 
     def propose(
         self,

@@ -36,6 +36,7 @@ class FollowerProgress:
         "log_end_offset",
         "log_start_offset",
         "node_id",
+        "told_watermark",
     )
 
     def __init__(self, node_id: int, now_ms: float, *, is_member: bool) -> None:
@@ -43,6 +44,8 @@ class FollowerProgress:
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
         self.log_end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
+        # The high watermark that the last answer to it carried.
+        self.told_watermark = UNKNOWN_OFFSET
         # A member of the ISR has the whole lag time to make itself heard after an election; any
         # other has yet to show that it keeps up.
         self.last_caught_up_ms = now_ms if is_member else -inf

@@ -141,7 +141,8 @@ class IsrWriter:
             return
         now_ms = self._clock.now_ms()
         # Followers outside the ISR are waited for no longer than they keep up.
-        partition.raise_watermark(now_ms)
+        if replica.maybe_raise_watermark(now_ms):
+            partition.wake_waiters()
         change = leading.propose(
             replica.high_watermark, replica.log_end_offset, self._live(leading), now_ms
         )
@@ -235,7 +236,7 @@ class IsrWriter:
                 eligible_leaders=found.eligible_leaders,
                 controller_epoch=found.controller_epoch,
             )
-            partition.learn(stored)
+            partition.replica.become_leader(stored, self._clock.now_ms())
             self._settle(attempt, ChangeOutcome.REFUSED)
         return True
 
@@ -257,7 +258,7 @@ class IsrWriter:
             )
             self._announce(partition.partition)
         # Fewer to wait for, or too few to go on: both are news to whoever waits.
-        partition.raise_watermark(self._clock.now_ms())
+        partition.replica.maybe_raise_watermark(self._clock.now_ms())
         partition.wake_waiters()
 
     # ---- announcing ----

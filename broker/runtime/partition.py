@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ottla.broker.replica.producer import Verdict
     from ottla.broker.replica.progress import FollowerFetch
     from ottla.broker.replica.roles import RoleChange
-    from ottla.broker.runtime.partition_read import FetchPlan
     from ottla.broker.runtime.topic_settings import TopicSettings
     from ottla.broker.runtime.waiting import Waiting
     from ottla.protocol.ids import TopicPartition
@@ -94,6 +93,8 @@ class PartitionRuntime:
         self.append_key: Hashable = WaitKey(f"log end of {partition}")
         self.watermark_key: Hashable = WaitKey(f"high watermark of {partition}")
         self.flush_key: Hashable = WaitKey(f"flush of {partition}")
+        # For followers: a watermark that they have not been told of.
+        self.news_key: Hashable = WaitKey(f"news of {partition}")
 
     # ---- roles ----
 
@@ -145,7 +146,7 @@ class PartitionRuntime:
 
     def wake_waiters(self) -> None:
         """Have everybody who waits here look again."""
-        for key in (self.append_key, self.watermark_key, self.flush_key):
+        for key in (self.append_key, self.watermark_key, self.flush_key, self.news_key):
             self._waiting.release(key)
 
     def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
@@ -170,7 +171,7 @@ class PartitionRuntime:
         if not self.is_open:
             return _refused(self.log, ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
         replica = self.replica
-        error = replica.can_append(acks, has_lease=self._has_lease())
+        error = replica.can_append(acks, has_lease=_has_lease(self))
         if error is not _NONE:
             return _refused(self.log, error, None)
         if self.log.home.health.is_low_on_space:
@@ -193,7 +194,7 @@ class PartitionRuntime:
         if (
             leading is None
             or not self.is_open
-            or (leading.followers and (acks == ACKS_ALL or not self._has_lease()))
+            or (leading.followers and (acks == ACKS_ALL or not _has_lease(self)))
             or replica.can_append(acks) is not _NONE
             or log.home.health.is_low_on_space
             or log.settings.asks_for_flushes
@@ -213,11 +214,6 @@ class PartitionRuntime:
             batch.stamp(0, leader_epoch)
             return NOTHING
         return batch.base_offset
-
-    def _has_lease(self) -> bool:
-        """Whether the store was heard lately in the session in which this leadership was given."""
-        lease = self._lease
-        return self._lease_term == lease.term and lease.holds(self._clock.now_ms())
 
     def _append(self, batch: RecordBatch, *, stamps_time: bool) -> Appended:
         append_time = NOTHING
@@ -281,30 +277,15 @@ class PartitionRuntime:
     # ---- reading ----
 
     def on_follower_fetch(self, fetch: FollowerFetch) -> FetchVerdict:
-        """A follower asks for what comes after its log; asked once for each of its requests."""
+        """A follower asks for what comes after its log; once for each of its requests."""
         if not self.is_open:
             return FetchVerdict(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         verdict = self.replica.on_follower_fetch(fetch, self._clock.now_ms())
-        if verdict.watermark_moved and self.watermark_key in self._waiting.watchers:
+        if verdict.watermark_moved:
             self._waiting.release(self.watermark_key)
         if verdict.may_join:
             self.on_may_join(self)
         return verdict
-
-    def raise_watermark(self, now_ms: float) -> None:
-        """Time has passed or the ISR has changed: see whether more is committed now."""
-        if self.replica.maybe_raise_watermark(now_ms):
-            self._waiting.release(self.watermark_key)
-
-    def learn(self, leadership: Leadership) -> None:
-        """The store holds this later state of the epoch that is led here."""
-        change = self.replica.become_leader(leadership, self._clock.now_ms())
-        assert not change.is_new_epoch
-        self.wake_waiters()
-
-    def wait_key(self, plan: FetchPlan) -> Hashable:
-        """What a fetch of that kind waits for."""
-        return self.append_key if plan.sees_log_end else self.watermark_key
 
     @property
     def leader_epoch(self) -> int:
@@ -358,6 +339,12 @@ class PartitionRuntime:
 
 def _nobody_listens(_partition: PartitionRuntime) -> None:
     """Most partitions have nobody who lives on them, or joins."""
+
+
+def _has_lease(partition: PartitionRuntime) -> bool:
+    """Whether the store was heard lately in the session in which this leadership was given."""
+    lease = partition._lease
+    return partition._lease_term == lease.term and lease.holds(partition._clock.now_ms())
 
 
 def _refused(log: PartitionLog, error: ErrorCode, message: str | None) -> Appended:

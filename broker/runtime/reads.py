@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.replica.fetching import FetchBudget, FetchProgress, must_wait
-from ottla.broker.replica.progress import FollowerFetch
+from ottla.broker.runtime.follower_reads import FollowerReads
 from ottla.broker.runtime.later import Later
 from ottla.broker.runtime.partition_read import FetchPlan, PartitionRead, Wanted
 from ottla.broker.runtime.reading import read_partition
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.partitions import Partitions
     from ottla.broker.runtime.waiting import Waiting
     from ottla.protocol.ids import Uuid
-    from ottla.protocol.ports import Offload
+    from ottla.protocol.ports import Ports
 
 Response = TypeVar("Response")
 
@@ -34,11 +34,12 @@ class Reads:
     """Owned by the server; stateless beside the limit of one answer."""
 
     def __init__(
-        self, partitions: Partitions, waiting: Waiting, offload: Offload, fetch_max_bytes: int
+        self, partitions: Partitions, waiting: Waiting, ports: Ports, fetch_max_bytes: int
     ) -> None:
         self._partitions = partitions
         self._waiting = waiting
-        self._offload = offload
+        self._offload = ports.offload
+        self._followers = FollowerReads(waiting, ports.clock)
         self.fetch_max_bytes = fetch_max_bytes
         self.cold_read_count = 0
 
@@ -50,22 +51,28 @@ class Reads:
     ) -> Response | Later[Response] | Coroutine[Any, Any, Response]:
         """The answer now, later, or after a read that has to wait for the disk."""
         if plan.is_follower:
-            self._acknowledge(plan)
+            self._followers.acknowledge(plan, self._find)
+
+        def answer(reads: list[PartitionRead]) -> Response:
+            if plan.is_follower:
+                self._followers.note_told(plan, self._find)
+            return respond(reads)
+
         reads = self._read_all(plan)
-        if not _must_wait(plan, reads):
+        if not self._must_wait(plan, reads):
             cold = [read for read in reads if read.is_cold]
-            return self._warm(cold, reads, respond) if cold else respond(reads)
+            return self._warm(cold, reads, answer) if cold else answer(reads)
         later: Later[Response] = Later()
 
         def try_complete() -> bool:
             again = self._read_all(plan)
-            if _must_wait(plan, again):
+            if self._must_wait(plan, again):
                 return False
-            later.complete(respond(again))
+            later.complete(answer(again))
             return True
 
         def on_expire() -> None:
-            later.complete(respond(self._read_all(plan)))
+            later.complete(answer(self._read_all(plan)))
 
         self._waiting.park(
             self._keys(plan),
@@ -73,28 +80,9 @@ class Reads:
             try_complete,
             on_expire,
             owner=context.peer,
+            just_asked=True,
         )
         return later
-
-    def _acknowledge(self, plan: FetchPlan) -> None:
-        """Before anything is read: what a follower asks for says what it has, and whether it may
-        be believed (hazards R-09, R-10). Once for each request, however often it is read for."""
-        for place, wanted in enumerate(plan.wanted):
-            partition = self._find(wanted)
-            if partition is None:
-                continue
-            verdict = partition.on_follower_fetch(
-                FollowerFetch(
-                    plan.replica_id,
-                    plan.broker_epoch,
-                    wanted.offset,
-                    wanted.last_fetched_epoch,
-                    wanted.current_leader_epoch,
-                    wanted.log_start_offset,
-                )
-            )
-            if verdict.error != ErrorCode.NONE:
-                plan.wanted[place] = wanted._replace(error_code=verdict.error)
 
     def _find(self, wanted: Wanted) -> PartitionRuntime | None:
         """The partition, if it is here, may be asked for, and is of the topic that is meant."""
@@ -107,7 +95,18 @@ class Reads:
 
     def _keys(self, plan: FetchPlan) -> list[Hashable]:
         found = (self._find(wanted) for wanted in plan.wanted)
-        return [partition.wait_key(plan) for partition in found if partition is not None]
+        return [key for one in found if one is not None for key in _wait_keys(plan, one)]
+
+    def _must_wait(self, plan: FetchPlan, reads: list[PartitionRead]) -> bool:
+        readable_bytes = 0
+        has_news = False
+        for read in reads:
+            readable_bytes += read.size_bytes
+            has_news = has_news or read.has_news
+        progress = FetchProgress(len(reads), readable_bytes, has_news)
+        if not must_wait(progress, plan.max_wait_ms, plan.min_bytes):
+            return False
+        return not (plan.is_follower and self._followers.owes_news(plan, self._find))
 
     def _read_all(self, plan: FetchPlan) -> list[PartitionRead]:
         budget = FetchBudget(min(plan.max_bytes, self.fetch_max_bytes))
@@ -157,17 +156,13 @@ class Reads:
             partition.log.home.health.judge(f"cannot read {path}", error)
 
 
+def _wait_keys(plan: FetchPlan, partition: PartitionRuntime) -> tuple[Hashable, ...]:
+    if plan.is_follower:
+        return partition.append_key, partition.news_key
+    return (partition.append_key if plan.sees_log_end else partition.watermark_key,)
+
+
 def _is_of(partition: PartitionRuntime, topic_id: Uuid) -> bool:
     """Whether it is a partition of that topic and not of one that had its name before."""
     known = partition.log.topic_id
     return known is None or topic_id in (ZERO_UUID, known)
-
-
-def _must_wait(plan: FetchPlan, reads: list[PartitionRead]) -> bool:
-    readable_bytes = 0
-    has_news = False
-    for read in reads:
-        readable_bytes += read.size_bytes
-        has_news = has_news or read.has_news
-    progress = FetchProgress(len(reads), readable_bytes, has_news)
-    return must_wait(progress, plan.max_wait_ms, plan.min_bytes)

@@ -14,13 +14,14 @@ from ottla.broker.log.loading import Known, load_log
 from ottla.broker.log.partition_log import PartitionLog
 from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.leading import Leadership, ReplicaLimits
-from ottla.broker.replica.partition import FetchVerdict, Replica
-from ottla.broker.replica.progress import FollowerFetch
+from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.roles import LogBounds
+from ottla.broker.runtime.follower_reads import FollowerReads
 from ottla.broker.runtime.isr_writer import IsrWriter
 from ottla.broker.runtime.lease import Lease
 from ottla.broker.runtime.metadata import MetadataCache
 from ottla.broker.runtime.partition import PartitionRuntime
+from ottla.broker.runtime.partition_read import FetchPlan, Wanted
 from ottla.broker.runtime.topic_settings import topic_settings
 from ottla.broker.runtime.waiting import Waiting
 from ottla.broker.runtime.wheel import TimingWheel
@@ -30,6 +31,7 @@ from ottla.coordinator.metadata.configs import ConfigSources, topic_config
 from ottla.coordinator.metadata.image import BrokerRegistration
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.embedded import EmbeddedStore
+from ottla.protocol.errors import ErrorCode
 from tests.broker.api.requests import batch
 from tests.broker.log.bench import DIRECTORY, PARTITION, seams_of
 from tests.broker.log.crash_disk import CrashDisk
@@ -67,6 +69,7 @@ class LeaderSite:
         loop = asyncio.get_running_loop()
         self.waiting = Waiting(TimingWheel(clock), loop.call_soon)
         self.partitions: list[PartitionRuntime] = []
+        self.followers = FollowerReads(self.waiting, clock)
         self.writer = IsrWriter(self, self.metadata, clock, self.tasks, LAG_MS)
 
     def __iter__(self) -> Iterator[PartitionRuntime]:
@@ -141,11 +144,14 @@ class LeaderSite:
 
     def fetch(
         self, node: int, offset: int | None = None, broker_epoch: int | None = None
-    ) -> FetchVerdict:
+    ) -> ErrorCode:
         """A follower asks for what comes after its log; the log end unless said otherwise."""
         end = self.one.log.log_end_offset if offset is None else offset
         epoch = EPOCHS[node] if broker_epoch is None else broker_epoch
-        return self.one.on_follower_fetch(FollowerFetch(node, epoch, end, -1, EPOCH, 0))
+        wanted = Wanted(*PARTITION, end, 1 << 20, EPOCH, -1, ErrorCode.NONE, 0)
+        plan = FetchPlan([wanted], 500, 1, 1 << 20, False, node, True, epoch)
+        self.followers.acknowledge(plan, lambda _wanted: self.one)
+        return plan.wanted[0].error_code
 
     async def pass_time(self, ms: float) -> None:
         await self.clock.advance(ms)
