@@ -31,7 +31,7 @@ def settings_of(settings: Mapping[str, str], node_id: int) -> dict[str, str]:
     own = dict(settings)
     own.pop("node.id", None)
     own["broker.id"] = str(node_id)
-    for name in ("listeners", "advertised.listeners"):
+    for name in ("listeners", "advertised.listeners", "ottla.metrics.listener"):
         if name in own:
             own[name] = _PORT.sub(lambda found: _shifted(found, node_id), own[name])
     directories = own.pop("log.dir", "") if "log.dirs" not in own else own["log.dirs"]

@@ -7,6 +7,7 @@ with; readiness is that clients are well advised to come.
 
 from __future__ import annotations
 
+import logging
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
     from ottla.protocol.ports import Address, Ports
+
+logger = logging.getLogger("ottla.broker")
 
 # Kafka's numbers for the states of a broker.
 _STARTING, _RUNNING, _STOPPING = 1, 3, 6
@@ -106,6 +109,7 @@ class Monitoring:
                 "Choose another address with ottla.metrics.listener."
             ) from error
         self._loop_delay.start()
+        logger.info("figures are at http://%s/metrics", self.address)
 
     def on_stopping(self) -> None:
         """The broker stops: clients had better go elsewhere."""

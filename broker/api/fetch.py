@@ -74,6 +74,7 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
     )
 
     def respond(reads: list[PartitionRead]) -> FetchResponse:
+        _count(services, reads, is_follower=replica_id >= 0)
         return _response(services, context, request, reads)
 
     return services.reads.fetch(context, plan, respond)
@@ -178,6 +179,17 @@ def _response(
     if context.api_version >= _ENDPOINTS_VERSION:
         _add_endpoints(services, context, response)
     return response
+
+
+def _count(services: Services, reads: list[PartitionRead], *, is_follower: bool) -> None:
+    """What leaves with this answer; what was read before in vain has not left."""
+    for read in reads:
+        if read.size_bytes:
+            traffic = services.partitions.traffic[read.wanted.topic]
+            if is_follower:
+                traffic.replicated_bytes += read.size_bytes
+            else:
+                traffic.fetched_bytes += read.size_bytes
 
 
 def _add_endpoints(services: Services, context: RequestContext, response: FetchResponse) -> None:

@@ -30,19 +30,18 @@ from ottla.coordinator.metadata.broker_configs import (
     parse_properties,
     settings_from_environment,
 )
-from ottla.protocol.ports import Ports
+from ottla.protocol.ports import Address, Ports
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
-
-    from ottla.protocol.ports import Address
 
 logger = logging.getLogger("ottla")
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
 DEFAULT_DATA_DIR = "ottla-data"
+METRICS_LISTENER = "ottla.metrics.listener"
 
 
 class Server(Protocol):
@@ -87,6 +86,12 @@ def parser() -> Parser:
         type=checked(positive),
         help="run a cluster of N brokers in this process, for development",
     )
+    made.add_argument(
+        "--metrics",
+        metavar="PORT",
+        type=checked(port),
+        help="port to serve /metrics, /healthz and /readyz on, 0 for a free one (default: none)",
+    )
     made.add_argument("--config", metavar="FILE", help="a server.properties file")
     made.add_argument(
         "-o",
@@ -128,6 +133,9 @@ def gather_settings(arguments: argparse.Namespace) -> dict[str, str]:
         data_dir = arguments.data_dir or DEFAULT_DATA_DIR
         settings.pop("log.dir", None)
         settings["log.dirs"] = data_dir
+    if arguments.metrics is not None:
+        host = arguments.host if arguments.host is not None else DEFAULT_HOST
+        settings[METRICS_LISTENER] = str(Address(host, arguments.metrics))
     _place(arguments, settings)
     return settings
 
