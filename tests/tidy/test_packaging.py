@@ -27,6 +27,7 @@ def test_the_links_are_relative() -> None:
 
 ALLOWED_AT_THE_TOP = {
     ".ci",
+    ".dockerignore",
     ".gitignore",
     "ARCHITECTURE.md",
     "CHANGELOG.md",

@@ -1,0 +1,45 @@
+# One broker. `docker run -p 127.0.0.1:9092:9092 ottla` is a cluster of its own; docker-compose.yml has three.
+FROM python:3.13.7-slim-bookworm AS build
+
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /source
+COPY pyproject.toml README.md LICENSE ./
+COPY protocol protocol
+COPY coordinator coordinator
+COPY client client
+COPY broker broker
+COPY ottla ottla
+# Everything it depends on comes as wheels: no compiler is needed here.
+RUN pip wheel --no-deps --wheel-dir /wheels . \
+    && python -m venv --without-pip /opt/ottla \
+    && pip --python /opt/ottla/bin/python install --only-binary :all: /wheels/*.whl
+
+
+FROM python:3.13.7-slim-bookworm
+
+RUN groupadd --gid 1000 ottla \
+    && useradd --uid 1000 --gid ottla --no-create-home --shell /usr/sbin/nologin ottla \
+    && install --directory --owner ottla --group ottla --mode 0750 /data
+COPY --from=build /opt/ottla /opt/ottla
+
+# KAFKA_A_B sets a.b. What is bound is the container's own network; what is told to clients is where
+# they find the published port.
+ENV PATH=/opt/ottla/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    KAFKA_LOG_DIRS=/data \
+    KAFKA_LISTENERS=PLAINTEXT://0.0.0.0:9092 \
+    KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:9092 \
+    KAFKA_OTTLA_METRICS_LISTENER=0.0.0.0:9404
+
+# By number, so that whoever demands a user other than root can tell.
+USER 1000:1000
+WORKDIR /data
+VOLUME /data
+EXPOSE 9092 9404
+# The broker is process 1 and obeys the signal itself: it drains, flushes and leaves the cluster.
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:9404/healthz', timeout=4)"]
+ENTRYPOINT ["ottla"]
+CMD ["start"]
