@@ -1,0 +1,74 @@
+"""The committed part of every partition, as the first replica showed it; all others must agree.
+
+Reads the replicas' files below their high watermarks, each byte once for each life of a replica.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.log.segment import Segment
+    from ottla.broker.runtime.partition import PartitionRuntime
+    from tests.simulation.node import Node
+
+HEADER_BYTES = 12
+Identity = tuple[bytes, int]
+
+
+class Committed:
+    """Batches by their base offset; the violation callback gets a key and a sentence."""
+
+    def __init__(self, violation: Callable[[str, str], object]) -> None:
+        self._violation = violation
+        self._batches: dict[Identity, dict[int, bytes]] = {}
+        # How far each life of a replica has been compared.
+        self._compared: dict[object, int] = {}
+
+    def batches(self, identity: Identity) -> dict[int, bytes]:
+        """What is committed, as far as anybody has shown."""
+        return self._batches.setdefault(identity, {})
+
+    def compare(
+        self, where: str, identity: Identity, node: Node, runtime: PartitionRuntime
+    ) -> None:
+        """All that has come below this replica's watermark since it was looked at last."""
+        log, end = runtime.log, runtime.replica.high_watermark
+        life = (node.name, node.incarnation, identity)
+        offset = max(self._compared.get(life, 0), log.log_start_offset)
+        if offset >= end:
+            return
+        truth = self.batches(identity)
+        for segment in log.segments:
+            if segment.next_offset > offset and segment.base_offset < end:
+                offset = self._compare_segment(where, truth, node, segment, offset, end)
+        self._compared[life] = offset
+
+    def _compare_segment(
+        self,
+        where: str,
+        truth: dict[int, bytes],
+        node: Node,
+        segment: Segment,
+        offset: int,
+        end: int,
+    ) -> int:
+        data = node.files.file(segment.path).data
+        position = segment.starts.get(offset, 0)
+        while position + HEADER_BYTES < segment.size_bytes:
+            base = int.from_bytes(data[position : position + 8])
+            size = HEADER_BYTES + int.from_bytes(data[position + 8 : position + HEADER_BYTES])
+            if base >= end:
+                break
+            if base >= offset:
+                batch = bytes(data[position : position + size])
+                if truth.setdefault(base, batch) != batch:
+                    self._violation(
+                        f"{where} differs",
+                        f"replicas differ: {where} has other bytes at committed offset {base}",
+                    )
+                offset = base + 1 + int.from_bytes(data[position + 23 : position + 27])
+            position += size
+        return max(offset, min(segment.next_offset, end))

@@ -1,0 +1,41 @@
+"""The history of a cluster's clients, and its verdict: what replication promises, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.simulation.checkers import (
+    agreement,
+    duplicates,
+    liveness,
+    offsets,
+    ordering,
+    phantoms,
+    replies,
+    survival,
+)
+from tests.simulation.history import History, Partition
+
+# Watermarks are left out: that of a new leader may lag behind what the old one has told (KIP-207).
+PROMISED = (liveness, survival, agreement, duplicates, phantoms, ordering, offsets, replies)
+# An unclean election may drop the end of a log; what is left must still be a log.
+PROMISED_UNCLEAN = (liveness, duplicates, phantoms, offsets, replies)
+
+
+@dataclass(slots=True)
+class ClusterHistory(History):
+    """``acknowledged``: partition and last offset of each batch that acks=all has confirmed."""
+
+    acknowledged: list[tuple[Partition, int]] = field(default_factory=list)
+
+    def acknowledged_since(self, index: int) -> list[tuple[Partition, int]]:
+        """Those that have come since somebody looked."""
+        return self.acknowledged[index:]
+
+
+def judge_cluster(history: ClusterHistory, *, clean: bool) -> list[str]:
+    """Every violation that any family finds."""
+    found = [f"surprise: {surprise}" for surprise in history.surprises]
+    for family in PROMISED if clean else PROMISED_UNCLEAN:
+        found += family.check(history)
+    return found

@@ -1,0 +1,266 @@
+"""What must hold at every moment, seen from inside the brokers and the store.
+
+``Watchman.look`` is called every tenth of a virtual second, ``on_commit`` at every transaction of
+the store. Each violation is told once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.store import paths
+from ottla.coordinator.store.store import Create, Delete, Replace
+from tests.simulation.cluster.committed import Committed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ottla.broker.runtime.partition import PartitionRuntime
+    from ottla.broker.server import Broker
+    from ottla.coordinator.store.paths import StatePayload
+    from ottla.coordinator.store.tree import Transaction, Tree
+    from tests.simulation.cluster.evidence import ClusterHistory
+    from tests.simulation.node import Node
+
+# A replica by its topic's id and its partition's number.
+Replicated = tuple[bytes, int]
+
+
+class Cluster:
+    """The brokers' insides: the node and the latest incarnation of its program."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.nodes: dict[int, Node] = {}
+        self.brokers: dict[int, Broker] = {}
+
+    def living(self) -> Iterator[tuple[int, Node, Broker]]:
+        """Those whose process exists, stopped or not."""
+        for node_id, node in self.nodes.items():
+            broker = self.brokers.get(node_id)
+            if node.running and broker is not None:
+                yield node_id, node, broker
+
+    def state(self, topic: str, partition: int) -> StatePayload | None:
+        """What the store has now."""
+        node = self.tree.nodes.get(paths.state(topic, partition))
+        return None if node is None else paths.parse_state(node.data)
+
+    def topics(self) -> Mapping[str, paths.TopicPayload]:
+        """What the store has now, by name."""
+        found = {}
+        for name in self.tree.children(paths.TOPICS):
+            payload = paths.parse_topic(self.tree.nodes[paths.topic(name)].data)
+            if payload is not None:
+                found[name] = payload
+        return found
+
+    def is_whole(self) -> bool:
+        """Every broker runs, is registered in its latest life, and is in all its in-sync sets."""
+        tree = self.tree
+        if paths.TOPICS not in tree.nodes:
+            return False
+        for node_id, node in self.nodes.items():
+            generation = tree.nodes.get(paths.generation(node_id))
+            seen = tree.nodes.get(paths.seen_generation(node_id))
+            broker = self.brokers.get(node_id)
+            if not node.running or broker is None or generation is None or seen is None:
+                return False
+            if node.process is not None and node.process.domain.stopped:
+                return False
+            if broker._receiver.broker_epoch != generation.version:
+                return False
+            if paths.parse_number(seen.data) != generation.version:
+                return False
+            if paths.broker(node_id) not in tree.nodes:
+                return False
+        return not self.missing()
+
+    def missing(self) -> list[str]:
+        """Partitions without a leader or with replicas that are not in sync."""
+        found = []
+        for name, payload in self.topics().items():
+            for number, replicas in payload.partitions.items():
+                state = self.state(name, number)
+                if state is None or state.leader < 0 or {*state.isr} != {*replicas}:
+                    found.append(f"{name}-{number}: {state}, replicas {replicas}")
+        return found
+
+
+class Watchman:
+    """Looks, compares and remembers."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        history: ClusterHistory,
+        report: Callable[[str], object],
+        *,
+        clean: bool = True,
+    ) -> None:
+        self.violations: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self._cluster = cluster
+        self._history = history
+        self._report = report
+        self._is_clean = clean
+        self._committed = Committed(self._violation)
+        self._told: set[str] = set()
+        # Who was seen leading in which epoch, and the highest watermark seen anywhere.
+        self._leaders: dict[tuple[Replicated, int], int] = {}
+        self._watermarks: dict[Replicated, int] = {}
+        # The last watermark of a replica in one life and one leadership.
+        self._own: dict[object, int] = {}
+        self._states: dict[str, StatePayload] = {}
+        self._controller_epoch = 0
+        self._judged_writes = 0
+
+    def _violation(self, key: str, what: str) -> None:
+        if key not in self._told:
+            self._told.add(key)
+            self.violations.append(what)
+            self._report(f"VIOLATION {what}")
+
+    # ---- the store ----
+
+    def on_commit(self, transaction: Transaction) -> None:
+        """Every transaction of the store, after it was done."""
+        for step in transaction.steps:
+            if isinstance(step, Replace | Create):
+                if step.path.endswith("/state"):
+                    self._judge_state(step.path, step.data)
+                elif step.path == paths.CONTROLLER_EPOCH:
+                    self._judge_controller_epoch(step.data)
+            elif isinstance(step, Delete):
+                self._states.pop(step.path, None)
+
+    def _judge_controller_epoch(self, data: bytes) -> None:
+        epoch = paths.parse_number(data) or 0
+        if epoch < self._controller_epoch:
+            self._violation("controller", f"store: controller epoch {epoch} after a later one")
+        self._controller_epoch = epoch
+        self.counts["controllers"] += 1
+
+    def _judge_state(self, path: str, data: bytes) -> None:
+        state = paths.parse_state(data)
+        if state is None:
+            self._violation(path, f"store: {path} is unreadable")
+            return
+        before = self._states.get(path)
+        self._states[path] = state
+        topic, number = _partition_of(path)
+        node = self._cluster.tree.nodes.get(paths.topic(topic))
+        payload = None if node is None else paths.parse_topic(node.data)
+        assigned = () if payload is None else payload.partitions.get(number, ())
+        if payload is not None and not {*state.isr} <= {*assigned}:
+            self._violation(
+                f"{path} isr", f"store: ISR {state.isr} of {topic}-{number} beyond {assigned}"
+            )
+        if state.leader >= 0 and state.leader not in state.isr:
+            self._violation(f"{path} leader", f"store: {state} of {topic}-{number}")
+        if before is None:
+            return
+        if state.leader_epoch < before.leader_epoch:
+            self._violation(f"{path} epoch", f"store: {topic}-{number} {before}, then {state}")
+        if state.leader != before.leader:
+            self.counts["elections"] += 1
+            if state.leader_epoch == before.leader_epoch:
+                self._violation(f"{path} same", f"store: {topic}-{number} {before}, then {state}")
+        if state.leader >= 0 and state.leader not in (*before.isr, *before.eligible_leaders):
+            self.counts["unclean elections"] += 1
+            if self._is_clean:
+                self._violation(
+                    f"{path} unclean", f"store: unclean: {topic}-{number} {before}, then {state}"
+                )
+        self.counts["expansions"] += not {*state.isr} <= {*before.isr}
+        self.counts["shrinkings"] += not {*before.isr} <= {*state.isr}
+
+    # ---- the brokers ----
+
+    def look(self) -> None:
+        """Once over all replicas of all living brokers."""
+        for node_id, node, broker in self._cluster.living():
+            for runtime in broker.partitions:
+                self._look_at(node_id, node, runtime)
+        self._judge_acknowledged()
+
+    def _look_at(self, node_id: int, node: Node, runtime: PartitionRuntime) -> None:
+        replica, log = runtime.replica, runtime.log
+        name = f"{runtime.partition.topic}-{runtime.partition.partition}"
+        where = f"broker {node_id}, {name}"
+        if not log.log_start_offset <= replica.high_watermark <= log.log_end_offset:
+            self._violation(where, f"bounds: {where}: {log}, watermark {replica.high_watermark}")
+        identity: Replicated = (log.topic_id or b"", runtime.partition.partition)
+        leading = replica.leading
+        if leading is not None and runtime.is_open:
+            self._look_at_leader(node_id, identity, runtime, where)
+        own = (node_id, node.incarnation, identity, replica.leader_epoch)
+        if replica.high_watermark < self._own.get(own, 0) and leading is not None:
+            self._violation(
+                f"{where} back",
+                f"watermark: {where}: {self._own[own]}, then {replica.high_watermark}",
+            )
+        self._own[own] = replica.high_watermark
+        if self._is_clean:
+            self._committed.compare(where, identity, node, runtime)
+        known = self._watermarks.get(identity, 0)
+        self._watermarks[identity] = max(known, replica.high_watermark)
+
+    def _look_at_leader(
+        self, node_id: int, identity: Replicated, runtime: PartitionRuntime, where: str
+    ) -> None:
+        replica = runtime.replica
+        key = (identity, replica.leader_epoch)
+        first = key not in self._leaders
+        if self._leaders.setdefault(key, node_id) != node_id:
+            self._violation(
+                f"{where} two",
+                f"two leaders: {where} leads in epoch {replica.leader_epoch}, "
+                f"and so did broker {self._leaders[key]}",
+            )
+        known = self._watermarks.get(identity, 0)
+        stored = self._cluster.state(*runtime.partition)
+        is_current = stored is not None and stored.leader_epoch == replica.leader_epoch
+        if first and self._is_clean and is_current and runtime.log.log_end_offset < known:
+            self._violation(
+                f"{where} lost",
+                f"lost: {where} leads in epoch {replica.leader_epoch} with "
+                f"{runtime.log.log_end_offset} records, {known} were committed",
+            )
+
+    def _judge_acknowledged(self) -> None:
+        """What clients were told to be safe lies below the watermark of whoever leads now.
+
+        Only what this leader wrote itself, or must have had when it began."""
+        leaders: dict[tuple[str, int], PartitionRuntime] = {}
+        for _, _, broker in self._cluster.living():
+            for runtime in broker.partitions:
+                replica = runtime.replica
+                stored = self._cluster.state(*runtime.partition)
+                if (
+                    replica.leading is not None
+                    and runtime.is_open
+                    and stored is not None
+                    and stored.leader_epoch == replica.leader_epoch
+                ):
+                    leaders[runtime.partition] = runtime
+        for partition, offset in self._history.acknowledged_since(self._judged_writes):
+            found = leaders.get(partition)
+            if found is None or not self._is_clean:
+                continue
+            leading = found.replica.leading
+            assert leading is not None
+            if leading.epoch_start_offset <= offset and offset >= found.replica.high_watermark:
+                self._violation(
+                    f"{partition} early",
+                    f"early: offset {offset} of {partition} is acknowledged, the leader of epoch "
+                    f"{found.leader_epoch} has its watermark at {found.replica.high_watermark}",
+                )
+        self._judged_writes = len(self._history.acknowledged)
+
+
+def _partition_of(path: str) -> tuple[str, int]:
+    """``/brokers/topics/<t>/partitions/<p>/state``."""
+    parts = path.split("/")
+    return parts[3], int(parts[5])
