@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import shutil
 import signal
 import socket
@@ -164,7 +163,7 @@ class ZooKeeperServer:
         self._end(signal.SIGTERM)
 
     def pause(self) -> None:
-        """Freeze: connections stay open, and nobody answers."""
+        """Freeze: connections stay open, and nobody answers. Nothing happens if it is dead."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -184,15 +183,15 @@ class ZooKeeperServer:
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGCONT)
-                self._process.send_signal(how)
+            self._process.send_signal(how)
+            # A frozen process is killed, but does not stop in order, before it is thawed.
+            self._process.send_signal(signal.SIGCONT)
             self._process.wait(START_LIMIT_SECONDS)
             self._process = None
 
     def _signal(self, what: signal.Signals) -> None:
-        assert self._process is not None
-        os.kill(self._process.pid, what)
+        if self._process is not None:
+            self._process.send_signal(what)
 
     def _write_files(self) -> None:
         lines = [
@@ -266,7 +265,9 @@ class Ensemble:
         raise RuntimeError("no leader was elected")
 
     def kill(self) -> None:
-        """All at once."""
+        """All at once: none is given the time to take a session over."""
+        for server in self.servers:
+            server.pause()
         for server in self.servers:
             server.kill()
 
