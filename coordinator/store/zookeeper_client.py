@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 import socket
 import threading
 from collections import deque
@@ -35,6 +36,8 @@ logger = logging.getLogger("ottla.store.kazoo")
 
 # kazoo waits up to a minute between two attempts, far longer than a session lives.
 _RETRY = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.4, "max_delay": 0.5}
+# Windows has none.
+_poll = getattr(select, "poll", None)
 
 
 class LinkOptions(NamedTuple):
@@ -180,10 +183,27 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     def dispatch_callback(self, callback: Any) -> None:
         callback.func(*callback.args)
 
-    def create_connection(self, *arguments: Any, **named: Any) -> Any:
-        # A host that swallows packets must leave time for the others.
-        named["timeout"] = min(named["timeout"], self._connect_limit_seconds)
-        return super().create_connection(*arguments, **named)
+    def select(
+        self, readers: list[Any], writers: list[Any], errors: list[Any], timeout: float | None
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        # kazoo makes and closes an epoll descriptor for each look, several for each request:
+        # a third of what a request costs.
+        if _poll is None:
+            found: tuple[list[Any], list[Any], list[Any]] = super().select(
+                readers, writers, errors, timeout
+            )
+            return found
+        poll = _poll()
+        for one in readers:
+            poll.register(one, select.POLLIN)
+        for one in writers:
+            poll.register(one, select.POLLOUT)
+        ready = {place for place, _ in poll.poll(None if timeout is None else timeout * 1000)}
+        return (
+            [one for one in readers if one.fileno() in ready],
+            [one for one in writers if one.fileno() in ready],
+            [],
+        )
 
 
 class _Kazoo(KazooClient):  # type: ignore[misc]
