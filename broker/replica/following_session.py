@@ -64,11 +64,11 @@ class FetchSession:
             or known[1] != ask
             or known[0].topic_id != one.topic_id
         ]
-        forgotten = [
+        forgotten = tuple(
             (partition, one.topic_id)
             for partition, (one, _) in told.items()
             if (now := self._told.get(partition)) is None or now[0].topic_id != one.topic_id
-        ]
+        )
         return Delta(self._session_id, self._session_epoch, changed, forgotten)
 
     def asked_for(self, partition: TopicPartition) -> Asked | None:
