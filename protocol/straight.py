@@ -27,8 +27,9 @@ _COMPACT_PARTITION = struct.Struct(">BiB").unpack_from
 # Empty tag sections of partition, topic and request.
 _NO_TAGS = struct.Struct(">BH").unpack_from
 
-SingleProduce = tuple[int, str, int, memoryview, memoryview]
-"""acks, topic, partition index, records, and the topic as an answer spells it again."""
+SingleProduce = tuple[int, str, int, memoryview, memoryview, int]
+"""acks, topic, partition index, records, the topic as an answer spells it again, and timeout in
+ms."""
 
 
 def produce_reader(version: int) -> Callable[[memoryview, int], SingleProduce | None]:
@@ -39,7 +40,7 @@ def produce_reader(version: int) -> Callable[[memoryview, int], SingleProduce | 
 
 def _read_compact(frame: memoryview, position: int) -> SingleProduce | None:
     try:
-        tags, transactional_id, acks, _timeout_ms, topics, size = _COMPACT_START(frame, position)
+        tags, transactional_id, acks, timeout_ms, topics, size = _COMPACT_START(frame, position)
         # Lengths and counts are one more than what they count.
         name = position + 10
         partitions = name + size - 1
@@ -55,12 +56,12 @@ def _read_compact(frame: memoryview, position: int) -> SingleProduce | None:
         topic = str(frame[name:partitions], "utf-8")
     except (struct.error, IndexError, ValueError):
         return None
-    return acks, topic, index, frame[start:end], frame[name - 2 : partitions + 1]
+    return acks, topic, index, frame[start:end], frame[name - 2 : partitions + 1], timeout_ms
 
 
 def _read_classic(frame: memoryview, position: int) -> SingleProduce | None:
     try:
-        transactional_id, acks, _timeout_ms, topics, size = _CLASSIC_START(frame, position)
+        transactional_id, acks, timeout_ms, topics, size = _CLASSIC_START(frame, position)
         name = position + 14
         partitions = name + size
         count, index, length = _CLASSIC_PARTITION(frame, partitions)
@@ -72,7 +73,7 @@ def _read_classic(frame: memoryview, position: int) -> SingleProduce | None:
         topic = str(frame[name:partitions], "utf-8")
     except (struct.error, UnicodeDecodeError):
         return None
-    return acks, topic, index, frame[start:], frame[name - 6 : partitions + 4]
+    return acks, topic, index, frame[start:], frame[name - 6 : partitions + 4], timeout_ms
 
 
 def produce_answer(version: int) -> Callable[[int, memoryview, int, int, int], bytes]:

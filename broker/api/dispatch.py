@@ -122,7 +122,9 @@ class Dispatcher:
                     return None
                 if answer is not None:
                     route.count += 1
-                    if answer:
+                    if isinstance(answer, Later):
+                        answer.then(reply.send)
+                    elif answer:
                         reply.send(answer)
                     else:
                         reply.skip()

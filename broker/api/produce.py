@@ -16,13 +16,19 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.policy.door import Operation, ResourceType
 from ottla.broker.runtime.internal_topics import is_closed_to
 from ottla.broker.runtime.later import Later
-from ottla.broker.runtime.produces import PendingProduce, ProducePart, await_outcome
-from ottla.coordinator.metadata.image import INTERNAL_TOPICS
+from ottla.broker.runtime.produces import (
+    ACKS_ALL,
+    LEADER_VERSION,
+    VALID_ACKS,
+    PendingProduce,
+    ProducePart,
+    add_leaders,
+    await_outcome,
+)
 from ottla.protocol.errors import ErrorCode, KafkaError, error_code
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -30,20 +36,15 @@ from ottla.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ottla.protocol.ports import FileRegion
-from ottla.protocol.straight import PRODUCE_VERSIONS, produce_answer, produce_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from ottla.broker.context import Peer, ReplyPart, RequestContext
+    from ottla.broker.context import RequestContext
     from ottla.broker.runtime.partition import Appended
-    from ottla.broker.runtime.services import Services, Straight
+    from ottla.broker.runtime.services import Services
 
-ACKS_ALL = -1
-_VALID_ACKS = (-1, 0, 1)
-_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _MESSAGE_VERSION = 8
-_LEADER_VERSION = 10
 _STORAGE_ERROR_VERSION = 4
 
 # Stands in every answer that names no leader. Shared, so replaced and never written to.
@@ -65,7 +66,7 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
         name = topic.name
         answers: list[PartitionProduceResponse] = []
         refusal = _NONE
-        if acks not in _VALID_ACKS:
+        if acks not in VALID_ACKS:
             refusal = ErrorCode.INVALID_REQUIRED_ACKS
         elif not services.door.is_allowed(context, _WRITE, _TOPIC, name):
             refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -91,38 +92,6 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
     write = partial(_write, services, context, acks, pending)
     finish = partial(_finish, services, context, request, response, pending)
     return _look_then_write(services, suspended, write, finish)
-
-
-def straight(version: int) -> Straight | None:
-    """The shorter way of one batch whose write alone settles it, for requests of that version.
-
-    It knows success only: on anything else it changes nothing and leaves the request to
-    ``handle``. HOT."""
-    if version not in PRODUCE_VERSIONS:
-        return None
-    read, answer = produce_reader(version), produce_answer(version)
-
-    def append(
-        services: Services, peer: Peer, frame: memoryview, body: int, correlation_id: int
-    ) -> Sequence[ReplyPart] | None:
-        asked = read(frame, body)
-        if asked is None:
-            return None
-        acks, topic, index, records, named = asked
-        partition = services.partitions.find(topic, index)
-        if partition is None or acks not in _VALID_ACKS or topic in INTERNAL_TOPICS:
-            return None
-        if not services.door.is_allowed(peer, _WRITE, _TOPIC, topic):
-            return None
-        base_offset = partition.write_plain(records, acks)
-        if base_offset < 0:
-            return None
-        if acks == 0:
-            return ()
-        start_offset = partition.log.log_start_offset
-        return (answer(correlation_id, named, index, base_offset, start_offset),)
-
-    return append
 
 
 def _judge(
@@ -193,16 +162,20 @@ def _finish(
     response: ProduceResponse,
     pending: list[PendingProduce],
 ) -> Any:
-    if context.api_version >= _LEADER_VERSION:
-        _add_leaders(services, context, response)
     if request.acks == 0:
         _refuse_silently(response)
         return None
-    if not pending:
+
+    def told() -> ProduceResponse:
+        if context.api_version >= LEADER_VERSION:
+            add_leaders(services.metadata, context.listener, response)
         return response
+
+    if not pending:
+        return told()
     later: Later[ProduceResponse] = Later()
     deadline_ms = context.received_ms + max(0, request.timeout_ms)
-    await_outcome(services.waiting, context, pending, deadline_ms, lambda: later.complete(response))
+    await_outcome(services.waiting, context, pending, deadline_ms, lambda: later.complete(told()))
     return later
 
 
@@ -222,23 +195,6 @@ def _fill(part: ProducePart, appended: Appended, api_version: int) -> None:
         ]
     if error is ErrorCode.KAFKA_STORAGE_ERROR and api_version < _STORAGE_ERROR_VERSION:
         answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-def _add_leaders(services: Services, context: RequestContext, response: ProduceResponse) -> None:
-    """Tell the client where to go instead (KIP-951)."""
-    leaders = set()
-    for topic in response.responses:
-        for part in topic.partition_responses:
-            if part.error_code in _MOVED:
-                leader, leader_epoch = services.metadata.leader_of(topic.name, part.index)
-                part.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=leader_epoch)
-                leaders.add(leader)
-    if leaders:
-        response.node_endpoints = [
-            NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-            for node in services.metadata.endpoints(context.listener)
-            if node.node_id in leaders
-        ]
 
 
 def _refuse_silently(response: ProduceResponse) -> None:

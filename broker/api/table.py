@@ -69,7 +69,12 @@ TABLE: dict[int, Api] = {
     api.key: api
     for api in (
         Api(
-            ApiKey.PRODUCE, 0, 11, "produce:handle", served_from=3, straight_name="produce:straight"
+            ApiKey.PRODUCE,
+            0,
+            11,
+            "produce:handle",
+            served_from=3,
+            straight_name="produce_straight:straight",
         ),
         Api(ApiKey.FETCH, 4, 17, "fetch:handle", straight_name="fetch:straight"),
         Api(ApiKey.LIST_OFFSETS, 1, 9, "list_offsets:handle"),

@@ -53,6 +53,7 @@ class Leading:
         "in_sync",
         "insync_count",
         "leadership",
+        "waits_for_followers",
         "watermark_due",
     )
 
@@ -78,6 +79,8 @@ class Leading:
         self.watermark_due = 0
         # How many certainly are in sync, this one included. Asked with every append.
         self.insync_count = 0
+        # Whether the watermark is held by anybody else: an append alone cannot move it then.
+        self.waits_for_followers = False
         self._follow(now_ms)
         self._count()
 
@@ -116,6 +119,7 @@ class Leading:
         # A reassignment may leave ids in the ISR that have left the replica set (hazard R-30).
         replicas = self.leadership.replicas
         self.insync_count = sum(node in replicas for node in self.in_sync.certain)
+        self.waits_for_followers = any(node in self.followers for node in self.in_sync.maximal)
 
     @property
     def may_commit(self) -> bool:

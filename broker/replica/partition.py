@@ -169,6 +169,9 @@ class Replica:
         assert leading is not None
         assert log_end_offset > self.log_end_offset
         self.log_end_offset = log_end_offset
+        if leading.waits_for_followers:
+            # Those who hold the watermark hold it still.
+            return False
         if (
             leading.followers
             or leading.insync_count < self.limits.min_insync_replicas

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.broker.replica.append import AppendPlan, AppendTime, judge_plain, judge_produced
-from ottla.broker.replica.partition import ACKS_ALL, FetchVerdict
+from ottla.broker.replica.partition import FetchVerdict
 from ottla.broker.replica.producer import APPEND, Action
 from ottla.broker.replica.watermark import Isolation
 from ottla.broker.runtime.lease import Lease, endless_lease
@@ -186,7 +186,7 @@ class PartitionRuntime:
         return self._append(batch, stamps_time=plan.stamps_time)
 
     def write_plain(self, records: memoryview, acks: int) -> int:
-        """Append what nearly every producer sends, when the write alone settles it. HOT.
+        """Append what nearly every producer sends, when no flush is to settle it. HOT.
 
         The base offset, or -1: nothing has changed then, and ``judge`` and ``write`` say why."""
         replica, log = self.replica, self.log
@@ -194,7 +194,7 @@ class PartitionRuntime:
         if (
             leading is None
             or not self.is_open
-            or (leading.followers and (acks == ACKS_ALL or not _has_lease(self)))
+            or (leading.followers and not _has_lease(self))
             or replica.can_append(acks) is not _NONE
             or log.home.health.is_low_on_space
             or log.settings.asks_for_flushes

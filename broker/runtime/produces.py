@@ -12,17 +12,25 @@ from typing import TYPE_CHECKING
 from ottla.broker.replica.append import Look
 from ottla.broker.runtime.inside import look_inside
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from ottla.broker.context import RequestContext
     from ottla.broker.replica.append import AppendPlan
+    from ottla.broker.runtime.metadata import MetadataCache
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.waiting import Waiting
     from ottla.broker.tasks import Tasks
-    from ottla.protocol.messages.produce import PartitionProduceResponse
+    from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
     from ottla.protocol.ports import Offload
+
+ACKS_ALL = -1
+VALID_ACKS = (ACKS_ALL, 0, 1)
+# From there on an answer says where the leader is.
+LEADER_VERSION = 10
+_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 @dataclass(slots=True)
@@ -113,6 +121,23 @@ def await_outcome(
 
     keys = [key for one in pending for key in one.keys]
     waiting.park(keys, deadline_ms, try_complete, on_expire, owner=context.peer)
+
+
+def add_leaders(metadata: MetadataCache, listener: str, response: ProduceResponse) -> None:
+    """Tell the client where to go instead (KIP-951)."""
+    leaders = set()
+    for topic in response.responses:
+        for part in topic.partition_responses:
+            if part.error_code in _MOVED:
+                leader, leader_epoch = metadata.leader_of(topic.name, part.index)
+                part.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=leader_epoch)
+                leaders.add(leader)
+    if leaders:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in metadata.endpoints(listener)
+            if node.node_id in leaders
+        ]
 
 
 class Flushes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.broker.context import Peer, ReplyPart
+from ottla.broker.runtime.later import Later
 
 if TYPE_CHECKING:
     from ottla.broker.policy.door import Door
@@ -50,7 +51,11 @@ class Services:
     advertised: Callable[[int], list[ApiVersion]]
 
 
-Straight = Callable[[Services, Peer, memoryview, int, int], Sequence[ReplyPart] | None]
+Straight = Callable[
+    [Services, Peer, memoryview, int, int],
+    Sequence[ReplyPart] | Later[Sequence[ReplyPart]] | None,
+]
 """The shorter way of the commonest requests of one API and version: services, peer, frame, where
-the header's client id ends, and correlation id, to the answer's parts. They are empty when none is
-owed, and None when the request, in which nothing was changed, must take the ordinary way."""
+the header's client id ends, and correlation id, to the answer's parts, perhaps later. They are
+empty when none is owed, and None when the request, in which nothing was changed, must take the
+ordinary way."""

@@ -73,8 +73,8 @@ def test_what_is_read_is_what_was_sent(version: int, size: int) -> None:
     found = produce_reader(version)(memoryview(asked.frame(version)), BODY)
 
     assert found is not None
-    acks, topic, index, records, _named = found
-    assert (acks, topic, index, len(records)) == (1, "topic", 3, size)
+    acks, topic, index, records, _named, timeout_ms = found
+    assert (acks, topic, index, len(records), timeout_ms) == (1, "topic", 3, size, 7)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -134,6 +134,7 @@ def test_whatever_is_read_the_compiled_codec_reads_the_same(
         (part,) = topic.partition_data
         assert found[:4] == (request.acks, topic.name, part.index, part.records)
         assert (request.transactional_id, end) == (None, len(view))
+        assert found[5] == request.timeout_ms
 
 
 @pytest.mark.parametrize("version", VERSIONS)
