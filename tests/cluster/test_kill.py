@@ -7,122 +7,18 @@ recognise from its log alone.
 
 from __future__ import annotations
 
-import logging
 import random
-import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.cluster.load import PARTITIONS, TOPIC, Load, check
 from tests.support.broker_process import BrokerProcess
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-TOPIC = "killed"
-QUIET = logging.getLogger("quiet")
-QUIET.addHandler(logging.NullHandler())
-QUIET.propagate = False
-PARTITIONS = 3
-# The client connects to a broker that was away once a second, and then asks for much.
-PROGRESS_S = 60.0
-
-
-class Load:
-    """Produces numbered records until told to stop, and keeps which were acknowledged."""
-
-    def __init__(self, address: str) -> None:
-        self.acked: list[tuple[int, int, int]] = []
-        self.failed: list[Any] = []
-        self.sent = 0
-        self._stop = threading.Event()
-        self._producer = Producer(
-            {
-                "bootstrap.servers": address,
-                "enable.idempotence": True,
-                "linger.ms": 2,
-                "message.timeout.ms": 600_000,
-                "reconnect.backoff.ms": 20,
-                "reconnect.backoff.max.ms": 100,
-                "error_cb": lambda _error: None,
-            },
-            # It reports every refused connection, and there are many here.
-            logger=QUIET,
-        )
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            number = self.sent
-            try:
-                self._producer.produce(
-                    TOPIC, str(number), partition=number % PARTITIONS, on_delivery=self._on_delivery
-                )
-            except BufferError:
-                # It has not been connected for long enough to send what it has.
-                self._producer.poll(0.01)
-                continue
-            self.sent += 1
-            self._producer.poll(0)
-            if number % 4 == 0:
-                # Enough to have requests under way at any time.
-                time.sleep(0.002)
-
-    def _on_delivery(self, error: Any, message: Any) -> None:
-        if error is None:
-            self.acked.append((message.partition(), message.offset(), int(message.value())))
-        else:
-            self.failed.append(error)
-
-    def wait_for_progress(self) -> None:
-        """Until records are acknowledged again: a kill between them is what the tests are about."""
-        known, deadline = len(self.acked), time.monotonic() + PROGRESS_S
-        while len(self.acked) == known:
-            assert time.monotonic() < deadline, f"stuck after {known} acknowledged records"
-            time.sleep(0.005)
-
-    def finish(self) -> None:
-        """Stop producing and wait until every record is acknowledged."""
-        self._stop.set()
-        self._thread.join()
-        assert self._producer.flush(60) == 0
-
-
-def read_partition(address: str, partition: int) -> list[tuple[int, int]]:
-    """Offset and number of every record of a partition."""
-    consumer = Consumer(
-        {"bootstrap.servers": address, "group.id": "unused", "enable.auto.commit": False}
-    )
-    try:
-        where = TopicPartition(TOPIC, partition, 0)
-        _low, high = consumer.get_watermark_offsets(where, timeout=10)
-        consumer.assign([where])
-        found: list[tuple[int, int]] = []
-        while len(found) < high:
-            # No more than there are: it waits for all that it is asked for.
-            messages = consumer.consume(min(10_000, high - len(found)), timeout=10)
-            assert messages, f"{len(found)} of {high} records came"
-            found += [(m.offset(), int(m.value())) for m in messages if m.error() is None]
-        return found
-    finally:
-        consumer.close()
-
-
-def check(load: Load, address: str) -> None:
-    """Compare what was acknowledged with what is there."""
-    assert load.failed == []
-    assert len(load.acked) == load.sent
-    for partition in range(PARTITIONS):
-        found = read_partition(address, partition)
-        acked = {offset: number for where, offset, number in load.acked if where == partition}
-        assert [offset for offset, _number in found] == list(range(len(found))), "offsets have gaps"
-        numbers = [number for _offset, number in found]
-        assert numbers == list(range(partition, load.sent, PARTITIONS)), "lost, twice or reordered"
-        assert acked == dict(found)
 
 
 def kill_repeatedly(folder: Path, cycles: int, seed: int) -> int:

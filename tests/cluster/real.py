@@ -1,0 +1,110 @@
+"""A real cluster: brokers in processes of their own, ZooKeeper, and everything on loopback."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.cluster.load import QUIET
+from tests.support.broker_process import BrokerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+SESSION_MS = 6_000
+SETTINGS = {
+    "zookeeper.session.timeout.ms": str(SESSION_MS),
+    "min.insync.replicas": "2",
+    "default.replication.factor": "3",
+    "replica.lag.time.max.ms": "10000",
+    "log.segment.bytes": "262144",
+}
+HEAL_S = 30.0
+
+
+class RealCluster:
+    """Brokers 1 to N; use as a context manager, leaving it stops them."""
+
+    def __init__(
+        self,
+        folder: Path,
+        zookeeper: str,
+        count: int = 3,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        settings = {**SETTINGS, **(options or {})}
+        self.brokers = {
+            node_id: BrokerProcess(
+                folder / f"broker-{node_id}",
+                options=settings,
+                extra=["--zookeeper", zookeeper, "--id", str(node_id)],
+            )
+            for node_id in range(1, count + 1)
+        }
+
+    def __enter__(self) -> Self:
+        with ThreadPoolExecutor(len(self.brokers)) as pool:
+            list(pool.map(BrokerProcess.start, self.brokers.values()))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with ThreadPoolExecutor(len(self.brokers)) as pool:
+            list(pool.map(BrokerProcess.stop, self.brokers.values()))
+        if error is not None:
+            print(self.stories())
+
+    @property
+    def bootstrap(self) -> str:
+        """For clients."""
+        return ",".join(broker.address for broker in self.brokers.values())
+
+    @property
+    def admin(self) -> AdminClient:
+        """A new client."""
+        return AdminClient({"bootstrap.servers": self.bootstrap}, logger=QUIET)
+
+    def create_topic(self, name: str, partitions: int, replicas: int = 3) -> None:
+        """Make a topic and wait until it is there."""
+        admin = self.admin
+        admin.create_topics([NewTopic(name, partitions, replicas)])[name].result(20)
+
+    def leaders(self, topic: str) -> dict[int, int]:
+        """Who leads each partition, as some broker believes; -1 for nobody."""
+        found = self.admin.list_topics(topic, timeout=10).topics[topic].partitions
+        return {number: part.leader for number, part in found.items()}
+
+    def wait_until_whole(self, topic: str, within_s: float = HEAL_S) -> float:
+        """Until every replica is in sync; how long it took. Fails with the brokers' stories."""
+        begun = time.monotonic()
+        seen: object = None
+        while time.monotonic() - begun < within_s:
+            try:
+                found = self.admin.list_topics(topic, timeout=5).topics[topic].partitions
+                seen = {number: (part.leader, part.isrs) for number, part in found.items()}
+                if all(
+                    part.leader >= 0 and len(part.isrs) == len(part.replicas)
+                    for part in found.values()
+                ):
+                    return time.monotonic() - begun
+            except KafkaException as error:
+                seen = error
+            time.sleep(0.1)
+        raise AssertionError(f"not whole after {within_s} s: {seen}\n{self.stories()}")
+
+    def stories(self) -> str:
+        """The ends of what the brokers have logged."""
+        return "\n".join(
+            f"--- broker {node_id}\n{broker.stderr()[-3000:]}"
+            for node_id, broker in self.brokers.items()
+        )
