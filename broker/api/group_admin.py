@@ -9,6 +9,7 @@ others are taken apart into one question per group, as groups live in different 
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.services import Services
 
 _NOT_ALLOWED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+LISTED_PER_SLICE_MAX = 500
+"""A millisecond or two."""
 
 
 class _Question(NamedTuple):
@@ -52,27 +55,29 @@ class _Question(NamedTuple):
     request: Any
 
 
-def list_all(services: Services, context: RequestContext, request: ListGroupsRequest) -> Any:
-    """Every group that is coordinated here, or those in some states and of some types."""
+async def list_all(
+    services: Services, context: RequestContext, request: ListGroupsRequest
+) -> ListGroupsResponse:
+    """Every group that is coordinated here, or those in some states and of some types.
+
+    Slice by slice: a broker may have a hundred thousand, and heartbeats of all of them to answer
+    meanwhile."""
     may = services.door.is_allowed
     sees_all = may(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
-
-    def refuse(error: ErrorCode) -> ListGroupsResponse:
-        return ListGroupsResponse(error_code=error)
-
-    def build(parts: list[ListGroupsResponse]) -> ListGroupsResponse:
-        response = ListGroupsResponse()
-        for part in parts:
-            # Half a list would look like a whole one.
-            response.error_code = response.error_code or part.error_code
-            response.groups += [
-                group
-                for group in part.groups
-                if sees_all or may(context, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
-            ]
-        return response
-
-    return gathered(services.groups.ask_all(request, caller_of(context), refuse), build)
+    response = ListGroupsResponse()
+    listing = services.groups.listing(request)
+    while found := list(islice(listing, LISTED_PER_SLICE_MAX)):
+        for one in found:
+            if isinstance(one, ErrorCode):
+                # Half a list would look like a whole one.
+                response.error_code = response.error_code or one
+            elif one is not None and (
+                sees_all or may(context, Operation.DESCRIBE, ResourceType.GROUP, one.group_id)
+            ):
+                response.groups.append(one)
+        if len(found) == LISTED_PER_SLICE_MAX:
+            await services.ports.clock.sleep(0)
+    return response
 
 
 def describe(services: Services, context: RequestContext, request: DescribeGroupsRequest) -> Any:

@@ -18,7 +18,7 @@ from ottla.coordinator.group.settings import GroupSettings
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.metadata import MetadataCache
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.shards_machine import Machine
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
     from ottla.coordinator.metadata.delta import Delta
+    from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
     from ottla.protocol.ports import Random
 
 _MINUTE_MS = 60_000
@@ -174,23 +175,22 @@ class GroupCoordinator:
             shard.handle(request, caller, Asked(later, refuse))
         return later
 
-    def ask_all(
-        self, request: Any, caller: Caller, refuse: Callable[[ErrorCode], Any]
-    ) -> list[Later[Any]]:
-        """The answers of all machines here. Some may refuse: they are still loading."""
-        answers = []
-        for _index, shard in sorted(self._shards.items()):
-            error = shard.check()
+    def listing(self, request: ListGroupsRequest) -> Iterator[ListedGroup | ErrorCode | None]:
+        """The groups of all machines here, one by one; None for one that is not asked for, an error
+        for a shard that cannot tell: it is still loading, or is loaded again meanwhile."""
+        for shard in self.shards:
+            error, machine = shard.check(), shard.machine
             if error is ErrorCode.NOT_COORDINATOR:
                 # On its way to another broker, which will tell of it.
                 continue
-            later: Later[Any] = Later()
-            if error is ErrorCode.NONE:
-                shard.handle(request, caller, Asked(later, refuse))
-            else:
-                later.complete(refuse(error))
-            answers.append(later)
-        return answers
+            if error is not ErrorCode.NONE:
+                yield error
+                continue
+            for listed in machine.listing(request):
+                if shard.machine is not machine:
+                    yield ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                    break
+                yield listed
 
     def find(self, group_id: str) -> tuple[Shard | None, ErrorCode]:
         """The shard that may be asked about the group, or why there is none."""

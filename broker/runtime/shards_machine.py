@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ottla.coordinator.group.effects import (
         Caller,
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     )
     from ottla.coordinator.group.timeline import Event
     from ottla.protocol.errors import ErrorCode
+    from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 
 
 class Machine(Protocol):
@@ -51,6 +52,8 @@ class Machine(Protocol):
     def on_topics_changed(self, moment: Moment) -> Effects: ...
 
     def unload(self, error: ErrorCode) -> Effects: ...
+
+    def listing(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]: ...
 
     def timeline(self, group_id: str) -> list[Event]: ...
 

@@ -21,6 +21,7 @@ from ottla.coordinator.group.offsets_outcome import (
 from ottla.coordinator.group.offsets_reading import read_offsets
 from ottla.coordinator.group.offsets_removal import OffsetRemoval
 from ottla.coordinator.group.records import CommittedOffset, encode_offset
+from ottla.coordinator.group.topic_removal import TopicRemoval
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.offset_commit import (
@@ -83,6 +84,7 @@ class OffsetTable:
         self.ledger = OffsetLedger()
         self.loading = OffsetLoading(self.ledger)
         self.removal = OffsetRemoval(self.ledger, scope.outbox)
+        self.topic_removal = TopicRemoval(self.ledger, self.removal)
         self._settings = scope.settings
         self._outbox = scope.outbox
         self._groups = groups
@@ -253,6 +255,7 @@ class OffsetTable:
     def _write(self, asked: _Asked, values: _Values, error: ErrorCode, writer: Writer) -> None:
         """Append at once: between judging and this no rebalance may start (G-02)."""
         group_id = asked.group_id
+        self.topic_removal.before_commit(group_id)
         changes = self.ledger.begin(group_id, values if error is ErrorCode.NONE else (), writer)
         outcome = CommitOutcome(self._outbox, asked.ticket, asked.response)
         if not changes:

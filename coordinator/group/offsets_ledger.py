@@ -16,7 +16,7 @@ from ottla.coordinator.group.records import RecordKind, encode_key
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ottla.coordinator.group.effects import Writer
 
@@ -62,6 +62,14 @@ class OffsetLedger:
     def group_ids(self) -> set[str]:
         """The groups that have offsets, or may get some from what is open."""
         return self._committed.keys() | self._open.keys()
+
+    def visit_ids(self) -> Iterator[str]:
+        """The groups that are known now, one by one, whatever happens between two of them: some
+        may be gone by then, some come twice. Nothing is done for all of them at once but to take
+        down their ids."""
+        open_ids = list(self._open)
+        yield from list(self._committed)
+        yield from open_ids
 
     def has_group(self, group_id: str) -> bool:
         """Whether the group is one of ``group_ids``."""
@@ -177,19 +185,15 @@ class OffsetLedger:
 
     def _on_committed(self, change: Change) -> None:
         change.is_committed = True
-        if change.outcome is None and change in self._transactions.get(
-            change.writer.producer_id, ()
-        ):
-            self._drop_repeated(change)
-        else:
+        ongoing = self._transactions.get(change.writer.producer_id, ())
+        if change.outcome is not None or change not in ongoing:
             self._end(change)
-
-    def _drop_repeated(self, last: Change) -> None:
-        """Of one transaction only the last commit of a partition counts; it may have many."""
-        changes = self._open[last.group_id][last.place]
-        for change in changes[: changes.index(last)]:
-            if change.writer == last.writer and change.is_committed:
-                self._close(change)
+            return
+        # Of one transaction only the last commit of a partition counts; it may have many.
+        changes = self._open[change.group_id][change.place]
+        for earlier in changes[: changes.index(change)]:
+            if earlier.writer == change.writer and earlier.is_committed:
+                self._close(earlier)
 
     def _end(self, change: Change) -> None:
         """All is known about the change."""

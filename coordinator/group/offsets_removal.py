@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # A batch of deletions stays far below what any offsets topic accepts.
 DELETIONS_PER_APPEND_MAX = 1_000
 DELETION_BYTES_PER_APPEND_MAX = 128 * 1024
+# What an append takes of the time of a slice, in groups or offsets that are only looked at.
+APPEND_COST = 20
 
 _Batch = dict["TopicPartition", LogRecord]
 

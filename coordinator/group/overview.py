@@ -17,9 +17,11 @@ from ottla.protocol.messages.describe_groups import (
     DescribedGroupMember,
     DescribeGroupsResponse,
 )
-from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from ottla.protocol.messages.list_groups import ListedGroup
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ottla.coordinator.group.classic.member import Member
     from ottla.coordinator.group.effects import Ticket
     from ottla.coordinator.group.membership import Group, Groups
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.scope import Scope
     from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
     from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
+    from ottla.protocol.messages.list_groups import ListGroupsRequest
 
 NOT_FOUND_VERSION = 6
 
@@ -41,27 +44,37 @@ class Overview:
 
     # Listing.
 
-    def list_groups(self, request: ListGroupsRequest) -> ListGroupsResponse:
-        """Those in one of the states and of one of the types asked for; no filter is all."""
+    def listing(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
+        """Group after group; None for one that is in none of the states, or of none of the types,
+        that are asked for (no filter is all), or that is gone.
+
+        Other things may happen between two of them: nobody may have to wait until all the groups
+        of a broker are looked at."""
         states = {state.lower() for state in request.states_filter}
         types = {kind.lower() for kind in request.types_filter}
-        listed = [
-            ListedGroup(group.group_id, group.protocol_type or "", group.state_name, kind)
-            for group in self._groups.values()
-            for kind in (group.group_type,)
-        ]
-        listed += [
-            ListedGroup(group_id, "", GroupState.EMPTY.value, CLASSIC)
-            for group_id in self._offsets.group_ids() - self._groups.keys()
-        ]
-        return ListGroupsResponse(
-            groups=[
-                one
-                for one in sorted(listed, key=lambda one: one.group_id)
-                if (not states or one.group_state.lower() in states)
-                and (not types or one.group_type.lower() in types)
-            ]
-        )
+        for found in self._each():
+            is_asked_for = (
+                found is not None
+                and (not states or found.group_state.lower() in states)
+                and (not types or found.group_type.lower() in types)
+            )
+            yield found if is_asked_for else None
+
+    def _each(self) -> Iterator[ListedGroup | None]:
+        listed: set[str] = set()
+        for group_id in list(self._groups):
+            group = self._groups.get(group_id)
+            if group is None:
+                yield None
+                continue
+            listed.add(group_id)
+            yield ListedGroup(
+                group_id, group.protocol_type or "", group.state_name, group.group_type
+            )
+        for group_id in self._offsets.ledger.visit_ids():
+            is_new = group_id not in self._groups and group_id not in listed
+            listed.add(group_id)
+            yield ListedGroup(group_id, "", GroupState.EMPTY.value, CLASSIC) if is_new else None
 
     # Describing.
 

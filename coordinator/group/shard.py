@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.effects import NOBODY
-from ottla.coordinator.group.expiry import OffsetExpiry
+from ottla.coordinator.group.expiry import EXAMINED_PER_SLICE_MAX, OffsetExpiry
 from ottla.coordinator.group.kinds import GroupKinds
 from ottla.coordinator.group.offsets import OffsetTable
 from ottla.coordinator.group.overview import Overview
@@ -24,7 +24,6 @@ from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.leave_group import LeaveGroupRequest
-from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
@@ -32,7 +31,7 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ottla.coordinator.group.effects import (
         Caller,
@@ -48,9 +47,11 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.timeline import Event
     from ottla.coordinator.metadata.image import MetadataImage
     from ottla.protocol.errors import ErrorCode
+    from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 
 # Deadlines of no group: no group with members can have the empty id.
 _EXPIRY = ("", "expiry")
+_TOPICS = ("", "topics")
 
 
 class GroupShard:
@@ -118,7 +119,7 @@ class GroupShard:
 
     def handle(self, request: Any, caller: Caller, ticket: Ticket, moment: Moment) -> Effects:
         """One request about groups of this shard: JoinGroup, SyncGroup, Heartbeat, LeaveGroup,
-        DescribeGroups, ListGroups, DeleteGroups, OffsetCommit, OffsetFetch (one group),
+        DescribeGroups, DeleteGroups, OffsetCommit, OffsetFetch (one group),
         OffsetDelete, TxnOffsetCommit, ConsumerGroupHeartbeat, ConsumerGroupDescribe."""
         self.scope.moment = moment
         self._handlers[type(request)](request, caller, ticket)
@@ -152,7 +153,7 @@ class GroupShard:
         deadlines = self.scope.deadlines
         # One by one: a round that ends at its timer cancels those of the members that go with it.
         # What is set to this very moment meanwhile comes with the next call.
-        is_sweep_due = False
+        is_sweep_due = is_removal_due = False
         for _ in range(len(deadlines)):
             key = deadlines.take_expired(moment.now_ms)
             if key is None:
@@ -160,8 +161,12 @@ class GroupShard:
             group_id, rest = key
             if key == _EXPIRY:
                 is_sweep_due = True
+            elif key == _TOPICS:
+                is_removal_due = True
             elif group_id in self.groups:
                 self._kinds.on_deadline(group_id, rest)
+        if is_removal_due:
+            self._remove_topics()
         if is_sweep_due:
             # Once: its next slice is due in this moment too, and would be taken as well.
             self._expire(moment)
@@ -177,7 +182,8 @@ class GroupShard:
             if name not in self._topics or self._topics[name].topic_id != topic.topic_id
         ]
         if gone:
-            self._expiry.on_topics_deleted(gone)
+            self.offsets.topic_removal.start(gone)
+            self._remove_topics()
         return self.scope.outbox.take()
 
     def unload(self, error: ErrorCode) -> Effects:
@@ -189,6 +195,11 @@ class GroupShard:
         return outbox.take_answers()
 
     # Telling.
+
+    def listing(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
+        """ListGroups, group after group: None for one that is not asked for. Whoever asks may do
+        something else in between."""
+        return self._overview.listing(request)
 
     def timeline(self, group_id: str) -> list[Event]:
         """What is known of a group's recent past, oldest first (``ottla groups explain``)."""
@@ -214,9 +225,6 @@ class GroupShard:
             ),
             OffsetFetchRequest: offsets.fetch,
             OffsetDeleteRequest: lambda request, caller, ticket: offsets.delete(request, ticket),
-            ListGroupsRequest: lambda request, caller, ticket: answer(
-                ticket, overview.list_groups(request)
-            ),
             DescribeGroupsRequest: lambda request, caller, ticket: answer(
                 ticket, overview.describe(request, caller.api_version)
             ),
@@ -231,6 +239,10 @@ class GroupShard:
             self.scope.outbox.answer(ticket, response)
         else:
             self._kinds.handle(request, caller, ticket)
+
+    def _remove_topics(self) -> None:
+        if self.offsets.topic_removal.run(EXAMINED_PER_SLICE_MAX):
+            self.scope.deadlines.set(_TOPICS, self.scope.moment.now_ms)
 
     def _expire(self, moment: Moment) -> None:
         """One slice of a sweep. The next one comes at once, so that requests get between them."""

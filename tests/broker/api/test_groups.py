@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.broker.api import group_admin
 from ottla.broker.testing.memory_disk import MemoryDisk
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -278,6 +279,19 @@ async def test_all_shards_are_listed_described_and_deleted_from(client: RawClien
         ErrorCode.GROUP_ID_NOT_FOUND,
     ]
     assert sorted(group.group_id for group in left.groups) == sorted(OTHERS[1:])
+
+
+async def test_a_list_made_of_many_slices_is_whole(
+    client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other requests come in between, but nothing of the list gets lost."""
+    monkeypatch.setattr(group_admin, "LISTED_PER_SLICE_MAX", 1)
+    for group_id in OTHERS:
+        await commit(client, {("t", 0): 1}, group_id)
+
+    listed = await client.call(5, ListGroupsRequest())
+
+    assert sorted(group.group_id for group in listed.groups) == sorted(OTHERS)
 
 
 @pytest.mark.parametrize("version", range(7))

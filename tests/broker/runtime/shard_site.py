@@ -48,12 +48,13 @@ from ottla.protocol.messages.leader_and_isr import (
 from tests.broker.runtime.node import CountingRandom, HandClock, quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.shards import Shard, State
     from ottla.coordinator.group.timeline import Event
     from ottla.coordinator.metadata.changes import Change
+    from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
     from ottla.protocol.ports import Disk
 
 NODE = 1
@@ -177,6 +178,9 @@ class CountingMachine:
         unwritten = [ticket for ticket, _record in self._open.values() if ticket]
         self._open.clear()
         return [Answer(ticket, error) for ticket in (*self._waiting, *unwritten)]
+
+    def listing(self, _request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
+        return iter(())
 
     def timeline(self, _group_id: str) -> list[Event]:
         return []

@@ -246,6 +246,13 @@ class Scene:
         self.perform()
         return self.ticket
 
+    def delete_topics(self, *topics: str) -> None:
+        """They are gone; all that is to be done about it is done."""
+        self.table.topic_removal.start(topics)
+        while self.table.topic_removal.run(1_000):
+            self.perform()
+        self.perform()
+
     def fetch(self, request: OffsetFetchRequest, version: int = 8) -> Any:
         """The answer, which comes at once."""
         self.ticket += 1

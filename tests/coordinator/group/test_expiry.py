@@ -244,9 +244,11 @@ def test_a_sweep_runs_in_slices() -> None:
 
 def test_a_group_that_comes_to_life_during_a_sweep_is_seen_as_it_is() -> None:
     """Each slice looks anew."""
-    scene = scene_with(PlainGroup(empty_since_wall_ms=0), 42)
+    scene = Scene(GroupSettings(offsets_retention_ms=RETENTION_MS))
     scene.commit(1, group_id="a")
+    scene.commit(42)
     scene.settle()
+    scene.groups[GROUP] = PlainGroup(empty_since_wall_ms=0)
     now = moment(WALL_MS + RETENTION_MS)
     scene.expiry.start()
     assert scene.expiry.run(now, examined_max=1)
@@ -267,8 +269,7 @@ def test_offsets_of_deleted_topics_are_removed() -> None:
     scene.commit_request(OffsetCommitRequest(GROUP, topics=topics))
     scene.commit_in_transaction(7, 10, 20, 30)
 
-    scene.expiry.on_topics_deleted(["t", "x"])
-    scene.perform()
+    scene.delete_topics("t", "x")
     scene.commit(99)
     scene.settle()
 

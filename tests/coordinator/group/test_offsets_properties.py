@@ -245,8 +245,7 @@ class Commits(RuleBasedStateMachine):
         assert other.table.ledger.unstable("g") == self.scene.table.ledger.unstable("g")
         for producer_id in PRODUCERS:
             self.scene.mark_only(producer_id, True)
-        self.scene.expiry.on_topics_deleted(["t"])
-        self.scene.perform()
+        self.scene.delete_topics("t")
         self.scene.settle()
         assert self.scene.table.group_ids() == set()
 

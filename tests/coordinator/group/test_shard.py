@@ -128,7 +128,7 @@ def _listed(
     scene: Scene, *, states: tuple[str, ...] = (), types: tuple[str, ...] = ()
 ) -> list[str]:
     request = ListGroupsRequest(list(states), list(types))
-    return [one.group_id for one in scene.answer(request, 5).groups]
+    return [one.group_id for one in scene.shard.listing(request) if one is not None]
 
 
 def test_groups_are_listed_by_state_and_type() -> None:
@@ -142,7 +142,8 @@ def test_groups_are_listed_by_state_and_type() -> None:
     assert _listed(scene, states=("PreparingRebalance", "Dead")) == ["other"]
     assert _listed(scene, types=("Classic",)) == [GROUP, "other"]
     assert _listed(scene, types=("consumer",)) == []
-    first = scene.answer(ListGroupsRequest(), 5).groups[0]
+    first = next(scene.shard.listing(ListGroupsRequest()))
+    assert first is not None
     assert (first.protocol_type, first.group_state, first.group_type) == (
         "consumer",
         "Stable",
@@ -283,7 +284,8 @@ def test_a_simple_group_is_an_empty_one() -> None:
     topics = [OffsetCommitRequestTopic("t", partitions=partitions)]
     scene.ask(OffsetCommitRequest("simple", topics=topics), 8)
 
-    (listed,) = scene.answer(ListGroupsRequest(), 5).groups
+    (listed,) = scene.shard.listing(ListGroupsRequest())
+    assert listed is not None
     assert (listed.group_id, listed.group_state, listed.protocol_type) == ("simple", "Empty", "")
     (described,) = scene.answer(DescribeGroupsRequest(["simple"]), 6).groups
     assert (described.group_state, described.error_code) == ("Empty", ErrorCode.NONE)
