@@ -38,6 +38,7 @@ def test_groups_settle_and_lose_neither_records_nor_commits(first: int) -> None:
     # Chaos that reaches nothing proves nothing.
     assert reached["generations"] > 3 * BLOCK
     assert reached["commits"] > 10 * BLOCK
+    assert reached["claims"] > 5 * BLOCK
 
 
 @pytest.mark.soak

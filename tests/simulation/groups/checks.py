@@ -1,4 +1,7 @@
-"""The oracles of groups: who owns what, what is committed, and that nobody misses a record."""
+"""The oracles of groups: who owns what, what is committed, and that nobody misses a record.
+
+Of who owns what while, and of epochs, see ownership.py.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from tests.simulation.groups.evidence import Outcome
+from tests.simulation.groups.ownership import epochs_that_went_back, overlapping_claims
 
 if TYPE_CHECKING:
     from tests.simulation.groups.evidence import Commit, Fetched, GroupEvidence
@@ -16,7 +20,14 @@ NEVER = 1 << 62
 
 def judge_groups(evidence: GroupEvidence) -> list[str]:
     """Violations in words."""
-    return [*_owned_twice(evidence), *_commits(evidence), *_zombies(evidence), *_missed(evidence)]
+    return [
+        *_owned_twice(evidence),
+        *overlapping_claims(evidence),
+        *epochs_that_went_back(evidence),
+        *_commits(evidence),
+        *_zombies(evidence),
+        *_missed(evidence),
+    ]
 
 
 def _owned_twice(evidence: GroupEvidence) -> list[str]:
@@ -88,7 +99,9 @@ def _end(evidence: GroupEvidence, commit: Commit) -> int:
 
 
 def _generation_end(evidence: GroupEvidence, commit: Commit) -> int:
-    """When it was certain that the commit's generation is over: a later one has owners."""
+    """When it was certain that the commit comes too late."""
+    if commit.group in evidence.consumer_groups | evidence.mixed_groups:
+        return _epoch_end(evidence, commit)
     since = evidence.last_loss(commit.asked)
     later = (
         one.answered
@@ -96,6 +109,29 @@ def _generation_end(evidence: GroupEvidence, commit: Commit) -> int:
         if one.group == commit.group and one.generation > commit.generation and one.asked > since
     )
     return min(later, default=NEVER)
+
+
+def _epoch_end(evidence: GroupEvidence, commit: Commit) -> int:
+    """Here each member has an epoch of its own. It is over when the member has another one, or
+    when somebody else was given the partition."""
+    since = evidence.last_loss(commit.asked)
+    ends = [
+        told.answered
+        for told in evidence.told
+        if told.membership == commit.membership
+        and told.epoch > commit.generation
+        and told.asked > since
+    ]
+    if commit.held_since is not None:
+        held_since = max(commit.held_since, since)
+        ends += [
+            claim.taken
+            for claim in evidence.claims.all
+            if (claim.owner.group, claim.partition) == (commit.group, commit.partition)
+            and claim.owner.member_id != commit.member_id
+            and claim.asked > held_since
+        ]
+    return min(ends, default=NEVER)
 
 
 def _zombies(evidence: GroupEvidence) -> list[str]:

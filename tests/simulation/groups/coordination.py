@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -20,12 +22,15 @@ from tests.simulation.groups.evidence import Fetched
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ottla.protocol.ids import Uuid
     from tests.simulation.client import Client
     from tests.simulation.groups.evidence import GroupEvidence
     from tests.simulation.history import Partition
     from tests.simulation.random import SimRandom
 
 COORDINATION = RETRIABLE | {ErrorCode.NOT_COORDINATOR, ErrorCode.UNSTABLE_OFFSET_COMMIT}
+# What a member of KIP-848 is told that is not what it was.
+OUTDATED = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 MANY_GROUPS_VERSION = 8
 MANY_KEYS_VERSION = 4
 
@@ -79,13 +84,17 @@ async def fetch_offsets(
     version: int,
     group: str,
     partitions: Sequence[Partition],
+    member: tuple[str, int] | None = None,
 ) -> dict[Partition, int] | None:
-    """Committed offsets, written down; None: not now. Raises Gone, Refused."""
+    """Committed offsets, written down; None: not now. Raises Gone, Refused.
+
+    ``member``: id and epoch of who asks, if it is one of KIP-848."""
     asked = evidence.history.tick()
     wire = await client.wire()
-    response = await wire.call(
-        _offset_fetch(version, group, partitions), ApiKey.OFFSET_FETCH, version
-    )
+    request = _offset_fetch(version, group, partitions)
+    if member is not None:
+        request.groups[0].member_id, request.groups[0].member_epoch = member
+    response = await wire.call(request, ApiKey.OFFSET_FETCH, version)
     answer = response.groups[0] if version >= MANY_GROUPS_VERSION else response
     codes = {ErrorCode(answer.error_code)} if version >= 2 else set()
     found: dict[Partition, int] = {}
@@ -95,8 +104,9 @@ async def fetch_offsets(
             found[topic.name, one.partition_index] = one.committed_offset
     codes.discard(ErrorCode.NONE)
     if codes:
-        if not codes <= COORDINATION:
-            raise Refused(min(codes - COORDINATION), f"offsets of {group}")
+        known = COORDINATION if member is None else COORDINATION | OUTDATED
+        if not codes <= known:
+            raise Refused(min(codes - known), f"offsets of {group}")
         return None
     answered = evidence.history.tick()
     evidence.fetched += [
@@ -117,6 +127,26 @@ def _offset_fetch(version: int, group: str, partitions: Sequence[Partition]) -> 
         for topic, indexes in numbers.items()
     ]
     return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=wanted)])
+
+
+async def topic_names(client: Client, topics: Sequence[str]) -> dict[Uuid, str]:
+    """By id, as members of KIP-848 are told of topics; until all are known."""
+    request = MetadataRequest([MetadataRequestTopic(name=topic) for topic in topics])
+    request.allow_auto_topic_creation = False
+    while True:
+        response = await client.ask(request, ApiKey.METADATA, 12)
+        found = {one.topic_id: one.name for one in response.topics if not one.error_code}
+        if len(found) == len(topics):
+            return found
+        await client.pause()
+
+
+async def describe_consumer(client: Client, group: str) -> Any | None:
+    """State and members of a group of KIP-848; None: it is none now. Raises Gone."""
+    request = ConsumerGroupDescribeRequest(group_ids=[group])
+    response = await (await client.wire()).call(request, ApiKey.CONSUMER_GROUP_DESCRIBE, 1)
+    found = response.groups[0]
+    return found if found.error_code == ErrorCode.NONE else None
 
 
 async def describe(client: Client, group: str) -> Any | None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.simulation.groups.claims import Claims
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.simulation.history import History, Partition
 
 
@@ -21,6 +25,19 @@ class Owned(NamedTuple):
     partitions: tuple[Partition, ...]
 
 
+class Told(NamedTuple):
+    """A member was told its epoch, or its generation. ``membership`` differs between two lives of
+    a member, and where it had to begin anew; ``is_join``: it began with this."""
+
+    asked: int
+    answered: int
+    group: str
+    member_id: str
+    membership: int
+    epoch: int
+    is_join: bool
+
+
 class Outcome(Enum):
     """What is known of a commit."""
 
@@ -31,7 +48,8 @@ class Outcome(Enum):
 
 @dataclass(slots=True)
 class Commit:
-    """A member wanted an offset stored."""
+    """A member wanted an offset stored. ``held_since``: when it took up the partition, None where
+    that is not known to count."""
 
     asked: int
     group: str
@@ -40,6 +58,9 @@ class Commit:
     offset: int
     outcome: Outcome = Outcome.UNKNOWN
     answered: int = 0
+    member_id: str = ""
+    membership: int = 0
+    held_since: int | None = None
 
     def settle(self, outcome: Outcome, order: int) -> None:
         """The broker has said so."""
@@ -56,19 +77,38 @@ class Fetched(NamedTuple):
     offset: int
 
 
-@dataclass(slots=True)
 class GroupEvidence:
     """Filled by members and auditors, read by the checkers afterwards.
 
-    ``durable``: the offsets topic promises an fsync before each answer."""
+    ``durable``: the offsets topic promises an fsync before each answer. ``owned`` is of classic
+    groups that nobody of the newer protocol joins; in others generations do not count rounds."""
 
-    history: History
-    durable: bool = False
-    owned: list[Owned] = field(default_factory=list)
-    commits: list[Commit] = field(default_factory=list)
-    fetched: list[Fetched] = field(default_factory=list)
-    # By group and partition, the offsets and values that some member was shown.
-    seen: dict[tuple[str, Partition], set[tuple[int, bytes]]] = field(default_factory=dict)
+    def __init__(
+        self, history: History, now_s: Callable[[], float], *, durable: bool = False
+    ) -> None:
+        self.history = history
+        self.durable = durable
+        self.claims = Claims(history, now_s)
+        self.owned: list[Owned] = []
+        self.told: list[Told] = []
+        self.commits: list[Commit] = []
+        self.fetched: list[Fetched] = []
+        # Groups that only members of the newer protocol join, and those that have members of both.
+        self.consumer_groups: set[str] = set()
+        self.mixed_groups: set[str] = set()
+        # By group and partition, the offsets and values that some member was shown.
+        self.seen: dict[tuple[str, Partition], set[tuple[int, bytes]]] = {}
+        self._memberships = 0
+
+    def new_membership(self) -> int:
+        """A number for a member that begins."""
+        self._memberships += 1
+        return self._memberships
+
+    def on_loss(self) -> None:
+        """The broker's disk has forgotten what was not flushed."""
+        if not self.durable:
+            self.claims.forget()
 
     def losses(self) -> list[int]:
         """When what groups were told may have been forgotten."""

@@ -14,25 +14,68 @@ from ottla.protocol.messages.offset_commit import (
 )
 from tests.simulation.batches import read_batches
 from tests.simulation.client import EARLIEST, RETRIABLE
-from tests.simulation.groups.coordination import COORDINATION
+from tests.simulation.groups.coordination import COORDINATION, fetch_offsets
 from tests.simulation.groups.evidence import Commit, Outcome
 
 if TYPE_CHECKING:
-    from tests.simulation.groups.member import Member
+    from collections.abc import Iterable
+
+    from tests.simulation.groups.identity import Identity
     from tests.simulation.history import Partition
 
 FETCH_BYTES_MAX = 6_000
 
 
 class Reader:
-    """Of one member in one generation. ``positions``: the next offset of each partition."""
+    """Of one life of a member. ``owned``: what it believes to own."""
 
-    def __init__(self, member: Member, positions: dict[Partition, int]) -> None:
-        self._member = member
-        self._client = member.client
-        self._evidence = member.evidence
-        self._positions = positions
-        self._committed = dict(positions)
+    def __init__(self, identity: Identity) -> None:
+        self.owned: set[Partition] = set()
+        self._member = identity
+        self._client = identity.client
+        self._evidence = identity.evidence
+        # The next offset of each partition whose committed one is known, and what was committed.
+        self._positions: dict[Partition, int] = {}
+        self._committed: dict[Partition, int] = {}
+
+    # -- owning ------------------------------------------------------------------------------
+
+    def take(self, partitions: Iterable[Partition], asked: int, lease_s: float) -> None:
+        """These are the member's; ``asked`` and ``lease_s`` as of a claim."""
+        added = set(partitions) - self.owned
+        self.owned |= added
+        self._evidence.claims.take(self._member.owner, added, asked, lease_s)
+
+    def drop(self, partitions: Iterable[Partition] | None = None) -> None:
+        """Let go of these, or of all."""
+        gone = set(self.owned if partitions is None else partitions)
+        self.owned -= gone
+        for partition in gone:
+            self._positions.pop(partition, None)
+        self._evidence.claims.drop(self._client.name, gone)
+
+    async def place(self) -> bool:
+        """Find out where to go on with what is new. Raises Gone."""
+        wanted = sorted(self.owned - set(self._positions))
+        if not wanted:
+            return True
+        member = self._member
+        offsets = await fetch_offsets(
+            self._client,
+            self._evidence,
+            member.versions.fetch,
+            member.terms.group,
+            wanted,
+            (member.member_id, member.generation) if member.speaks_consumer else None,
+        )
+        if offsets is None:
+            return False
+        for partition in wanted:
+            start = max(0, offsets[partition])
+            self._positions[partition] = self._committed[partition] = start
+        return True
+
+    # -- reading -----------------------------------------------------------------------------
 
     async def poll(self) -> None:
         """One Fetch of all partitions. Raises Gone."""
@@ -72,14 +115,26 @@ class Reader:
         return True
 
     async def commit(self) -> ErrorCode:
-        """Store how far all has been read. Raises Gone; the outcome is then unknown."""
-        moved = {p: o for p, o in self._positions.items() if o != self._committed[p]}
+        """Store how far all has been read. Raises Gone; the outcome is then unknown.
+
+        Now and then also what is stored already: a power cut may have taken it."""
+        is_thorough = self._client.random.chance(0.1)
+        moved = {p: o for p, o in self._positions.items() if is_thorough or o != self._committed[p]}
         if not moved:
             return ErrorCode.NONE
         member, history = self._member, self._evidence.history
         asked = history.tick()
         commits = {
-            partition: Commit(asked, member.terms.group, member.generation, partition, offset)
+            partition: Commit(
+                asked,
+                member.terms.group,
+                member.generation,
+                partition,
+                offset,
+                member_id=member.member_id,
+                membership=member.membership,
+                held_since=self._evidence.claims.since(self._client.name, partition),
+            )
             for partition, offset in moved.items()
         }
         self._evidence.commits += commits.values()

@@ -1,8 +1,9 @@
 """One broker and its groups under chaos: the scenario of ``--groups``.
 
-Members join, read and commit while they and the broker die, sleep, stop and come back. Then all is
-healed: each group must settle with the members there are, and reach the end of every log. At last
-the broker is killed once more, and what was committed must still be there.
+Members of both protocols join, read and commit while they and the broker die, sleep, stop and come
+back. Then all is healed: each group must settle with the members there are, who share all
+partitions, and reach the end of every log. At last the broker is killed once more, and what was
+committed must still be there.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.protocol.ports import Address
 from tests.simulation.client import LATEST, Client
 from tests.simulation.groups.checks import judge_groups
-from tests.simulation.groups.coordination import describe, fetch_offsets
+from tests.simulation.groups.classic_member import ClassicMember
+from tests.simulation.groups.consumer_member import ConsumerMember
+from tests.simulation.groups.coordination import describe, describe_consumer, fetch_offsets
 from tests.simulation.groups.evidence import GroupEvidence, Outcome
-from tests.simulation.groups.member import Member, Terms
+from tests.simulation.groups.terms import Kind, Terms
 from tests.simulation.options import Options, draw_options
 from tests.simulation.random import SimRandom
 from tests.simulation.single_broker import PORT, SERVER, SingleBroker
@@ -32,7 +35,10 @@ if TYPE_CHECKING:
     from tests.simulation.world import Outcome as WorldOutcome
 
 CHAOS_S = 10.0
+SETTLE_S = 45.0
 FETCH_VERSION = 5
+KINDS = (Kind.CLASSIC, Kind.CONSUMER, Kind.CONSUMER, Kind.MIXED, Kind.MIXED)
+SESSION_SETTING = "group.consumer.session.timeout.ms"
 SLEEPS_S = (0.1, 1.0, 6.0)
 SPIKE_MS_MAX = 200.0
 DISTURBANCE_S = (0.7, 2.0)
@@ -52,16 +58,36 @@ class GroupsOfOneBroker(SingleBroker):
 
     def __init__(self, seed: int, build: Build, options: Options) -> None:
         super().__init__(seed, build, options)
-        self.evidence = GroupEvidence(self.history, durable=options.is_durable)
+        self.evidence = GroupEvidence(
+            self.history, self.world.loop.time, durable=options.is_durable
+        )
         self._random = self.world.random.child("groups")
         self._stay = True
         self._seats: list[Seat] = []
         self._disturbances: list[asyncio.Future[None]] = []
         for number in range(self._random.choice((1, 1, 2))):
-            timeout_ms = self._random.choice((1_500, 4_000))
-            terms = Terms(f"group-{number}", self.partitions, timeout_ms)
+            terms = self._terms(f"group-{number}")
             for place in range(self._random.choice((1, 2, 3, 3, 4))):
                 self._seats.append(self._seat(terms, place))
+
+    def _terms(self, group: str) -> Terms:
+        random = self._random.child(group)
+        timeout_ms = random.choice((1_500, 4_000))
+        terms = Terms(
+            group,
+            sorted(self.partitions),
+            timeout_ms,
+            timeout_ms,
+            random.choice(KINDS),
+            is_cooperative=random.chance(0.5),
+            consumer_session_timeout_ms=int(self.options.settings[SESSION_SETTING]),
+            consumer_rebalance_timeout_ms=random.choice((1_500, 4_000, 10_000)),
+        )
+        if terms.kind is Kind.CONSUMER:
+            self.evidence.consumer_groups.add(group)
+        elif terms.kind is Kind.MIXED:
+            self.evidence.mixed_groups.add(group)
+        return terms
 
     def _seat(self, terms: Terms, place: int) -> Seat:
         name = f"{terms.group}-member-{place}"
@@ -72,10 +98,16 @@ class GroupsOfOneBroker(SingleBroker):
             ports.process.on_stop(stopped.set)
             client = Client(ports, Address(SERVER, PORT), self.history, name)
             await client.negotiate()
-            member = Member(client, self.evidence, terms, instance_id)
+            member = _kind_of_member(terms, client)(client, self.evidence, terms, instance_id)
             await member.run(lambda: self._stay and not stopped.is_set())
 
-        return Seat(terms, instance_id, self.world.node(name, program))
+        node = self.world.node(name, program)
+        node.on_exit = lambda: self.evidence.claims.drop(name)
+        return Seat(terms, instance_id, node)
+
+    def _on_loss(self, reason: str) -> None:
+        super()._on_loss(reason)
+        self.evidence.on_loss()
 
     def run(self) -> WorldOutcome:
         """The whole story and its verdict."""
@@ -83,7 +115,8 @@ class GroupsOfOneBroker(SingleBroker):
         acknowledged = sum(c.outcome is Outcome.ACKNOWLEDGED for c in self.evidence.commits)
         counts = {
             **outcome.counts,
-            "generations": len({(o.group, o.generation) for o in self.evidence.owned}),
+            "generations": len({(told.group, told.epoch) for told in self.evidence.told}),
+            "claims": len(self.evidence.claims.all),
             "commits": acknowledged,
             "seen": sum(map(len, self.evidence.seen.values())),
         }
@@ -140,7 +173,8 @@ class GroupsOfOneBroker(SingleBroker):
     async def _drain(self) -> None:
         await super()._drain()
         await asyncio.gather(*self._disturbances)
-        await self._in_client("settler", self._settle)
+        if not await self._within(SETTLE_S, self._in_client("settler", self._settle), "settling"):
+            self._tell_holders()
 
     async def _take_stock(self) -> None:
         await super()._take_stock()
@@ -156,10 +190,12 @@ class GroupsOfOneBroker(SingleBroker):
             await self._until(client, lambda terms=terms: self._is_settled(client, terms))  # type: ignore[misc]
 
     async def _is_settled(self, client: Client, terms: Terms) -> bool:
-        """The group has the members there are, and has committed the ends of all logs."""
-        found = await describe(client, terms.group)
+        """The group has the members there are, they share all partitions, and what is committed
+        are the ends of all logs."""
         seats = [seat for seat in self._seats if seat.terms is terms]
-        if found is None or found.group_state != "Stable" or len(found.members) != len(seats):
+        held = self.evidence.claims.held
+        owned = sorted(partition for seat in seats for partition in held.get(seat.node.name, ()))
+        if owned != terms.partitions or not await self._is_stable(client, terms, len(seats)):
             return False
         offsets = await self._offsets(client, terms)
         if offsets is None:
@@ -168,6 +204,21 @@ class GroupsOfOneBroker(SingleBroker):
             if max(0, offset) != await client.list_offset(partition, LATEST, told=False):
                 return False
         return True
+
+    async def _is_stable(self, client: Client, terms: Terms, count: int) -> bool:
+        found = await describe_consumer(client, terms.group)
+        if found is not None and any(
+            one.assignment != one.target_assignment for one in found.members
+        ):
+            return False
+        found = found or await describe(client, terms.group)
+        return found is not None and found.group_state == "Stable" and len(found.members) == count
+
+    def _tell_holders(self) -> None:
+        """Who has what, for whoever looks at the seed."""
+        for seat in self._seats:
+            held = sorted(self.evidence.claims.held.get(seat.node.name, ()))
+            self.world.report(f"{seat.node.name} has {held}")
 
     async def _look(self, client: Client) -> None:
         """What is committed, written down for the checkers."""
@@ -183,7 +234,8 @@ class GroupsOfOneBroker(SingleBroker):
         for terms in self._groups():
 
             async def is_empty(terms: Terms = terms) -> bool:
-                found = await describe(client, terms.group)
+                found = await describe_consumer(client, terms.group)
+                found = found or await describe(client, terms.group)
                 return found is not None and found.group_state == "Empty"
 
             await self._until(client, is_empty)
@@ -208,6 +260,16 @@ class GroupsOfOneBroker(SingleBroker):
         return list(dict.fromkeys(seat.terms for seat in self._seats))
 
 
+def _kind_of_member(terms: Terms, client: Client) -> type[ClassicMember | ConsumerMember]:
+    """This life's protocol."""
+    speaks_consumer = {
+        Kind.CLASSIC: False,
+        Kind.CONSUMER: True,
+        Kind.MIXED: client.random.child("protocol").chance(0.5),
+    }
+    return ConsumerMember if speaks_consumer[terms.kind] else ClassicMember
+
+
 def draw_group_options(seed: int, chaos_s: float = CHAOS_S) -> Options:
     """As of the other scenario, without what hides records, and with groups that are quick.
 
@@ -222,7 +284,11 @@ def draw_group_options(seed: int, chaos_s: float = CHAOS_S) -> Options:
         "offsets.topic.num.partitions": str(random.choice((1, 3))),
         "group.min.session.timeout.ms": "100",
         "group.initial.rebalance.delay.ms": str(random.choice((0, 0, 700))),
-        "offsets.topic.segment.bytes": str(random.choice((2_000, 1_048_576))),
+        "offsets.topic.segment.bytes": str(random.choice((6_000, 1_048_576))),
+        "group.consumer.min.session.timeout.ms": "100",
+        "group.consumer.min.heartbeat.interval.ms": "10",
+        SESSION_SETTING: str(random.choice((1_500, 4_000))),
+        "group.consumer.heartbeat.interval.ms": str(random.choice((100, 300, 700))),
     }
     topic_settings = dict(options.topic_settings)
     topic_settings.pop("retention.bytes", None)

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 from ottla.protocol.ids import TopicPartition
+from tests.simulation.groups.assigning import share
 from tests.simulation.groups.checks import judge_groups
-from tests.simulation.groups.evidence import Commit, Fetched, GroupEvidence, Outcome, Owned
+from tests.simulation.groups.claims import Owner
+from tests.simulation.groups.evidence import Commit, Fetched, GroupEvidence, Outcome, Owned, Told
 from tests.simulation.history import FinalLog, History, Loss
 
 P = TopicPartition("t", 0)
 G = "group"
+NEVER_S = 1e9
 
 
 class Story(GroupEvidence):
     """Evidence that is told in sentences."""
 
     def __init__(self, *, durable: bool = False) -> None:
-        super().__init__(History(), durable)
+        history = History()
+        super().__init__(history, lambda: float(history.order), durable=durable)
 
     def owns(self, owner: str, generation: int) -> None:
         tick = self.history.tick
         self.owned.append(Owned(tick(), tick(), G, generation, owner, (P,)))
+
+    def takes(self, member: str, lease_s: float = NEVER_S) -> None:
+        asked = self.history.tick()
+        self.claims.take(Owner(member, G, member), [P], asked, lease_s)
+
+    def hears(self, member: str, epoch: int, membership: int, *, is_join: bool = False) -> None:
+        tick = self.history.tick
+        self.told.append(Told(tick(), tick(), G, member, membership, epoch, is_join))
+
+    def commits_as(self, member: str, offset: int, epoch: int) -> None:
+        since = self.claims.since(member, P)
+        tick, outcome = self.history.tick, Outcome.ACKNOWLEDGED
+        self.commits.append(Commit(tick(), G, epoch, P, offset, outcome, tick(), member, 1, since))
 
     def commits_at(
         self, offset: int, generation: int, outcome: Outcome = Outcome.ACKNOWLEDGED
@@ -123,3 +140,86 @@ def test_records_in_the_place_of_lost_ones_may_be_skipped() -> None:
     assert judge_groups(story) == []
     story.history.finals[P] = FinalLog(0, 4, [*story.history.finals[P].records, (3, b"d")])
     assert len(judge_groups(story)) == 1
+
+
+def test_two_owners_at_the_same_time_are_found() -> None:
+    """Letting go comes before taking up, whoever says so first."""
+    story = Story()
+    story.takes("a")
+    story.claims.drop("a", [P])
+    story.takes("b")
+    assert judge_groups(story) == []
+    story.takes("c")
+    assert len(judge_groups(story)) == 1
+
+
+def test_who_was_silent_for_too_long_owns_nothing_that_counts() -> None:
+    """It may still believe; the group has to go on without it."""
+    for lease_s, count in ((3.0, 0), (NEVER_S, 1)):
+        story = Story()
+        story.takes("a", lease_s)
+        story.history.tick()
+        story.takes("b")
+        assert len(judge_groups(story)) == count
+
+
+def test_a_sign_of_life_extends_what_is_owned() -> None:
+    """A broker that has answered knows that the member is there."""
+    story = Story()
+    story.takes("a", 3.0)
+    story.claims.extend("a", NEVER_S)
+    story.history.tick()
+    story.takes("b")
+    assert len(judge_groups(story)) == 1
+
+
+def test_what_was_owned_before_a_loss_of_power_binds_nobody() -> None:
+    """Unless the log was flushed before each answer."""
+    for durable, count in ((False, 0), (True, 1)):
+        story = Story(durable=durable)
+        story.takes("a")
+        story.loses_power()
+        story.on_loss()
+        story.takes("b")
+        assert len(judge_groups(story)) == count
+
+
+def test_an_epoch_that_goes_back_is_found() -> None:
+    """Within one membership, and in a group of KIP-848 alone over all who join."""
+    story = Story()
+    story.consumer_groups.add(G)
+    story.hears("a", 3, 1, is_join=True)
+    story.hears("a", 4, 1)
+    story.hears("b", 4, 2, is_join=True)
+    # It has not let go of something, so it stays behind.
+    story.hears("a", 4, 1)
+    assert judge_groups(story) == []
+    story.hears("a", 3, 1)
+    assert len(judge_groups(story)) == 1
+    story.hears("c", 3, 3, is_join=True)
+    assert len(judge_groups(story)) == 2
+    story.consumer_groups.clear()
+    assert len(judge_groups(story)) == 1
+
+
+def test_a_commit_of_whoever_has_lost_the_partition_must_not_be_acknowledged() -> None:
+    """In groups of KIP-848 each member has an epoch, so it is owning that is compared."""
+    for kinds in ("consumer_groups", "mixed_groups"):
+        story = Story()
+        getattr(story, kinds).add(G)
+        story.takes("a", 2.0)
+        story.commits_as("a", 5, 1)
+        story.takes("b")
+        story.commits_as("b", 7, 2)
+        assert judge_groups(story) == []
+        story.commits_as("a", 6, 1)
+        assert len(judge_groups(story)) == 1
+
+
+def test_cooperative_shares_are_even_and_wait_for_whoever_has_to_let_go() -> None:
+    """The simulated assignor itself must not give anything to two."""
+    partitions = [("t", number) for number in range(4)]
+    shares = share({"a": set(partitions), "b": set()}, partitions)
+    assert shares == {"a": {("t", 0), ("t", 1)}, "b": set()}
+    shares = share({"a": shares["a"], "b": set()}, partitions)
+    assert shares == {"a": {("t", 0), ("t", 1)}, "b": {("t", 2), ("t", 3)}}
