@@ -56,7 +56,8 @@ def topic_settings(config: TopicConfig) -> TopicSettings:
             segment_jitter_ms=config.segment_jitter_ms,
             segment_index_bytes=config.segment_index_bytes,
             index_interval_bytes=config.index_interval_bytes,
-            flush_messages=config.flush_messages,
+            # A flush that is due holds the acknowledgement; producers that wait share the next one.
+            flush_messages=1 if config.flush_before_ack else config.flush_messages,
             flush_ms=config.flush_ms,
             file_delete_delay_ms=config.file_delete_delay_ms,
         ),

@@ -92,8 +92,8 @@ segment.ms | long | 604800000 | >=1 | yes | log.roll.ms, log.roll.hours
     Age at which the log starts its next segment even if the last one is not full.
 unclean.leader.election.enable | bool | false | - | yes | unclean.leader.election.enable
     Lets a replica that lacks acknowledged records lead when no other can.
-ottla.flush.before.ack | bool | false | - | no | -
-    Whether a write is forced to the disk before it is acknowledged.
+ottla.flush.before.ack | bool | false | - | yes | -
+    Whether a write is forced to the leader's disk before it is acknowledged, as flush.messages=1.
 """
 
 _UNIT_MS = {"hours": 3_600_000, "minutes": 60_000}

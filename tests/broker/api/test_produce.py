@@ -256,10 +256,11 @@ async def test_append_time_replaces_the_producers(client: RawClient) -> None:
     assert {record.timestamp for record in read_records(stored)} == {answer.log_append_time_ms}
 
 
-async def test_flush_messages_is_waited_for() -> None:
-    """With flush.messages=1 nothing is acknowledged that a power cut could take."""
+@pytest.mark.parametrize("setting", [{"flush_messages": "1"}, {"ottla_flush_before_ack": "true"}])
+async def test_a_flush_is_waited_for(setting: dict[str, str]) -> None:
+    """So nothing is acknowledged that a power cut could take."""
     async with running_broker() as running, running.connect() as client:
-        await create(client, flush_messages="1")
+        await create(client, **setting)
         answer: Any = await produced(client, batch(b"x"), acks=1)
 
         partition = running.broker.partitions.find("t", 0)

@@ -266,3 +266,16 @@ async def test_producers_that_wait_are_told_when_leadership_ends() -> None:
             ErrorCode.NOT_LEADER_OR_FOLLOWER
         ] * 2
         assert [len(one.node_endpoints) for one in answers] == [1, 1]
+
+
+async def test_with_flush_before_ack_the_leader_has_flushed_what_it_acknowledges() -> None:
+    """Both must have happened: the followers have it, and the leader's own disk has."""
+    async with replicated(ottla_flush_before_ack="true") as site, site.connect() as producer:
+        request = produce(batch(b"x"), -1)
+        producer.send(11, request)
+        await until(lambda: site.partition.log.recovery_point == 1)
+        for node in (site.first, site.second):
+            await site.fetched(node, 1)
+        answer = await producer.answer(11, request)
+
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
