@@ -69,7 +69,16 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
         consumer_max_size=config.group_consumer_max_size,
+        consumer_assignors=tuple(
+            dict.fromkeys(_assignor_name(item) for item in config.group_consumer_assignors)
+        ),
+        consumer_migration_policy=config.group_consumer_migration_policy,
     )
+
+
+def _assignor_name(item: str) -> str:
+    """What members call the assignor of a Java class, or of that name."""
+    return item.rpartition(".")[2].removesuffix("Assignor").lower()
 
 
 def group_machines(

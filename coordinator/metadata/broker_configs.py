@@ -67,8 +67,10 @@ class BrokerConfig:
     fetch_max_bytes: int
     fetch_zero_copy: bool
     free_space_floor_bytes: int
+    group_consumer_assignors: tuple[str, ...]
     group_consumer_heartbeat_interval_ms: int
     group_consumer_max_size: int
+    group_consumer_migration_policy: str
     group_consumer_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
     group_max_session_timeout_ms: int
@@ -266,6 +268,30 @@ def _contradictions(static: Mapping[str, str]) -> Iterator[str]:
     broker_id, node_id = static.get("broker.id"), static.get("node.id")
     if broker_id is not None and node_id is not None and int(broker_id) != int(node_id):
         yield f"broker.id is {broker_id} and node.id is {node_id}: they are one number"
+    yield from _group_contradictions(static)
+
+
+def _group_contradictions(static: Mapping[str, str]) -> Iterator[str]:
+    """What Kafka demands of the settings of KIP-848 groups together."""
+
+    def number(name: str) -> int:
+        return int(static.get(name) or BROKER_CONFIGS[name].default or 0)
+
+    session, interval = "session.timeout.ms", "heartbeat.interval.ms"
+    for setting in (session, interval):
+        name = f"group.consumer.{setting}"
+        low, high = f"group.consumer.min.{setting}", f"group.consumer.max.{setting}"
+        if not number(low) <= number(name) <= number(high):
+            yield (
+                f"{name} is {number(name)}, which is not between {low} ({number(low)}) "
+                f"and {high} ({number(high)})"
+            )
+    session, interval = f"group.consumer.{session}", f"group.consumer.{interval}"
+    if number(interval) >= number(session):
+        yield f"{interval} ({number(interval)}) is not less than {session} ({number(session)})"
+    assignors = static.get("group.consumer.assignors")
+    if assignors is not None and not assignors.strip():
+        yield "group.consumer.assignors names no assignor"
 
 
 def _build(sources: ConfigSources) -> tuple[BrokerConfig, tuple[str, ...]]:

@@ -123,19 +123,24 @@ fetch.purgatory.purge.interval.requests | int | 1000 | - | read-only | no
 follower.replication.throttled.rate | long | MAX | >=0 | per-broker | no
     Bytes per second of throttled replicas that a follower may fetch.
 group.consumer.assignors | list | org.apache.kafka.coordinator.group.assignor.UniformAssignor,\
-org.apache.kafka.coordinator.group.assignor.RangeAssignor | - | read-only | no
+org.apache.kafka.coordinator.group.assignor.RangeAssignor | \
+{org.apache.kafka.coordinator.group.assignor.UniformAssignor, \
+org.apache.kafka.coordinator.group.assignor.RangeAssignor, uniform, range} | read-only | yes
     Assignment strategies of the broker's for KIP-848 groups, preferred one first.
 group.consumer.heartbeat.interval.ms | int | 5000 | >=1 | read-only | yes
     Time between heartbeats that members of KIP-848 groups are given.
-group.consumer.max.heartbeat.interval.ms | int | 15000 | >=1 | read-only | no
+group.consumer.max.heartbeat.interval.ms | int | 15000 | >=1 | read-only | yes
     Largest heartbeat interval a KIP-848 group may be set to.
-group.consumer.max.session.timeout.ms | int | 60000 | >=1 | read-only | no
+group.consumer.max.session.timeout.ms | int | 60000 | >=1 | read-only | yes
     Largest session timeout a KIP-848 group may be set to.
 group.consumer.max.size | int | MAX | >=1 | read-only | yes
     Largest number of members in a KIP-848 group.
-group.consumer.min.heartbeat.interval.ms | int | 5000 | >=1 | read-only | no
+group.consumer.migration.policy | string | bidirectional | \
+{bidirectional, disabled, downgrade, upgrade} | read-only | yes
+    Whether groups with members may change between the classic protocol and KIP-848.
+group.consumer.min.heartbeat.interval.ms | int | 5000 | >=1 | read-only | yes
     Smallest heartbeat interval a KIP-848 group may be set to.
-group.consumer.min.session.timeout.ms | int | 45000 | >=1 | read-only | no
+group.consumer.min.session.timeout.ms | int | 45000 | >=1 | read-only | yes
     Smallest session timeout a KIP-848 group may be set to.
 group.consumer.session.timeout.ms | int | 45000 | >=1 | read-only | yes
     Silence after which a member leaves its KIP-848 group.

@@ -17,7 +17,7 @@ def test_tables_are_sorted_and_complete() -> None:
         kafka = [name for name in table if not name.startswith("ottla.")]
         assert kafka == sorted(kafka)
     assert len([name for name in TOPIC_CONFIGS if not name.startswith("ottla.")]) == 36
-    assert len([name for name in BROKER_CONFIGS if not name.startswith("ottla.")]) == 320
+    assert len([name for name in BROKER_CONFIGS if not name.startswith("ottla.")]) == 321
 
 
 @pytest.mark.parametrize("definition", EVERY, ids=lambda definition: definition.name)
