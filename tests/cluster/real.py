@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from tests.cluster.namespaces import Network
+
 SESSION_MS = 6_000
 SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
@@ -37,13 +39,16 @@ class RealCluster:
         zookeeper: str,
         count: int = 3,
         options: Mapping[str, str] | None = None,
+        network: Network | None = None,
     ) -> None:
+        """With a network, broker N runs on its host ``broker-N``."""
         settings = {**SETTINGS, **(options or {})}
         self.brokers = {
             node_id: BrokerProcess(
                 folder / f"broker-{node_id}",
                 options=settings,
-                extra=["--zookeeper", zookeeper, "--id", str(node_id)],
+                extra=["--zookeeper", zookeeper, "--id", str(node_id), *_host(network, node_id)],
+                launcher=network.launcher(f"broker-{node_id}") if network else (),
             )
             for node_id in range(1, count + 1)
         }
@@ -108,3 +113,7 @@ class RealCluster:
             f"--- broker {node_id}\n{broker.stderr()[-3000:]}"
             for node_id, broker in self.brokers.items()
         )
+
+
+def _host(network: Network | None, node_id: int) -> list[str]:
+    return [] if network is None else ["--host", network.addresses[f"broker-{node_id}"]]

@@ -27,12 +27,16 @@ class BrokerProcess:
         options: Mapping[str, str] | None = None,
         port: int = 0,
         extra: Sequence[str] = (),
+        launcher: Sequence[str] = (),
     ) -> None:
+        """``launcher`` stands before the command: it may be run on another host of the test's."""
         self.data_dir = data_dir
         self.port = port
         self.ready_line = ""
         self._options = dict(options or {})
         self._extra = list(extra)
+        self._launcher = list(launcher)
+        self._host = "127.0.0.1"
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr_path = data_dir.parent / f"{data_dir.name}.stderr"
         self._rest: list[bytes] = []
@@ -40,7 +44,7 @@ class BrokerProcess:
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self._host}:{self.port}"
 
     @property
     def process_id(self) -> int:
@@ -49,7 +53,8 @@ class BrokerProcess:
 
     def command(self) -> list[str]:
         """What is run; the port of the first start is kept for the later ones."""
-        command = [sys.executable, "-m", "ottla", "start", "--port", str(self.port)]
+        command = [*self._launcher, sys.executable, "-m", "ottla", "start"]
+        command += ["--port", str(self.port)]
         command += ["--data-dir", str(self.data_dir)]
         for key, value in self._options.items():
             command += ["-o", f"{key}={value}"]
@@ -72,7 +77,8 @@ class BrokerProcess:
         if not line.startswith(b"ottla: ready at "):
             status = self.wait()
             raise RuntimeError(f"the broker ended with status {status}: {self.stderr()[-3000:]}")
-        self.port = int(line.rstrip().rpartition(b":")[2])
+        host, _, port = line.decode().rstrip().removeprefix("ottla: ready at ").rpartition(":")
+        self._host, self.port = host, int(port)
         self._rest = []
         self._reader = threading.Thread(target=self._drain, daemon=True)
         self._reader.start()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from tests.zookeeper.java import class_path, java
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
 HOST = "127.0.0.1"
@@ -74,8 +75,13 @@ class ZooKeeperServer:
         *,
         number: int = 1,
         ensemble: tuple[Ports, ...] = (),
+        host: str = HOST,
+        launcher: Sequence[str] = (),
     ) -> None:
+        """``launcher`` stands before the command and puts it where ``host`` is."""
         self.number = number
+        self._host = host
+        self._launcher = list(launcher)
         self._settings = settings
         self._ensemble = ensemble
         self.port = ensemble[number - 1].client if ensemble else free_ports(1)[0]
@@ -98,7 +104,7 @@ class ZooKeeperServer:
     @property
     def address(self) -> str:
         """As it stands in ``zookeeper.connect``."""
-        return f"{HOST}:{self.port}"
+        return f"{self._host}:{self.port}"
 
     @property
     def is_running(self) -> bool:
@@ -119,6 +125,7 @@ class ZooKeeperServer:
         with (self.directory / "log.txt").open("ab") as log:
             self._process = subprocess.Popen(
                 [
+                    *self._launcher,
                     java(),
                     *_JVM,
                     f"-Dzookeeper.forceSync={flush}",
@@ -137,7 +144,7 @@ class ZooKeeperServer:
     def mode(self) -> str:
         """ "standalone", "leader", "follower"; "" while it does not serve."""
         try:
-            with socket.create_connection((HOST, self.port), timeout=1) as asked:
+            with socket.create_connection((self._host, self.port), timeout=1) as asked:
                 asked.sendall(b"srvr")
                 text = b"".join(iter(lambda: asked.recv(4096), b"")).decode()
         except OSError:
@@ -198,7 +205,7 @@ class ZooKeeperServer:
             f"tickTime={self._settings.tick_ms}",
             f"dataDir={self.directory}",
             f"clientPort={self.port}",
-            f"clientPortAddress={HOST}",
+            f"clientPortAddress={self._host}",
             "admin.enableServer=false",
             "4lw.commands.whitelist=*",
             "maxClientCnxns=0",
