@@ -639,13 +639,13 @@ zookeeper.clientCnxnSocket | string | null | - | read-only | no
     Java class of the ZooKeeper client's socket.
 zookeeper.connect | string | null | - | read-only | yes
     ZooKeeper's addresses and root path; without it the broker keeps its own store.
-zookeeper.connection.timeout.ms | int | null | - | read-only | no
+zookeeper.connection.timeout.ms | int | null | - | read-only | yes
     Time limit of the first connection to ZooKeeper.
 zookeeper.max.in.flight.requests | int | 10 | >=1 | read-only | no
     Unanswered requests to ZooKeeper.
 zookeeper.metadata.migration.enable | bool | false | - | read-only | no
     Starts a migration to KRaft; there is no KRaft here.
-zookeeper.session.timeout.ms | int | 18000 | - | read-only | no
+zookeeper.session.timeout.ms | int | 18000 | - | read-only | yes
     Silence after which ZooKeeper ends the broker's session.
 zookeeper.set.acl | bool | false | - | read-only | no
     Whether nodes in ZooKeeper are protected.

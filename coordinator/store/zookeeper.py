@@ -87,7 +87,7 @@ class ZooKeeperStore:
         link = ZooKeeperLink(
             LinkOptions(hosts, chroot, timeout_ms, options.digest, options.set_acl), self._clock
         )
-        channel = Channel(link, self._clock)
+        channel = Channel(link, self._clock, timeout_ms)
         limit_ms = options.connection_timeout_ms or timeout_ms
         try:
             await channel.open(limit_ms)

@@ -57,9 +57,10 @@ class _Call:
 class Channel:
     """Owned by one session. Starts in doubt, and is lost once and for all."""
 
-    def __init__(self, link: Link, clock: Clock) -> None:
+    def __init__(self, link: Link, clock: Clock, timeout_ms: int) -> None:
         self.session_id = 0
-        self.timeout_ms = 0
+        # As wished, until the servers have decided.
+        self.timeout_ms = timeout_ms
         self.last_answer_ms = 0.0
         self.on_watch: Callable[[WatchEvent], object] = lambda _event: None
         self._link = link
@@ -78,6 +79,7 @@ class Channel:
             self._clock.now_ms() + limit_ms, lambda: self._lose("no server has answered")
         )
         self._link.start(self)
+        self._arm()
         try:
             await self._opened
         except BaseException:
@@ -202,8 +204,9 @@ class Channel:
         if self._timer is not None:
             self._timer.cancel()
         next_ms = self._clock.now_ms() + self.timeout_ms / BEATS_PER_TIMEOUT
-        end_ms = self.last_answer_ms + self.timeout_ms
-        self._timer = self._clock.call_at(min(next_ms, end_ms), self._beat)
+        if self._opened.done():
+            next_ms = min(next_ms, self.last_answer_ms + self.timeout_ms)
+        self._timer = self._clock.call_at(next_ms, self._beat)
 
     def _beat(self) -> None:
         # What has arrived counts before what is late: this step may be the first one in a while.

@@ -36,6 +36,7 @@ logger = logging.getLogger("ottla.store.kazoo")
 
 # kazoo waits up to a minute between two attempts, far longer than a session lives.
 _RETRY = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.4, "max_delay": 0.5}
+_FAREWELL_SECONDS = 5.0
 # Windows has none.
 _poll = getattr(select, "poll", None)
 
@@ -255,10 +256,19 @@ class _Kazoo(KazooClient):  # type: ignore[misc]
         with self._gate:
             self._is_ending = True
             is_over = self._stopped.is_set()
-        if is_over:
-            self._safe_close()
-        else:
-            self.stop()
+        # A frozen server does not answer the farewell; kazoo would wait for it without end.
+        patience = threading.Timer(
+            min(_FAREWELL_SECONDS, self._timeout_ms / 2000), self._connection.cut
+        )
+        patience.daemon = True
+        patience.start()
+        try:
+            if is_over:
+                self._safe_close()
+            else:
+                self.stop()
+        finally:
+            patience.cancel()
         self.close()
 
     def connected(self, session_id: int, timeout_ms: int, since_ms: float) -> None:

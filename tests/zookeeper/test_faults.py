@@ -18,6 +18,7 @@ from ottla.coordinator.store.store import (
     SessionState,
     StoreError,
 )
+from ottla.coordinator.store.zookeeper import ZooKeeperOptions
 from tests.coordinator.store.support import Heard
 from tests.zookeeper.relay import Relay
 from tests.zookeeper.servers import Ensemble, ZooKeeperServer
@@ -152,6 +153,30 @@ async def test_a_frozen_server_is_left_in_time(ensemble: Ensemble) -> None:
 
     assert states == [SessionState.SUSPENDED, SessionState.CONNECTED]
     assert session.session_id == session_id
+    await store.close()
+
+
+async def test_the_only_server_may_freeze_for_good(server: ZooKeeperServer) -> None:
+    """The session is lost in time, and its thread does not wait for a farewell without end."""
+    before = threading.active_count()
+    store = await open_store(server.address)
+    session = await store.connect(1_000)
+    server.pause()
+    await until(lambda: session.state is SessionState.LOST)
+
+    await until(lambda: threading.active_count() <= before, 5)
+    await store.close()
+
+
+async def test_a_server_may_start_later_than_its_clients(server: ZooKeeperServer) -> None:
+    """After a power cut everything starts at once, and in any order."""
+    await asyncio.to_thread(server.kill)
+    store = await open_store(server.address, ZooKeeperOptions(connection_timeout_ms=20_000))
+    connecting = asyncio.ensure_future(store.connect(500))
+    await asyncio.sleep(1.5)
+    await asyncio.to_thread(server.start)
+
+    assert (await connecting).state is SessionState.CONNECTED
     await store.close()
 
 

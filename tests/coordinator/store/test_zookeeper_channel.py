@@ -38,7 +38,7 @@ class Bench:
     def __init__(self) -> None:
         self.clock = HandClock()
         self.link = ScriptedLink()
-        self.channel = Channel(self.link, self.clock)
+        self.channel = Channel(self.link, self.clock, TIMEOUT_MS)
         self.session = ZooKeeperSession(self.channel, "")
         self.states: list[SessionState] = []
         self.session.on_state(self.states.append)
@@ -277,6 +277,18 @@ async def test_nobody_waits_longer_than_the_limit_for_the_first_connection() -> 
     with pytest.raises(ConnectionLoss):
         await opening
     assert bench.link.is_stopped
+
+
+async def test_a_loop_that_waits_for_its_first_connection_is_alive() -> None:
+    """An ensemble that starts later than its brokers must still be given a session."""
+    bench = Bench()
+    opening = await begin(bench.channel.open(10 * TIMEOUT_MS))
+    bench.clock.advance(5 * TIMEOUT_MS)
+    assert bench.link.pulses >= 5 * 6 - 1
+    bench.connect()
+    await opening
+
+    assert bench.session.state is SessionState.CONNECTED
 
 
 async def test_a_closed_session_asks_nothing_more(bench: Bench) -> None:

@@ -1,0 +1,146 @@
+"""Real brokers on a real ZooKeeper, as Kafka's own tools see them in the tree."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.support.broker_process import BrokerProcess
+from tests.zookeeper.shared import fresh_place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SESSION_MS = 2_000
+LIMIT_SECONDS = 15.0
+
+
+class Site:
+    """Brokers with one ensemble, and a foreign client that looks at what they write."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place = fresh_place()
+        self._folder = folder
+        self.brokers: list[BrokerProcess] = []
+        host, _, chroot = self.place.partition("/")
+        whole = KazooClient(host)
+        whole.start()
+        whole.ensure_path(f"/{chroot}")
+        whole.stop()
+        whole.close()
+        self.tree = KazooClient(self.place)
+        self.tree.start()
+
+    def broker(self, node_id: int, folder: str) -> BrokerProcess:
+        made = BrokerProcess(
+            self._folder / folder,
+            options={
+                "zookeeper.connect": self.place,
+                "zookeeper.session.timeout.ms": str(SESSION_MS),
+                "broker.id": str(node_id),
+            },
+        )
+        self.brokers.append(made)
+        return made
+
+    def read(self, path: str) -> dict[str, object]:
+        found: dict[str, object] = json.loads(self.tree.get(path)[0])
+        return found
+
+    def wait_until_gone(self, path: str) -> float:
+        """How many seconds it took."""
+        begin = time.monotonic()
+        while self.tree.exists(path):
+            assert time.monotonic() - begin < LIMIT_SECONDS
+            time.sleep(0.02)
+        return time.monotonic() - begin
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """Nothing runs yet."""
+    made = Site(tmp_path)
+    yield made
+    for broker in made.brokers:
+        if broker.is_running:
+            broker.kill()
+    made.tree.stop()
+    made.tree.close()
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("ZKT-03", "ZKT-04", "ZKT-12", "ZKT-13", "ZKT-23", "ZKT-27")
+def test_the_next_broker_takes_over_when_the_controller_is_killed(site: Site) -> None:
+    """Liveness, election and epochs by nothing but znodes that other tools know."""
+    first = site.broker(1, "first").start()
+    second = site.broker(2, "second").start()
+    registered = site.read("/brokers/ids/1")
+    cluster_id = site.read("/cluster/id")
+    assert registered["endpoints"] == [f"PLAINTEXT://127.0.0.1:{first.port}"]
+    assert re.fullmatch(r"\d{13}", str(registered["timestamp"]))
+    assert re.fullmatch(r"[A-Za-z0-9_-]{22}", str(cluster_id["id"]))
+    assert (site.read("/controller")["brokerid"], site.tree.get("/controller_epoch")[0]) == (
+        1,
+        b"1",
+    )
+    assert site.tree.get("/controller")[1].ephemeralOwner != 0
+
+    first.kill()
+    seconds = site.wait_until_gone("/brokers/ids/1")
+    assert seconds < 1.5 * SESSION_MS / 1000
+    begin = time.monotonic()
+    while site.tree.exists("/controller") is None or site.read("/controller")["brokerid"] != 2:
+        assert time.monotonic() - begin < LIMIT_SECONDS
+        time.sleep(0.02)
+    assert site.tree.get("/controller_epoch")[0] == b"2"
+
+    assert second.stop() == 0
+    assert site.tree.get_children("/brokers/ids") == [], "a clean stop does not wait for a timeout"
+    assert site.read("/cluster/id") == cluster_id
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("ZKT-05")
+def test_a_second_broker_with_the_same_id_is_refused(site: Site) -> None:
+    """Two brokers under one id would each undo the other's work."""
+    site.broker(1, "first").start()
+    before = site.tree.get("/brokers/ids/1")
+    with pytest.raises(RuntimeError, match="another process has registered as broker 1"):
+        site.broker(1, "second").start()
+
+    assert site.tree.get("/brokers/ids/1") == before
+
+
+@pytest.mark.requirement("ZKT-04")
+def test_a_broker_that_is_started_again_at_once_waits_for_its_own_shadow(site: Site) -> None:
+    """C-08: the registration of its killed life stands until the session has run out."""
+    broker = site.broker(1, "first").start()
+    before = site.tree.get("/brokers/ids/1")[1]
+    broker.kill()
+    broker.start()
+    after = site.tree.get("/brokers/ids/1")[1]
+
+    assert after.ephemeralOwner != before.ephemeralOwner
+    time.sleep(1.5 * SESSION_MS / 1000)
+    assert site.tree.get("/brokers/ids/1")[1] == after
+
+
+def test_an_address_without_zookeeper_is_told_in_one_sentence(tmp_path: Path) -> None:
+    """Not a traceback, and not a start that waits for ever."""
+    broker = BrokerProcess(
+        tmp_path / "data",
+        options={
+            "zookeeper.connect": "127.0.0.1:1/x",
+            "zookeeper.connection.timeout.ms": "500",
+            "broker.id": "1",
+        },
+    )
+    with pytest.raises(RuntimeError, match=r"127\.0\.0\.1:1 within 500 ms"):
+        broker.start()
+    assert "Traceback" not in broker.stderr()
