@@ -1,7 +1,9 @@
 """``python -m tests.simulation SEED`` replays one seed; ``--seeds A-B`` runs many.
 
-``--groups`` runs the scenario of consumer groups. ``--twice`` runs each seed twice and compares the
-digests. ``--toy`` takes the toy broker, to try the simulator itself. Exit status 1 when any fails.
+``--groups`` runs the scenario of consumer groups, ``--cluster`` that of several brokers, ``--toy``
+the toy broker, to try the simulator itself. ``--twice`` runs each seed twice and compares the
+digests. Exit status 1 when any fails. ``--hazard R-01`` puts an old bug back into the cluster and
+succeeds at the first seed that finds it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tests.simulation import single_broker
+from tests.simulation.cluster import scenario as cluster
+from tests.simulation.cluster.hazards import hunting
 from tests.simulation.groups import story
 from tests.simulation.subject import build_broker, build_toy
 
@@ -31,6 +35,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, help="virtual seconds of chaos")
     parser.add_argument("--twice", action="store_true", help="run twice, compare the digests")
     parser.add_argument("--groups", action="store_true", help="the scenario of consumer groups")
+    parser.add_argument("--cluster", action="store_true", help="the scenario of a cluster")
+    parser.add_argument("--hazard", metavar="ID", help="a known bug, put back into the cluster")
     parser.add_argument("--toy", action="store_true", help="the toy broker instead")
     parser.add_argument("-v", "--verbose", action="store_true", help="with the broker's own log")
     arguments = parser.parse_args(argv)
@@ -42,14 +48,15 @@ def main(argv: Sequence[str]) -> int:
     if not arguments.verbose:
         for handler in logging.getLogger().handlers:
             handler.setLevel(logging.CRITICAL + 1)
-    build = build_toy if arguments.toy else build_broker
-    scenario = story if arguments.groups else single_broker
-    run = partial(scenario.run, build=build)
+    run = scenario_of(arguments)
     if arguments.seconds is not None:
         run = partial(run, chaos_s=arguments.seconds)
     if arguments.seeds:
         first, _, last = arguments.seeds.partition("-")
-        return run_many(run, range(int(first), int(last or first) + 1), arguments.twice)
+        seeds = range(int(first), int(last or first) + 1)
+        if arguments.hazard:
+            return hunt(run, seeds, arguments.hazard)
+        return run_many(run, seeds, arguments.twice)
     outcome = run(arguments.seed if arguments.seed is not None else 1)
     for event in outcome.events:
         print(event)
@@ -57,6 +64,31 @@ def main(argv: Sequence[str]) -> int:
     if arguments.twice:
         print("again:", run(outcome.seed).digest)
     return 0 if outcome.ok else 1
+
+
+def scenario_of(arguments: argparse.Namespace) -> Callable[..., Outcome]:
+    """What runs one seed."""
+    if arguments.hazard:
+        return partial(hunting.run, hazard=arguments.hazard)
+    if arguments.cluster:
+        return cluster.run
+    build = build_toy if arguments.toy else build_broker
+    scenario = story if arguments.groups else single_broker
+    return partial(scenario.run, build=build)
+
+
+def hunt(run: Callable[[int], Outcome], seeds: range, hazard: str) -> int:
+    """Run until a seed finds the bug that was put back."""
+    started = time.monotonic()
+    for count, seed in enumerate(seeds, 1):
+        outcome = run(seed)
+        if not outcome.ok:
+            elapsed_s = time.monotonic() - started
+            print(f"{hazard} found by seed {seed}, the {count}. one, after {elapsed_s:.0f} s")
+            print(f"  {outcome.violations[0]}")
+            return 0
+    print(f"{hazard} was not found by {len(seeds)} seeds")
+    return 1
 
 
 def run_many(run: Callable[[int], Outcome], seeds: range, twice: bool) -> int:

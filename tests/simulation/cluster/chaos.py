@@ -9,13 +9,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.store import paths
+from ottla.coordinator.store.store import Delete
 from tests.simulation.chaos import Chaos
-from tests.simulation.cluster.ensemble import STORE_HOST
+from tests.simulation.cluster.ensemble import STORE_HOST, attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ottla.coordinator.store.paths import StatePayload
     from tests.simulation.cluster.ensemble import Ensemble
+    from tests.simulation.cluster.oracles import Cluster
     from tests.simulation.node import Node
     from tests.simulation.process import SimProcess
     from tests.simulation.random import SimRandom
@@ -27,7 +31,8 @@ SLOW_S = (2.5, 7.0)
 CUT_S = (0.3, 1.5, 5.0)
 PAUSE_S = (0.1, 1.0, 3.0, 8.0)
 # Stops that leave no mark of a clean stop.
-UNCLEAN = frozenset({"kill", "kill_slow", "power_cut", "stop"})
+UNCLEAN = frozenset({"kill", "kill_slow", "power_cut", "stop", "topple"})
+TOPPLING = ("kill", "kill_slow", "expire_session", "pause", "isolate", "cut_store")
 
 
 class BrokerChaos(Chaos):
@@ -74,6 +79,10 @@ class BrokerChaos(Chaos):
 
     async def _do_power_cut(self) -> None:
         self._delays_s = (*FAST_S, *SLOW_S)
+        await super()._do_power_cut()
+
+    async def _do_power_cut_soon(self) -> None:
+        self._delays_s = FAST_S
         await super()._do_power_cut()
 
     async def _do_stop(self) -> None:
@@ -145,14 +154,14 @@ class ClusterChaos:
         world: World,
         ensemble: Ensemble,
         brokers: Sequence[BrokerChaos],
-        is_whole: Callable[[], bool],
+        cluster: Cluster,
     ) -> None:
         self.counts: dict[str, int] = {}
         self._world = world
         self._ensemble = ensemble
         self.brokers = list(brokers)
         self._random: SimRandom = world.random.child("chaos")
-        self._is_whole = is_whole
+        self._cluster = cluster
         self._active: list[asyncio.Task[None]] = []
         self._one_at_a_time = False
         for one in brokers:
@@ -179,7 +188,7 @@ class ClusterChaos:
 
     def strike(self, name: str) -> None:
         """Begin a fault, if it is allowed now."""
-        if name in UNCLEAN and self._one_at_a_time and not self._is_whole():
+        if name in UNCLEAN and self._one_at_a_time and not self._cluster.is_whole():
             return
         self.counts[name] = self.counts.get(name, 0) + 1
         own = getattr(self, f"_do_{name}", None)
@@ -210,6 +219,49 @@ class ClusterChaos:
             await strike()  # type: ignore[misc]
         finally:
             self._world.report(f"fault {name} is over")
+
+    async def _do_topple(self) -> None:
+        """Take a partition's leader away, and its successor, as soon as it has been elected."""
+        partitions = self._cluster.partitions()
+        if not partitions:
+            return
+        partition = self._random.choice(partitions)
+        for _ in range(1 + self._random.below(3)):
+            state = self._cluster.state(*partition)
+            if state is None or state.leader < 0:
+                return
+            broker = self.brokers[state.leader]
+            self._active.append(asyncio.ensure_future(broker.strike(self._random.choice(TOPPLING))))
+            if not await self._wait_for(4.0, lambda old=state: self._has_moved(partition, old)):  # type: ignore[misc]
+                return
+            await asyncio.sleep(self._random.choice((0.0, 0.005, 0.05, 0.3)))
+
+    def _has_moved(self, partition: tuple[str, int], old: StatePayload) -> bool:
+        state = self._cluster.state(*partition)
+        return state is not None and state.leader_epoch > old.leader_epoch and state.leader >= 0
+
+    async def _do_power_cut_joiner(self) -> None:
+        """Of a replica that is being added to an in-sync set at that very moment (R-22).
+
+        It is in none yet, so that nothing rests on it."""
+        found = await self._wait_for(3.0, lambda: bool(self._cluster.joining()))
+        joining = self._cluster.joining()
+        if not found or any(not one.server.running for one in self.brokers):
+            return
+        broker = self.brokers[self._random.choice(joining)]
+        await broker.strike("power_cut_soon")
+
+    async def _do_delete_controller(self) -> None:
+        """By hand, as operators do to force an election."""
+        attempt(self._ensemble, (Delete(paths.CONTROLLER),), 0)
+
+    async def _wait_for(self, limit_s: float, condition: Callable[[], bool]) -> bool:
+        deadline_s = self._world.loop.time() + limit_s
+        while not condition():
+            if self._world.loop.time() >= deadline_s:
+                return False
+            await asyncio.sleep(0.002)
+        return True
 
     async def _do_lose_quorum(self) -> None:
         if not self._ensemble.has_quorum:

@@ -14,7 +14,7 @@ from tests.simulation.links import NetProfile
 from tests.simulation.node import MachineProfile
 from tests.simulation.random import SimRandom
 
-PROCESS_FAULTS = ("kill", "kill", "kill_slow", "stop", "pause", "pause")
+PROCESS_FAULTS = ("kill", "kill", "kill_slow", "stop", "pause", "pause", "topple", "topple")
 NETWORK_FAULTS = (
     "isolate",
     "cut_peer",
@@ -32,12 +32,22 @@ STORE_FAULTS = (
     "drop_store_connection",
     "lose_quorum",
     "isolate_from_peers_only",
+    "delete_controller",
 )
 DISK_FAULTS = ("slow_disk", "disk_full")
 CLOCK_FAULTS = ("wall_jump",)
 FAMILIES = (PROCESS_FAULTS, NETWORK_FAULTS, STORE_FAULTS, DISK_FAULTS, CLOCK_FAULTS)
 # Faults after which a broker may have lost what it had not yet written to the disk.
-POWER_FAULTS = ("power_cut", "power_cut", "pause", "cut_peer", "expire_session", "isolate", "slow")
+POWER_FAULTS = (
+    "power_cut",
+    "power_cut",
+    "power_cut_joiner",
+    "pause",
+    "cut_peer",
+    "expire_session",
+    "isolate",
+    "slow",
+)
 
 
 class ClusterOptions(NamedTuple):
@@ -96,9 +106,9 @@ def draw_cluster_options(seed: int, chaos_s: float | None = None) -> ClusterOpti
         unclean=unclean,
         topics=random.choice((1, 1, 2)),
         partitions=random.choice((1, 2, 4)),
-        producers=random.choice((1, 2, 3)),
+        producers=random.choice((1, 2, 2)),
         consumers=random.choice((0, 1, 1, 2)),
-        pace_ms=random.choice((50.0, 150.0, 400.0)),
+        pace_ms=random.choice((80.0, 200.0, 500.0)),
         fault_mean_ms=random.choice((400.0, 1_000.0, 2_500.0)),
         faults=faults,
         keeps_topics=random.chance(0.3),
@@ -132,8 +142,8 @@ def _draw_settings(random: SimRandom) -> dict[str, str]:
         "num.io.threads": str(random.choice((1, 2, 8))),
         "num.replica.fetchers": str(random.choice((1, 2))),
         "replica.fetch.wait.max.ms": str(random.choice((50, 200, 500))),
-        "replica.fetch.min.bytes": str(random.choice((1, 1, 1_000))),
-        "replica.fetch.max.bytes": str(random.choice((300, 20_000, 1_048_576))),
+        "replica.fetch.min.bytes": str(random.choice((1, 1, 500))),
+        "replica.fetch.max.bytes": str(random.choice((2_000, 20_000, 1_048_576))),
         "replica.fetch.backoff.ms": str(random.choice((20, 200, 1_000))),
         "replica.high.watermark.checkpoint.interval.ms": str(random.choice((100, 1_000, 5_000))),
         "log.flush.scheduler.interval.ms": str(random.choice((100, 1_000, 3_000))),

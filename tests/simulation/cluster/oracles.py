@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Create, Delete, Replace
 from tests.simulation.cluster.committed import Committed
@@ -16,6 +17,7 @@ from tests.simulation.cluster.committed import Committed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from ottla.broker.runtime.controllership import Controllership
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.server import Broker
     from ottla.coordinator.store.paths import StatePayload
@@ -55,6 +57,26 @@ class Cluster:
             if payload is not None:
                 found[name] = payload
         return found
+
+    def partitions(self) -> list[tuple[str, int]]:
+        """All that the store has."""
+        if paths.TOPICS not in self.tree.nodes:
+            return []
+        return [
+            (name, number)
+            for name, payload in sorted(self.topics().items())
+            for number in sorted(payload.partitions)
+        ]
+
+    def joining(self) -> list[int]:
+        """Brokers that some leader is adding to an in-sync set right now."""
+        found: dict[int, None] = {}
+        for _, _, broker in self.living():
+            for runtime in broker.partitions:
+                leading = runtime.replica.leading
+                if leading is not None and leading.in_sync.pending is not None:
+                    found |= dict.fromkeys(node for node, _ in leading.in_sync.pending.added)
+        return sorted(found)
 
     def is_whole(self) -> bool:
         """Every broker runs, is registered in its latest life, and is in all its in-sync sets."""
@@ -114,6 +136,7 @@ class Watchman:
         self._own: dict[object, int] = {}
         self._states: dict[str, StatePayload] = {}
         self._controller_epoch = 0
+        self._controllers: dict[int, int] = {}
         self._judged_writes = 0
 
     def _violation(self, key: str, what: str) -> None:
@@ -163,6 +186,14 @@ class Watchman:
             return
         if state.leader_epoch < before.leader_epoch:
             self._violation(f"{path} epoch", f"store: {topic}-{number} {before}, then {state}")
+        # Leaders change their in-sync sets; another epoch is always a controller's doing.
+        is_new_epoch = state.leader_epoch != before.leader_epoch
+        if is_new_epoch and state.controller_epoch < self._controller_epoch:
+            self._violation(
+                f"{path} zombie",
+                f"zombie: {state} of {topic}-{number} was written in controller epoch "
+                f"{self._controller_epoch}",
+            )
         if state.leader != before.leader:
             self.counts["elections"] += 1
             if state.leader_epoch == before.leader_epoch:
@@ -181,6 +212,7 @@ class Watchman:
     def look(self) -> None:
         """Once over all replicas of all living brokers."""
         for node_id, node, broker in self._cluster.living():
+            self._look_at_controller(node_id, broker)
             for runtime in broker.partitions:
                 self._look_at(node_id, node, runtime)
         self._judge_acknowledged()
@@ -189,7 +221,9 @@ class Watchman:
         replica, log = runtime.replica, runtime.log
         name = f"{runtime.partition.topic}-{runtime.partition.partition}"
         where = f"broker {node_id}, {name}"
-        if not log.log_start_offset <= replica.high_watermark <= log.log_end_offset:
+        # A log that is being cut is ahead of its replica until that is done.
+        is_told = log.log_end_offset == replica.log_end_offset
+        if is_told and not log.log_start_offset <= replica.high_watermark <= log.log_end_offset:
             self._violation(where, f"bounds: {where}: {log}, watermark {replica.high_watermark}")
         identity: Replicated = (log.topic_id or b"", runtime.partition.partition)
         leading = replica.leading
@@ -206,6 +240,17 @@ class Watchman:
             self._committed.compare(where, identity, node, runtime)
         known = self._watermarks.get(identity, 0)
         self._watermarks[identity] = max(known, replica.high_watermark)
+
+    def _look_at_controller(self, node_id: int, broker: Broker) -> None:
+        controllership = _controllership(broker)
+        if controllership is not None:
+            epoch = controllership.identity.epoch
+            if self._controllers.setdefault(epoch, node_id) != node_id:
+                self._violation(
+                    f"controllers {epoch}",
+                    f"two controllers: broker {node_id} in epoch {epoch}, "
+                    f"and so was broker {self._controllers[epoch]}",
+                )
 
     def _look_at_leader(
         self, node_id: int, identity: Replicated, runtime: PartitionRuntime, where: str
@@ -264,3 +309,12 @@ def _partition_of(path: str) -> tuple[str, int]:
     """``/brokers/topics/<t>/partitions/<p>/state``."""
     parts = path.split("/")
     return parts[3], int(parts[5])
+
+
+def _controllership(broker: Broker) -> Controllership | None:
+    lifecycle = broker._lifecycle
+    followers = () if lifecycle is None else lifecycle._followers
+    for one in followers:
+        if isinstance(one, ControllerCandidate):
+            return one.controllership
+    return None

@@ -144,6 +144,8 @@ class ClusterRun:
             found += [
                 f"{node.name} died of {death}"
                 for death in node.deaths
+                # A store that cannot be reached for a while is no fault of a broker's.
+                if not death.startswith("CannotStart('the connection broke")
                 if not (death.startswith("CannotStart") and self.options.faults)
             ]
         found += [
@@ -208,7 +210,7 @@ class ClusterRun:
         for node in self.cluster.nodes.values():
             peers = [name for name in names if name != node.name]
             brokers.append(BrokerChaos(self.world, node, [*peers, STORE_HOST], peers))
-        return ClusterChaos(self.world, self.ensemble, brokers, self.cluster.is_whole)
+        return ClusterChaos(self.world, self.ensemble, brokers, self.cluster)
 
     def _start_clients(self) -> None:
         options, random = self.options, self.world.random.child("workload")

@@ -1,0 +1,329 @@
+"""The bugs by their ids, each with faults that are aimed at it."""
+
+from __future__ import annotations
+
+import asyncio
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.log import flushing
+from ottla.broker.replica import partition as replica_partition
+from ottla.broker.replica.epochs import EpochEnd, LeaderEpochs
+from ottla.broker.replica.isr import ChangeOutcome, InSyncSet
+from ottla.broker.replica.leading import Leading
+from ottla.broker.replica.partition import Replica
+from ottla.broker.runtime import isr_writer
+from ottla.broker.runtime.controller import ControllerCandidate
+from ottla.broker.runtime.controllership import Controllership
+from ottla.broker.runtime.partition import PartitionRuntime
+from ottla.broker.runtime.senders import Senders
+from ottla.coordinator.store.store import ANY_VERSION, Check
+from tests.simulation.cluster.ensemble import StoreProfile
+from tests.simulation.cluster.hazards.replacing import Hazard, Replacement
+
+if TYPE_CHECKING:
+    from ottla.broker.replica.leading import Leadership
+    from tests.simulation.cluster.options import ClusterOptions
+
+# ---- mixes ----
+
+
+def _small(options: ClusterOptions, *faults: str) -> ClusterOptions:
+    """Three brokers, all of them replicas of few partitions that are much written to."""
+    return options._replace(
+        brokers=3,
+        replicas=3,
+        min_insync=2,
+        unclean=False,
+        topics=1,
+        partitions=2,
+        producers=2,
+        pace_ms=60.0,
+        chaos_s=16.0,
+        fault_mean_ms=700.0,
+        faults=faults,
+        session_timeout_ms=2_000,
+        lag_time_ms=1_000,
+        store=options.store._replace(loses_request=0.0, loses_answer=0.0),
+        machines=(*options.machines, *options.machines)[:3],
+    )
+
+
+def _toppling(options: ClusterOptions) -> ClusterOptions:
+    return _small(options, "topple", "topple", "kill", "cut_peer", "isolate", "stop")
+
+
+def _lagging(options: ClusterOptions) -> ClusterOptions:
+    """A follower falls behind, is about to come back, and then the leader goes."""
+    small = _small(options, "cut_peer", "cut_peer_one_way", "topple", "slow", "isolate", "hold")
+    settings = {**small.settings, "replica.fetch.max.bytes": "2000"}
+    return small._replace(settings=settings, fault_mean_ms=500.0)
+
+
+def _power(options: ClusterOptions) -> ClusterOptions:
+    small = _small(options, "power_cut", "power_cut_joiner", "power_cut_joiner", "pause")
+    slow = StoreProfile(commit_ms=60.0)
+    topic_settings = {"segment.bytes": "1500", "index.interval.bytes": "1"}
+    return small._replace(store=slow, fault_mean_ms=400.0, topic_settings=topic_settings)
+
+
+def _controllers(options: ClusterOptions) -> ClusterOptions:
+    small = _small(options, "delete_controller", "expire_session", "pause", "kill", "topple")
+    store = StoreProfile(
+        commit_ms=10.0, lag_probability=0.5, lag_ms=300.0, loses_request=0.1, loses_answer=0.1
+    )
+    return small._replace(store=store, fault_mean_ms=400.0)
+
+
+# ---- replication ----
+
+
+def _truncates_to_the_watermark(before: Any) -> Any:
+    async def become(self: PartitionRuntime, leadership: Leadership) -> Any:
+        replica = self.replica
+        if leadership.leader != replica.node_id and leadership.leader_epoch > replica.leader_epoch:
+            await self.log.settled()
+            replica.resign()
+            await self.log.truncate_to(replica.high_watermark)
+            replica.on_cut(self.log.log_start_offset, self.log.log_end_offset)
+        return await before(self, leadership)
+
+    return become
+
+
+def _answers_its_end_for_unknown_epochs(before: Any) -> Any:
+    def end_offset_for(self: LeaderEpochs, leader_epoch: int, log_end_offset: int) -> EpochEnd:
+        found: EpochEnd = before(self, leader_epoch, log_end_offset)
+        if found.leader_epoch != leader_epoch and not found.is_undefined:
+            return EpochEnd(leader_epoch, log_end_offset)
+        return found
+
+    return end_offset_for
+
+
+def _forgets_leaderships_without_writes(before: Any) -> Any:
+    def become_leader(self: Replica, leadership: Leadership, now_ms: float) -> Any:
+        change = before(self, leadership, now_ms)
+        epochs = self.history.epochs
+        if change.is_new_epoch and epochs._starts and epochs._starts[-1] == self.log_end_offset:
+            del epochs._epochs[-1], epochs._starts[-1]
+        return change
+
+    return become_leader
+
+
+def _ignores_the_fetchers_epoch(before: Any) -> Any:
+    def check(self: Replica, _epoch: int, *, require_leader: bool = True) -> Any:
+        return before(self, -1, require_leader=require_leader)
+
+    return check
+
+
+def _ignores_the_fetchers_lineage(_before: Any) -> Any:
+    return lambda _self, _epoch, _offset, _end: None
+
+
+def _joins_at_the_watermark(_before: Any) -> Any:
+    def may_join(self: Leading, node_id: int, high_watermark: int) -> bool:
+        follower = self.followers.get(node_id)
+        return (
+            follower is not None
+            and node_id not in self.in_sync.maximal
+            and follower.log_end_offset >= high_watermark
+        )
+
+    return may_join
+
+
+def _commits_alone(_before: Any) -> Any:
+    return property(lambda _self: True)
+
+
+def _counts_one_as_enough(before: Any) -> Any:
+    def count(self: Leading) -> None:
+        before(self)
+        self.insync_count = max(self.insync_count, self._limits.min_insync_replicas)
+
+    return count
+
+
+def _checks_nothing(_before: Any) -> Any:
+    return lambda _path, _version: Check("/", ANY_VERSION)
+
+
+def _takes_unknown_for_refused(before: Any) -> Any:
+    def on_answer(self: InSyncSet, change: Any, outcome: Any, epoch: Any = None) -> bool:
+        if outcome is ChangeOutcome.UNKNOWN:
+            outcome = ChangeOutcome.REFUSED
+        return bool(before(self, change, outcome, epoch))
+
+    return on_answer
+
+
+def _forgets_producers(before: Any) -> Any:
+    def become_leader(self: Replica, leadership: Leadership, now_ms: float) -> Any:
+        change = before(self, leadership, now_ms)
+        if change.is_new_epoch:
+            self.history.producers.clear()
+        return change
+
+    return become_leader
+
+
+# ---- controller ----
+
+
+def _writes_without_its_guard(_before: Any) -> Any:
+    async def write(self: Controllership, write: Any) -> bool:
+        if write.operations:
+            await self._session.multi(list(write.operations))
+        return True
+
+    return write
+
+
+def _stays(_before: Any) -> Any:
+    async def check_place(_self: Controllership) -> None:
+        return None
+
+    return check_place
+
+
+def _believes_to_have_won(_before: Any) -> Any:
+    async def has_won(_self: ControllerCandidate, _session: Any, _epoch: int) -> bool:
+        return True
+
+    return has_won
+
+
+def _waits_for_what_needs_the_session(_before: Any) -> Any:
+    async def end(self: ControllerCandidate) -> None:
+        campaign, self._campaign = self._campaign, None
+        if campaign is not None:
+            await asyncio.gather(campaign, return_exceptions=True)
+
+    return end
+
+
+def _sends_as_it_comes(_before: Any) -> Any:
+    def send(self: Senders, messages: Any) -> None:
+        for message in messages:
+
+            async def deliver(message: Any = message) -> None:
+                await self._clock.sleep(300.0 * (message.request.controller_epoch % 2))
+                response = await self._deliver(message.node_id, message.request)
+                self._on_answer(message.node_id, message.request, response)
+
+            self._tasks.spawn("unordered", deliver())
+
+    return send
+
+
+def _is_never_stale(_before: Any) -> Any:
+    return lambda _replica, _leadership: False
+
+
+# ---- storage ----
+
+
+def _promises_what_is_not_synced(_before: Any) -> Any:
+    async def flush_segment(segment: Any) -> None:
+        segment.synced_bytes = segment.size_bytes
+
+    return flush_segment
+
+
+HAZARDS = MappingProxyType(
+    {
+        "R-01": Hazard(
+            "a new follower cuts its log to its own high watermark",
+            (Replacement(PartitionRuntime, "become", _truncates_to_the_watermark),),
+            _toppling,
+        ),
+        "R-03": Hazard(
+            "a leader answers with its log end for an epoch that it does not know",
+            (Replacement(LeaderEpochs, "end_offset_for", _answers_its_end_for_unknown_epochs),),
+            _toppling,
+        ),
+        "R-04": Hazard(
+            "a leadership without writes leaves no trace",
+            (Replacement(Replica, "become_leader", _forgets_leaderships_without_writes),),
+            _toppling,
+        ),
+        "R-10": Hazard(
+            "fetches carry neither epoch nor lineage",
+            (
+                Replacement(Replica, "check_leader_epoch", _ignores_the_fetchers_epoch),
+                Replacement(LeaderEpochs, "divergence", _ignores_the_fetchers_lineage),
+            ),
+            _toppling,
+        ),
+        "R-11": Hazard(
+            "a replica joins the ISR at the watermark of a leader that has just begun",
+            (Replacement(Leading, "may_join", _joins_at_the_watermark),),
+            _lagging,
+        ),
+        "R-12": Hazard(
+            "the watermark does not wait for members that are being added",
+            (Replacement(InSyncSet, "maximal", lambda _: property(lambda s: s.committed)),),
+            _lagging,
+        ),
+        "R-13": Hazard(
+            "a change of the ISR whose answer was lost is taken for refused",
+            (Replacement(InSyncSet, "on_answer", _takes_unknown_for_refused),),
+            _controllers,
+        ),
+        "R-18": Hazard(
+            "below min.insync.replicas the leader commits alone",
+            (
+                Replacement(Leading, "may_commit", _commits_alone),
+                Replacement(Leading, "_count", _counts_one_as_enough),
+            ),
+            _lagging,
+        ),
+        "R-22": Hazard(
+            "a replica is added to the ISR whatever has become of it since it fetched",
+            (Replacement(isr_writer, "Check", _checks_nothing),),
+            _power,
+        ),
+        "C-01": Hazard(
+            "a controller that was replaced goes on writing",
+            (
+                Replacement(Controllership, "_write", _writes_without_its_guard),
+                Replacement(Controllership, "_check_place", _stays),
+            ),
+            _controllers,
+        ),
+        "C-03": Hazard(
+            "whoever has not heard the answer to its election takes it for won",
+            (
+                Replacement(ControllerCandidate, "_has_won", _believes_to_have_won),
+                Replacement(Controllership, "_check_place", _stays),
+            ),
+            _controllers,
+        ),
+        "C-05": Hazard(
+            "the end of a session is waited for by what needs the session",
+            (Replacement(ControllerCandidate, "end", _waits_for_what_needs_the_session),),
+            _controllers,
+        ),
+        "C-11": Hazard(
+            "the controller's requests overtake each other, and late ones are obeyed",
+            (
+                Replacement(Senders, "send", _sends_as_it_comes),
+                Replacement(replica_partition, "_is_stale", _is_never_stale),
+            ),
+            _controllers,
+        ),
+        "T-01": Hazard(
+            "a new leader does not know what producers have written",
+            (Replacement(Replica, "become_leader", _forgets_producers),),
+            _toppling,
+        ),
+        "S-06": Hazard(
+            "the recovery point promises what was not synced",
+            (Replacement(flushing, "_flush_segment", _promises_what_is_not_synced),),
+            _power,
+        ),
+    }
+)

@@ -1,0 +1,37 @@
+"""How a known bug is put back: attributes are replaced for a while."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.simulation.cluster.options import ClusterOptions
+
+
+class Replacement(NamedTuple):
+    """``make`` gets what stands there and returns what shall stand there."""
+
+    owner: object
+    name: str
+    make: Callable[[Any], Any]
+
+
+class Hazard(NamedTuple):
+    """``mix`` turns a seed's options into some that are aimed at this bug."""
+
+    what: str
+    replacements: tuple[Replacement, ...]
+    mix: Callable[[ClusterOptions], ClusterOptions]
+
+    @contextmanager
+    def put_back(self) -> Iterator[None]:
+        """The bug is there until the end."""
+        with ExitStack() as stack:
+            for owner, name, make in self.replacements:
+                before = vars(owner)[name]
+                setattr(owner, name, make(before))
+                stack.callback(setattr, owner, name, before)
+            yield
