@@ -1,0 +1,204 @@
+"""The compose file in containers, where a container engine is present; skipped elsewhere.
+
+The same story as in processes (test_as_processes.py), with the image built and the services
+wired as the file says: network, names, volumes, published ports, limits and checks of health.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import docker
+import pytest
+from docker.errors import DockerException
+
+import ottla
+from tests.compose.composition import IMAGE, ROOT, Composition, Service
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME = "ottla-test"
+HEALTHY_S = 180.0
+STOP_S = 60
+TOPIC = "orders"
+SERVERS = "localhost:9092,localhost:9093,localhost:9094"
+NANOSECONDS = {"s": 1_000_000_000, "m": 60_000_000_000}
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Any]:
+    """The machine's container engine."""
+    client, reason = _connect()
+    if client is None:
+        pytest.skip(f"no container engine: {reason}")
+    yield client
+    client.close()
+
+
+def _connect() -> tuple[Any, str]:
+    with warnings.catch_warnings():
+        # The library leaves its socket open where nobody answers.
+        warnings.simplefilter("ignore", ResourceWarning)
+        try:
+            client = docker.from_env()
+            client.ping()
+        except DockerException as error:
+            reason = str(error)
+        else:
+            return client, ""
+        gc.collect()
+        return None, reason
+
+
+class Containers:
+    """The services of the file as containers. Use as a context manager."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+        self.composition = Composition()
+        self.network: Any = None
+        self.running: dict[str, Any] = {}
+
+    def __enter__(self) -> Containers:
+        self.engine.images.build(path=str(ROOT), tag=IMAGE, rm=True)
+        self.network = self.engine.networks.create(NAME)
+        try:
+            for service in self._in_order():
+                self._start(service)
+                self.wait_until_healthy(service.name)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _in_order(self) -> list[Service]:
+        return sorted(self.composition.services.values(), key=lambda one: len(one.depends_on))
+
+    def _start(self, service: Service) -> None:
+        written = service.written
+        check = written["healthcheck"]
+        container = self.engine.containers.create(
+            written["image"],
+            command=service.command or None,
+            name=f"{NAME}-{service.name}",
+            environment=written.get("environment", {}),
+            ports={
+                f"{port.container_port}/tcp": (port.host, port.host_port)
+                for port in service.published
+            },
+            volumes={
+                f"{NAME}-{volume}": {"bind": path, "mode": "rw"}
+                for path, volume in service.mounts.items()
+            },
+            healthcheck={
+                "test": check["test"],
+                "interval": _nanoseconds(check["interval"]),
+                "timeout": _nanoseconds(check["timeout"]),
+                "retries": check["retries"],
+                "start_period": _nanoseconds(check["start_period"]),
+            },
+            read_only=written.get("read_only", False),
+            tmpfs=dict.fromkeys(written.get("tmpfs", ()), ""),
+            cap_drop=written.get("cap_drop"),
+            security_opt=written.get("security_opt"),
+        )
+        self.running[service.name] = container
+        self.network.connect(container, aliases=[service.name])
+        container.start()
+
+    def wait_until_healthy(self, name: str) -> None:
+        """As ``docker compose up --wait`` does."""
+        container = self.running[name]
+        deadline = time.monotonic() + HEALTHY_S
+        while True:
+            container.reload()
+            if container.attrs["State"].get("Health", {}).get("Status") == "healthy":
+                return
+            if time.monotonic() > deadline or container.status == "exited":
+                words = container.logs(tail=50).decode("utf-8", "replace")
+                raise AssertionError(f"{name} is not healthy:\n{words}")
+            time.sleep(0.5)
+
+    def close(self) -> None:
+        """Remove all that was made, but for the image."""
+        for container in self.running.values():
+            with contextlib.suppress(DockerException):
+                container.remove(force=True)
+        for volume in self.composition.written["volumes"]:
+            with contextlib.suppress(DockerException):
+                self.engine.volumes.get(f"{NAME}-{volume}").remove(force=True)
+        if self.network is not None:
+            with contextlib.suppress(DockerException):
+                self.network.remove()
+
+
+def _nanoseconds(text: str) -> int:
+    return int(text[:-1]) * NANOSECONDS[text[-1]]
+
+
+@pytest.fixture(scope="module")
+def containers(engine: Any) -> Iterator[Containers]:
+    """All services, healthy."""
+    with Containers(engine) as running:
+        yield running
+
+
+async def test_a_killed_container_costs_nothing_that_was_acknowledged(
+    containers: Containers,
+) -> None:
+    """From the machine, through published ports, with one of three brokers gone half-way."""
+    async with ottla.Admin(SERVERS) as admin:
+        await admin.create_topic(ottla.NewTopic(TOPIC, 3))
+    acknowledged = []
+    async with ottla.Producer(SERVERS) as producer:
+        for number in range(200):
+            if number == 100:
+                await asyncio.to_thread(containers.running["broker2"].kill)
+            value = b"%d" % number
+            await (await producer.send(TOPIC, value, partition=number % 3))
+            acknowledged.append(value)
+    await asyncio.to_thread(containers.running["broker2"].start)
+    await asyncio.to_thread(containers.wait_until_healthy, "broker2")
+
+    found: list[bytes] = []
+    config = ottla.ConsumerConfig(offset_reset="earliest")
+    async with ottla.Consumer(SERVERS, config) as consumer:
+        consumer.assign(await consumer.partitions_of(TOPIC))
+        async with asyncio.timeout(60):
+            while len(found) < len(acknowledged):
+                found += [record.value or b"" for record in await consumer.poll(500)]
+    assert sorted(found, key=int) == acknowledged
+
+
+def test_containers_reach_the_brokers_by_name(containers: Containers) -> None:
+    """Through the listener that is advertised to them, with nothing of the machine in between."""
+    code, words = containers.running["broker3"].exec_run(
+        ["ottla", "topics", "describe", TOPIC, "-b", "broker1:19092"]
+    )
+
+    assert code == 0, words.decode()
+    assert TOPIC in words.decode()
+
+
+def test_a_stop_is_obeyed_at_once(containers: Containers) -> None:
+    """Process 1 gets the signal itself: no grace period runs out, and the status is 0."""
+    container = containers.running["broker3"]
+    started = time.monotonic()
+    container.stop(timeout=STOP_S)
+    container.reload()
+
+    assert container.attrs["State"]["ExitCode"] == 0
+    assert time.monotonic() - started < STOP_S / 2
+    container.start()
+    containers.wait_until_healthy("broker3")
