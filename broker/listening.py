@@ -44,6 +44,8 @@ def listener_specs(config: BrokerConfig) -> list[ListenerSpec]:
         backlog=config.socket_listen_backlog_size,
     )
     transport = PlaintextTransport if config.fetch_zero_copy else BufferedTransport
+    # A storm of clients must not keep brokers apart, where brokers have a listener of their own.
+    exempt = config.inter_broker_listener_name if len(config.listeners) > 1 else ""
     return [
         ListenerSpec(
             endpoint.listener,
@@ -51,6 +53,7 @@ def listener_specs(config: BrokerConfig) -> list[ListenerSpec]:
             framing=KafkaFraming(config.socket_request_max_bytes),
             options=options,
             transport=transport,
+            is_exempt=endpoint.listener == exempt,
         )
         for endpoint in config.listeners
     ]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.services import Services
 
 _BY_ID_VERSION = 12
+_LISTENER_VERSION = 6
 _NO_OPERATIONS = -(2**31)
 _AUTO_CREATE_TIMEOUT_MS = 5_000
 
@@ -168,9 +169,11 @@ def _topic(
             ],
         )
         if state.leader not in live:
+            # Only of a leader that lives can it be said that it lacks the client's listener.
+            lives = state.leader in services.metadata.image.brokers
             part.error_code = (
                 ErrorCode.LISTENER_NOT_FOUND
-                if state.leader >= 0 and context.api_version >= 6
+                if lives and context.api_version >= _LISTENER_VERSION
                 else ErrorCode.LEADER_NOT_AVAILABLE
             )
             part.leader_id = -1
