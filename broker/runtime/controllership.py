@@ -24,6 +24,7 @@ from ottla.coordinator.controller.events import (
     ReplicasFailed,
     RolesRefused,
     StatesRead,
+    TopicsRead,
 )
 from ottla.coordinator.controller.machine import Controller
 from ottla.coordinator.metadata.image import Entity
@@ -255,6 +256,9 @@ class Controllership:
                 return decision.reply or ()
             # Somebody else changed what was decided upon: see what it is like now (ZKT-26).
             await self._load()
+            if isinstance(event, BrokersRead | TopicsRead | StatesRead | ConfigRead):
+                # It tells of an older world than the one that was just read, and settled (C-07).
+                return ()
         raise Fenced("the store keeps refusing a decision")
 
     async def _carry_out(self, machine: Controller, decision: ControllerDecision) -> bool:
