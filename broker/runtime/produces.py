@@ -146,19 +146,25 @@ class Flushes:
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
         self._running: set[PartitionRuntime] = set()
+        self._asked: set[PartitionRuntime] = set()
 
     def start(self, partition: PartitionRuntime) -> None:
         """Flush soon; what is appended during a flush gets another one."""
+        self._asked.add(partition)
         if partition not in self._running:
             self._running.add(partition)
             self._tasks.spawn(f"flush {partition.partition}", self._run(partition))
 
     async def _run(self, partition: PartitionRuntime) -> None:
         try:
-            while partition.flush_is_due:
+            # Not "while a flush is due": the one that has ended may have left too little for that,
+            # and whoever wrote meanwhile was told to wait.
+            while partition in self._asked:
+                self._asked.discard(partition)
                 await partition.flush()
         except KafkaError:
             # The directory is offline; whoever waits was told by the flush.
             return
         finally:
+            self._asked.discard(partition)
             self._running.discard(partition)
