@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.lifecycle")
 
 _RETRY_MS = 500
+# ZooKeeper ends a session at the next tick of its own clock, and two ticks are the shortest
+# session: what is dead is gone after one and a half timeouts.
+_EXPIRY_TIMEOUTS = 1.5
 
 
 class SessionFollower(Protocol):
@@ -255,7 +258,8 @@ class Lifecycle:
             return True
         # It may be an earlier life of this broker, whose session has not run out yet.
         gone = asyncio.Event()
-        timer = self._clock.call_at(self._clock.now_ms() + session.timeout_ms, gone.set)
+        limit_ms = session.timeout_ms * _EXPIRY_TIMEOUTS
+        timer = self._clock.call_at(self._clock.now_ms() + limit_ms, gone.set)
         try:
             if await session.exists(paths.broker(node_id), lambda _event: gone.set()) is not None:
                 await gone.wait()

@@ -52,6 +52,7 @@ PERMANENT_PATHS = (
     "/config/brokers",
     CONFIG_CHANGES,
     "/config/clients",
+    "/config/groups",
     "/config/ips",
     "/config/topics",
     "/config/users",

@@ -80,7 +80,8 @@ class ZooKeeperStore:
     async def connect(self, timeout_ms: int = SESSION_TIMEOUT_MS) -> ZooKeeperSession:
         """Open a session; the chroot is made if it is missing. Raises ConnectionLoss."""
         # Loaded by whoever needs it: a broker with the embedded store starts without kazoo.
-        from ottla.coordinator.store.zookeeper_client import LinkOptions, ZooKeeperLink
+        from ottla.coordinator.store.zookeeper_client import LinkOptions
+        from ottla.coordinator.store.zookeeper_link import ZooKeeperLink
 
         hosts, chroot = self._place
         options = self._options
@@ -93,8 +94,10 @@ class ZooKeeperStore:
             await channel.open(limit_ms)
             if chroot:
                 await _make_path(channel, chroot)
-        except StoreError as error:
-            await channel.close()
+        except BaseException as error:
+            channel.abandon("it was not completed")
+            if not isinstance(error, StoreError):
+                raise
             raise ConnectionLoss(
                 f"no session with ZooKeeper at {hosts} within {limit_ms} ms: {error}"
             ) from error

@@ -14,8 +14,13 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.store.store import ConnectionLoss, SessionExpired, SessionState
-from ottla.coordinator.store.zookeeper_requests import Exists
+from ottla.coordinator.store.store import (
+    ConnectionLoss,
+    SessionExpired,
+    SessionState,
+    StoreError,
+)
+from ottla.coordinator.store.zookeeper_requests import REQUEST_BYTES_MAX, Exists, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +109,11 @@ class Channel:
     ) -> asyncio.Future[object]:
         """Ask. ``on_success`` runs in the step in which the answer came.
 
-        Raises SessionExpired, ConnectionLoss: nothing waits for a connection to come back."""
+        Raises SessionExpired, ConnectionLoss: nothing waits for a connection to come back.
+        Raises StoreError for what no server would take."""
+        size_bytes = size_of(request)
+        if size_bytes > REQUEST_BYTES_MAX:
+            raise StoreError(f"a request of {size_bytes} bytes is too large for ZooKeeper")
         state = self.state
         if state is SessionState.LOST:
             raise SessionExpired(f"session {self.session_id:#x} is over")
@@ -114,6 +123,10 @@ class Channel:
         self._waiting.append(_Call(request, future, on_success))
         self._send_waiting()
         return future
+
+    def abandon(self, reason: str) -> None:
+        """End the session without waiting for anybody."""
+        self._lose(reason)
 
     async def close(self) -> None:
         """End the session. Returns when the servers know, or cannot be told."""

@@ -1,6 +1,6 @@
-"""The real link to a ZooKeeper ensemble: kazoo, in a thread of its own.
+"""kazoo with its threads, sockets and sessions: the one place where a thread meets the broker.
 
-Its thread does one thing to this process: it puts what it heard on a queue and wakes the event
+That thread does one thing to this process: it puts what it heard on a queue and wakes the event
 loop (P-07). What kazoo would do by itself is switched off here: it sends no pings (a loop that
 hangs must lose its session, P-01), lets nothing queue up while there is no connection, and opens
 no second session when the first one has expired.
@@ -8,12 +8,11 @@ no second session when the first one has expired.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import select
 import socket
 import threading
-from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kazoo.client import KazooClient
@@ -22,14 +21,8 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.states import KeeperState
 
-from ottla.coordinator.store.store import StoreError, WatchEvent
-from ottla.coordinator.store.zookeeper_requests import Answered
-from ottla.coordinator.store.zookeeper_wire import EVENT_KINDS, Wire, error_of, result_of
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ottla.coordinator.store.zookeeper_requests import LinkEvents, Request
+    from ottla.coordinator.store.zookeeper_requests import LinkEvents
     from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.store.kazoo")
@@ -40,6 +33,9 @@ _FAREWELL_SECONDS = 5.0
 # Windows has none.
 _poll = getattr(select, "poll", None)
 
+# Runs a function with these arguments on the event loop, from any thread, in order.
+Post = Callable[..., None]
+
 
 class LinkOptions(NamedTuple):
     """``hosts`` without a chroot; ``root`` is the chroot, "" for none."""
@@ -49,123 +45,6 @@ class LinkOptions(NamedTuple):
     timeout_ms: int
     digest: str | None
     has_acl: bool
-
-
-class ZooKeeperLink:
-    """See ``Link``. Everything here but ``_post`` runs on the event loop."""
-
-    def __init__(self, options: LinkOptions, clock: Clock) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._inbox: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
-        self._is_woken = False
-        self._events: LinkEvents | None = None
-        self._wire = Wire(self._on_watch, options.root, options.has_acl)
-        self._kazoo = _Kazoo(options, clock, self._post)
-        self._stopped: asyncio.Future[None] | None = None
-
-    def start(self, events: LinkEvents) -> None:
-        """Begin to connect, and go on trying until stopped."""
-        self._events = events
-        self._kazoo.begin(events)
-
-    def submit(self, request: Request, on_answer: Callable[[Answered], None]) -> None:
-        """Ask. What cannot be sent is answered as well, a little later."""
-        answer = _Answer(self._post, request, on_answer)
-        try:
-            encoded = self._wire.request(request)
-        except StoreError as error:
-            self._post(on_answer, Answered(None, error))
-            return
-        self._kazoo.submit(encoded, answer)
-
-    def pulse(self) -> None:
-        """The event loop lives."""
-        self._kazoo.pulse()
-
-    def deliver(self) -> None:
-        """Tell what has arrived."""
-        # First of all: what arrives from now on wakes the loop again.
-        self._is_woken = False
-        while self._inbox:
-            function, arguments = self._inbox.popleft()
-            try:
-                function(*arguments)
-            except Exception as error:
-                # One bad listener must not take the other news away.
-                self._loop.call_exception_handler(
-                    {"message": "a listener of the metadata store failed", "exception": error}
-                )
-
-    def drop(self, connection: int) -> None:
-        """Cut the connection if it is still this one."""
-        self._kazoo.drop(connection)
-
-    def stop(self) -> asyncio.Future[None]:
-        """End the session, in a thread: kazoo waits there for its own one."""
-        if self._stopped is None:
-            self._stopped = self._loop.create_future()
-            stopping = threading.Thread(
-                target=self._stop, args=(self._stopped,), name="zookeeper stop", daemon=True
-            )
-            stopping.start()
-        return self._stopped
-
-    def _stop(self, stopped: asyncio.Future[None]) -> None:
-        try:
-            self._kazoo.end()
-        except Exception as error:
-            logger.warning("the connection did not end: %r", error)
-        self._post(_resolve, stopped)
-
-    def _on_watch(self, event: Any) -> None:
-        # In kazoo's thread. Kinds without a meaning here tell of states, which are told apart.
-        kind = EVENT_KINDS.get(event.type)
-        if kind is not None and self._events is not None:
-            self._post(self._events.on_event, WatchEvent(kind, event.path))
-
-    def _post(self, function: Callable[..., object], *arguments: Any) -> None:
-        """From any thread, in order."""
-        self._inbox.append((function, arguments))
-        if not self._is_woken:
-            self._is_woken = True
-            try:
-                self._loop.call_soon_threadsafe(self.deliver)
-            except RuntimeError:
-                logger.debug("nobody is left to be told: the event loop is closed")
-
-
-def _resolve(stopped: asyncio.Future[None]) -> None:
-    if not stopped.done():
-        stopped.set_result(None)
-
-
-class _Answer:
-    """What kazoo calls when a request is answered, in its own thread."""
-
-    __slots__ = ("_on_answer", "_post", "_request")
-
-    def __init__(
-        self,
-        post: Callable[..., None],
-        request: Request,
-        on_answer: Callable[[Answered], None],
-    ) -> None:
-        self._post = post
-        self._request = request
-        self._on_answer = on_answer
-
-    def set(self, value: Any = None) -> None:
-        self._post(self._read, value)
-
-    def set_exception(self, error: Exception) -> None:
-        self._post(self._on_answer, Answered(None, error_of(self._request, error)))
-
-    def _read(self, value: Any) -> None:
-        try:
-            answered = Answered(result_of(self._request, value), None)
-        except StoreError as error:
-            answered = Answered(None, error)
-        self._on_answer(answered)
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
@@ -207,10 +86,10 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         )
 
 
-class _Kazoo(KazooClient):  # type: ignore[misc]
+class KazooSession(KazooClient):  # type: ignore[misc]
     """One session of kazoo's, and never a second one."""
 
-    def __init__(self, options: LinkOptions, clock: Clock, post: Callable[..., None]) -> None:
+    def __init__(self, options: LinkOptions, clock: Clock, post: Post) -> None:
         # Requests and changes of the state exclude each other: nothing is queued on a connection
         # that is going, which would be sent on the next one, after its failure was told.
         self._gate = threading.RLock()
@@ -236,7 +115,8 @@ class _Kazoo(KazooClient):  # type: ignore[misc]
         self._events = events
         self.start_async()
 
-    def submit(self, request: Any, answer: _Answer) -> None:
+    def submit(self, request: Any, answer: Any) -> None:
+        """``answer`` has kazoo's ``set`` and ``set_exception``, called in kazoo's thread."""
         with self._gate:
             if self._live.is_set():
                 self._call(request, answer)
@@ -251,8 +131,20 @@ class _Kazoo(KazooClient):  # type: ignore[misc]
             if connection == self.connection_count:
                 self._connection.cut()
 
-    def end(self) -> None:
-        """Blocks until the session is closed, or its thread has seen that it shall not be."""
+    def end(self, on_ended: Callable[[], object]) -> None:
+        """Close the session, in a thread of its own: kazoo waits there for the one it has."""
+        threading.Thread(
+            target=self._end, args=(on_ended,), name="zookeeper stop", daemon=True
+        ).start()
+
+    def _end(self, on_ended: Callable[[], object]) -> None:
+        try:
+            self._stop_and_close()
+        except Exception as error:
+            logger.warning("the connection did not end: %r", error)
+        on_ended()
+
+    def _stop_and_close(self) -> None:
         with self._gate:
             self._is_ending = True
             is_over = self._stopped.is_set()

@@ -1,7 +1,7 @@
 """What a session asks of the ensemble, and the seam between the sessions and the wire.
 
 Writes are the operations of ``store.py``; reads stand here. The real link is in
-``zookeeper_client.py``; a scripted one stands in for it where a session is tested by itself.
+``zookeeper_link.py``; a scripted one stands in for it where a session is tested by itself.
 """
 
 from __future__ import annotations
@@ -50,7 +50,22 @@ class Group(NamedTuple):
     operations: tuple[Operation, ...]
 
 
+# A server closes the connection at requests above jute.maxbuffer, 0xfffff bytes unless it is told
+# otherwise; the session would then be repeated and cut for ever (C-16).
+REQUEST_BYTES_MAX = 1_000_000
+# What an operation costs beside its path and data, rounded up.
+_OPERATION_BYTES = 100
+
 Request = Create | Replace | Delete | Get | Exists | Children | Sync | Group
+
+
+def size_of(request: Request) -> int:
+    """An upper bound of its bytes on the wire."""
+    operations = request.operations if isinstance(request, Group) else (request,)
+    return sum(
+        _OPERATION_BYTES + len(one.path.encode()) + len(getattr(one, "data", b""))
+        for one in operations
+    )
 
 
 class Answered(NamedTuple):

@@ -46,12 +46,6 @@ from ottla.coordinator.store.zookeeper_requests import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# A server closes the connection at requests above jute.maxbuffer, 0xfffff bytes unless it is told
-# otherwise; the session would then be repeated and cut for ever (C-16).
-REQUEST_BYTES_MAX = 1_000_000
-# What an operation costs beside its path and data, rounded up.
-_OPERATION_BYTES = 100
-
 EVENT_KINDS: dict[str, EventKind] = {
     EventType.CREATED: EventKind.CREATED,
     EventType.DELETED: EventKind.DELETED,
@@ -131,10 +125,6 @@ class Wire:
         self._secret_paths = tuple(root + path for path in _SECRET_PATHS)
 
     def request(self, asked: Request) -> Any:
-        """Raises StoreError for what no server would take."""
-        size_bytes = _size_of(asked)
-        if size_bytes > REQUEST_BYTES_MAX:
-            raise StoreError(f"a request of {size_bytes} bytes is too large for ZooKeeper")
         match asked:
             case Get(path, watched):
                 return messages.GetData(path, self._on_watch if watched else None)
@@ -234,11 +224,3 @@ def _error(code: int, path: str) -> StoreError:
         return known(path)
     found = exceptions.EXCEPTIONS.get(code)
     return StoreError(f"{path}: {found.__name__ if found else f'error {code}'}")
-
-
-def _size_of(asked: Request) -> int:
-    operations = asked.operations if isinstance(asked, Group) else (asked,)
-    return sum(
-        _OPERATION_BYTES + len(one.path.encode()) + len(getattr(one, "data", b""))
-        for one in operations
-    )

@@ -270,8 +270,11 @@ async def test_too_large_a_request_costs_nobody_the_connection() -> None:
     store = await open_store(fresh_place())
     session = await store.connect(10_000)
     states = states_of(session)
+    around = [asyncio.ensure_future(session.create(f"/b{number}")) for number in range(20)]
+    await asyncio.sleep(0)
     with pytest.raises(StoreError):
         await session.create("/a", b"x" * 1_100_000)
+    await asyncio.gather(*around)
     with pytest.raises(StoreError):
         await session.multi([Create(f"/{number}", b"x" * 10_000) for number in range(101)])
     await session.create("/a", b"x" * 990_000)

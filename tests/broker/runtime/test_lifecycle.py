@@ -148,7 +148,7 @@ async def test_a_second_broker_of_the_same_id_is_refused() -> None:
     starting = asyncio.ensure_future(intruder.start())
     await quiet()
     assert not starting.done()
-    await intruder.clock.advance(20_000)
+    await intruder.clock.advance(30_000)
 
     with pytest.raises(KafkaError) as refused:
         await starting
@@ -170,6 +170,23 @@ async def test_a_restart_within_the_session_timeout_waits_for_its_earlier_life()
 
     assert node.lifecycle.broker_epoch == 2
     assert sorted(cluster.nodes[1].metadata.image.brokers) == [1, 2]
+
+
+async def test_an_earlier_life_may_be_ended_late_by_the_stores_coarse_clock() -> None:
+    """ZooKeeper looks at sessions once in a tick; a restart must not fail for that."""
+    cluster = await open_cluster(2)
+    shadow = await cluster.store.connect()
+    await shadow.create(paths.broker(1), b"{}", ephemeral=True)
+    node = BrokerNode(cluster.store, 1, clock=HandClock(), random_start=99)
+    starting = asyncio.ensure_future(node.start())
+    await quiet()
+    await node.clock.advance(1.4 * 18_000)
+    assert not starting.done()
+    await shadow.close()
+    await starting
+
+    assert node.lifecycle.broker_epoch == 1
+    await node.kill()
 
 
 @pytest.mark.parametrize("kind", ["answers_to_lose", "requests_to_lose"])
