@@ -2,10 +2,10 @@
 
 DescribeConfigs 1-4: 1 synonyms and sources, 3 types and documentation. AlterConfigs 0-2 replaces
 all that is set for a resource; IncrementalAlterConfigs 0-1 changes single settings (KIP-339).
-Resources: topics, brokers by id or "" for all of them, and of groups what its coordinator
-remembers (``ottla.timeline``, for those who ask for it by name).
+Resources: topics, brokers by id or "" for all of them, and groups, of which their coordinator also
+tells what it remembers (``ottla.timeline``, for those who ask for it by name).
 
-Not done here: broker loggers, client metrics and settings of groups.
+Not done here: broker loggers and client metrics.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
-from ottla.broker.runtime.settings import BROKERS, EVERY_BROKER, TOPICS, ConfigTarget
+from ottla.broker.runtime.settings import BROKERS, EVERY_BROKER, GROUPS, TOPICS, ConfigTarget
 from ottla.coordinator.metadata.config_changes import ConfigChange
+from ottla.coordinator.metadata.configs import ConfigSource
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import alter_configs, describe_configs, incremental_alter_configs
 
@@ -33,7 +34,12 @@ GROUP_RESOURCE = 32
 # JSON: a list of objects with time_ms, event, member_id, epoch, detail and text.
 TIMELINE = "ottla.timeline"
 _DOCUMENTATION_VERSION = 3
-_DYNAMIC_GROUP_SOURCE = 8
+
+_KIND_OF_TARGET = {
+    TOPICS: (ResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    BROKERS: (ResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    GROUPS: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+}
 
 _Resource = alter_configs.AlterConfigsResource | incremental_alter_configs.AlterConfigsResource
 
@@ -63,6 +69,10 @@ def _target(services: Services, resource_type: int, name: str, *, asks: bool) ->
         if not name.isdecimal():
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} is no broker id")
         return ConfigTarget(BROKERS, name)
+    if resource_type == GROUP_RESOURCE:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the group id is empty")
+        return ConfigTarget(GROUPS, name)
     raise KafkaError(
         ErrorCode.INVALID_REQUEST, f"resources of type {resource_type} have no settings here"
     )
@@ -71,14 +81,10 @@ def _target(services: Services, resource_type: int, name: str, *, asks: bool) ->
 def _require(
     services: Services, context: RequestContext, target: ConfigTarget, operation: Operation
 ) -> None:
-    kind = ResourceType.TOPIC if target.is_topic else ResourceType.CLUSTER
-    name = target.name if target.is_topic else CLUSTER_NAME
+    kind, error = _KIND_OF_TARGET[target.entity_type]
+    name = CLUSTER_NAME if kind is ResourceType.CLUSTER else target.name
     if not services.door.is_allowed(context, operation, kind, name):
-        raise KafkaError(
-            ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            if target.is_topic
-            else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        )
+        raise KafkaError(error)
 
 
 def describe(
@@ -94,9 +100,6 @@ def describe(
         )
         response.results.append(result)
         try:
-            if resource.resource_type == GROUP_RESOURCE:
-                result.configs = _of_group(services, context, resource)
-                continue
             target = _target(services, resource.resource_type, resource.resource_name, asks=True)
             _require(services, context, target, Operation.DESCRIBE_CONFIGS)
             names = resource.configuration_keys
@@ -105,29 +108,23 @@ def describe(
                 for entry in services.settings.describe(target)
                 if not names or entry.name in names
             ]
+            if target.is_group and TIMELINE in (names or ()):
+                result.configs.append(_timeline(services, context, target.name))
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
     return response
 
 
-def _of_group(
-    services: Services,
-    context: RequestContext,
-    resource: describe_configs.DescribeConfigsResource,
-) -> list[describe_configs.DescribeConfigsResourceResult]:
-    """What is told of a group: nothing to tools that ask for all. Raises KafkaError."""
-    name = resource.resource_name
-    for operation in (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS):
-        if not services.door.is_allowed(context, operation, ResourceType.GROUP, name):
-            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if TIMELINE not in (resource.configuration_keys or ()):
-        return []
-    value = json.dumps(services.groups.timeline(name))
-    return [
-        describe_configs.DescribeConfigsResourceResult(
-            name=TIMELINE, value=value, read_only=True, config_source=_DYNAMIC_GROUP_SOURCE
-        )
-    ]
+def _timeline(
+    services: Services, context: RequestContext, group_id: str
+) -> describe_configs.DescribeConfigsResourceResult:
+    """What is remembered of a group. Raises KafkaError."""
+    if not services.door.is_allowed(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    value = json.dumps(services.groups.timeline(group_id))
+    return describe_configs.DescribeConfigsResourceResult(
+        name=TIMELINE, value=value, read_only=True, config_source=ConfigSource.GROUP_CONFIG
+    )
 
 
 def _entry(

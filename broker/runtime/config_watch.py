@@ -1,7 +1,7 @@
 """Settings kept in the store, followed into this broker's metadata.
 
-The settings of topics and brokers stand in the store; a change is announced by a sequential znode.
-Each broker reads the announcements in order and reads again whatever they name.
+The settings of topics, brokers and groups stand in the store; a change is announced by a
+sequential znode. Each broker reads the announcements in order and reads again whatever they name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.configs")
 
-FOLLOWED_TYPES = ("topics", "brokers")
+FOLLOWED_TYPES = ("topics", "brokers", "groups")
 # Announcements are kept that long, for brokers that are slow to read them.
 ANNOUNCEMENT_RETENTION_MS = 15 * 60 * 1000
 

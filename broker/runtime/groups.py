@@ -10,6 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.runtime.group_times import OwnTimes
 from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC
 from ottla.broker.runtime.later import Later
 from ottla.broker.runtime.shards import Asked, Shard, State
@@ -86,6 +87,7 @@ def group_machines(
 ) -> Callable[[], Machine]:
     """What makes an empty machine for a shard."""
     settings = group_settings(config)
+    own_times = OwnTimes(metadata, config.sources)
 
     def new_id() -> str:
         drawn = bytearray(random.token(16))
@@ -100,7 +102,8 @@ def group_machines(
         # that has no groups yet starts without them.
         shard = import_module("ottla.coordinator.group.shard")
         scope = import_module("ottla.coordinator.group.scope")
-        machine: Machine = shard.GroupShard(scope.Scope(settings, new_id), lambda: metadata.image)
+        shared = scope.Scope(settings, new_id, own_times=own_times.of)
+        machine: Machine = shard.GroupShard(shared, lambda: metadata.image)
         return machine
 
     return make

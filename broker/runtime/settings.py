@@ -11,8 +11,10 @@ from ottla.broker.runtime.topic_settings import TopicSettings, topic_settings
 from ottla.coordinator.metadata.config_changes import (
     ConfigChange,
     change_broker_configs,
+    change_group_configs,
     change_topic_configs,
     check_broker_configs,
+    check_group_configs,
     check_topic_configs,
 )
 from ottla.coordinator.metadata.configs import (
@@ -22,6 +24,7 @@ from ottla.coordinator.metadata.configs import (
     describe_topic,
     topic_config,
 )
+from ottla.coordinator.metadata.group_configs import describe_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,11 +33,12 @@ if TYPE_CHECKING:
 
 TOPICS = "topics"
 BROKERS = "brokers"
+GROUPS = "groups"
 EVERY_BROKER = "<default>"
 
 
 class ConfigTarget(NamedTuple):
-    """Whose settings are meant: a type of Kafka's (topics, brokers) and a name."""
+    """Whose settings are meant: a type of Kafka's (topics, brokers, groups) and a name."""
 
     entity_type: str
     name: str
@@ -42,6 +46,10 @@ class ConfigTarget(NamedTuple):
     @property
     def is_topic(self) -> bool:
         return self.entity_type == TOPICS
+
+    @property
+    def is_group(self) -> bool:
+        return self.entity_type == GROUPS
 
 
 class Settings:
@@ -86,6 +94,8 @@ class Settings:
         """Every setting with its value, source, synonyms and documentation."""
         if target.is_topic:
             return describe_topic(self._stored(TOPICS, target.name), self.sources)
+        if target.is_group:
+            return describe_group(self._stored(GROUPS, target.name), self.sources)
         if target.name == EVERY_BROKER:
             dynamic = self._stored(BROKERS, EVERY_BROKER)
             entries = describe_broker(ConfigSources(cluster_wide=dynamic))
@@ -100,6 +110,8 @@ class Settings:
         """The settings that AlterConfigs asks for, checked. Raises KafkaError."""
         if target.is_topic:
             return check_topic_configs(wanted)
+        if target.is_group:
+            return check_group_configs(wanted, self.sources)
         return check_broker_configs(wanted, for_one_broker=target.name != EVERY_BROKER)
 
     def changed(
@@ -111,6 +123,8 @@ class Settings:
         """The settings after IncrementalAlterConfigs, checked. Raises KafkaError."""
         if target.is_topic:
             return change_topic_configs(current, changes)
+        if target.is_group:
+            return change_group_configs(current, changes, self.sources)
         return change_broker_configs(current, changes, for_one_broker=target.name != EVERY_BROKER)
 
     def stored(self, target: ConfigTarget) -> Mapping[str, str]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from ottla.coordinator.group.settings import GroupSettings
+    from ottla.coordinator.metadata.group_configs import GroupTimes
 
 _BEFORE_ALL = Moment(0.0, 0)
 
@@ -28,7 +29,8 @@ class Scope:
     shard is in. Whoever changed its memory before its records were written sets ``must_reload``
     when they were not: what is in memory is then not what is in the log.
 
-    ``batch_limit`` tells what the log takes as one batch, as it is set at that moment."""
+    ``batch_limit`` tells what the log takes as one batch, ``own_times`` what counts for a group
+    that has settings of its own, both as they are set at that moment."""
 
     settings: GroupSettings
     new_id: Callable[[], str]
@@ -38,9 +40,21 @@ class Scope:
     moment: Moment = _BEFORE_ALL
     must_reload: bool = False
     batch_limit: Callable[[], int] | None = None
+    own_times: Callable[[str], GroupTimes | None] | None = None
 
     @property
     def batch_bytes_max(self) -> int:
         """The largest batch that may be appended now."""
         limit = self.batch_limit
         return self.settings.max_record_bytes if limit is None else limit()
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """Silence after which a KIP-848 member leaves that group. HOT."""
+        own = self.own_times(group_id) if self.own_times is not None else None
+        return self.settings.consumer_session_timeout_ms if own is None else own.session_timeout_ms
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """Time between heartbeats that KIP-848 members of that group are given. HOT."""
+        own = self.own_times(group_id) if self.own_times is not None else None
+        settings = self.settings
+        return settings.consumer_heartbeat_interval_ms if own is None else own.heartbeat_interval_ms

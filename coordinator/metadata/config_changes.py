@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.coordinator.metadata.broker_configs_table import BROKER_CONFIGS
 from ottla.coordinator.metadata.definitions import ConfigType, Update, render, unknown
+from ottla.coordinator.metadata.group_configs import GROUP_CONFIGS, contradiction
 from ottla.coordinator.metadata.topic_configs import TOPIC_CONFIGS
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ottla.coordinator.metadata.configs import ConfigSources
     from ottla.coordinator.metadata.definitions import Definition
 
 
@@ -83,6 +85,32 @@ def change_broker_configs(
         if change.name in changed:
             _check(change.name, changed[change.name], BROKER_CONFIGS, "broker")
     return changed
+
+
+def check_group_configs(values: Mapping[str, str | None], sources: ConfigSources) -> dict[str, str]:
+    """A group's settings as AlterConfigs brings them. Raises KafkaError."""
+    checked = _without_nulls(values)
+    for name, text in checked.items():
+        _check(name, text, GROUP_CONFIGS, "group")
+    _check_times(checked, sources)
+    return checked
+
+
+def change_group_configs(
+    current: Mapping[str, str], changes: Sequence[ConfigChange], sources: ConfigSources
+) -> dict[str, str]:
+    """A group's settings after an incremental change. Raises KafkaError."""
+    changed = _apply(current, changes, GROUP_CONFIGS, "group")
+    for name in GROUP_CONFIGS.keys() & changed.keys():
+        _check(name, changed[name], GROUP_CONFIGS, "group")
+    _check_times(changed, sources)
+    return changed
+
+
+def _check_times(values: Mapping[str, str], sources: ConfigSources) -> None:
+    problem = contradiction(values, sources)
+    if problem is not None:
+        raise _refuse(problem)
 
 
 def _refuse(sentence: str, code: ErrorCode = ErrorCode.INVALID_CONFIG) -> KafkaError:

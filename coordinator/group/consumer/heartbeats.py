@@ -72,7 +72,7 @@ class Heartbeats:
         self._rebalancing = rebalancing
         self._state = rebalancing.state
         self._timers = rebalancing.timers
-        self._interval_ms = rebalancing.context.scope.settings.consumer_heartbeat_interval_ms
+        self._scope = rebalancing.context.scope
 
     def steady(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller
@@ -95,7 +95,7 @@ class Heartbeats:
         return ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=request.member_epoch,
-            heartbeat_interval_ms=self._interval_ms,
+            heartbeat_interval_ms=self._scope.heartbeat_interval_ms(self._state.group_id),
         )
 
     def handle(
@@ -139,7 +139,7 @@ class Heartbeats:
         return ConsumerGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=progress.member_epoch,
-            heartbeat_interval_ms=self._interval_ms,
+            heartbeat_interval_ms=self._scope.heartbeat_interval_ms(self._state.group_id),
             assignment=answered(progress.assigned) if must_tell else None,
         )
 

@@ -90,6 +90,7 @@ class Member:
     subscription: Subscription = UNKNOWN
     progress: Progress = NEWCOMER
     session_deadline_ms: float = 0.0
+    session_timeout_ms: int = 0
     # What the member last said it owns, and that once more while it may be short of the truth.
     reported: Assignment = field(default_factory=dict)
     unconfirmed: Assignment | None = None

@@ -44,7 +44,7 @@ class Timers:
         classic = member.subscription.classic
         if classic is not None:
             return classic.session_timeout_ms
-        return self._scope.settings.consumer_session_timeout_ms
+        return self._scope.session_timeout_ms(self._group_id)
 
     def begin_session(self, member: Member) -> None:
         """From now on the member has to show that it lives."""
@@ -54,7 +54,13 @@ class Timers:
 
     def extend_session(self, member: Member) -> None:
         """The member lives. This is what a heartbeat costs."""
-        member.session_deadline_ms = self._scope.moment.now_ms + self.session_timeout_ms(member)
+        timeout_ms = self.session_timeout_ms(member)
+        member.session_deadline_ms = self._scope.moment.now_ms + timeout_ms
+        if timeout_ms < member.session_timeout_ms:
+            # The timer, set in the time of the longer one, would be late.
+            key = (self._group_id, Timer(SESSION, member.member_id))
+            self._deadlines.set(key, member.session_deadline_ms)
+        member.session_timeout_ms = timeout_ms
 
     def start(self, kind: str, member: Member) -> None:
         """Give the member its rebalance timeout for that; what is running begins anew."""
