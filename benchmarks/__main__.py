@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.cluster import CLUSTER_MEASUREMENTS
 from benchmarks.compare import COMPARISONS
 from benchmarks.groups import GROUP_MEASUREMENTS
 from benchmarks.harness import use_bytecode_cache
@@ -62,7 +63,7 @@ def run(name: str, measure: Callable[[], Mapping[str, float]]) -> None:
 def main(names: list[str]) -> int:
     """Run the named measurements, or all."""
     use_bytecode_cache()
-    known = {**MEASUREMENTS, **GROUP_MEASUREMENTS, **COMPARISONS}
+    known = {**MEASUREMENTS, **GROUP_MEASUREMENTS, **CLUSTER_MEASUREMENTS, **COMPARISONS}
     unknown = [name for name in names if name not in known]
     if unknown:
         sys.stderr.write(f"there is no {', '.join(unknown)}; there are {', '.join(known)}\n")

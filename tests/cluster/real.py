@@ -89,6 +89,10 @@ class RealCluster:
         found = self.admin.list_topics(topic, timeout=10).topics[topic].partitions
         return {number: part.leader for number, part in found.items()}
 
+    def controller_id(self) -> int:
+        """As some broker believes."""
+        return int(self.admin.list_topics(timeout=10).controller_id)
+
     def wait_until_whole(self, topic: str, within_s: float = HEAL_S) -> float:
         """Until every replica is in sync; how long it took. Fails with the brokers' stories."""
         begun = time.monotonic()
