@@ -275,7 +275,7 @@ class MemoryDisk:
 
     def _below(self, directory: str, paths: dict[str, _Content] | dict[str, set[str]]) -> list[str]:
         prefix = directory.rstrip("/") + "/"
-        return [path for path in paths if path.startswith(prefix) and path != "/"]
+        return [path for path in list(paths) if path.startswith(prefix) and path != "/"]
 
 
 def _normal(path: str) -> str:
