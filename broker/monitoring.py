@@ -19,6 +19,7 @@ from ottla.broker.metrics.groups import group_families
 from ottla.broker.metrics.loop_delay import LoopDelay
 from ottla.broker.metrics.network import network_families, request_families
 from ottla.broker.metrics.replicas import directory_families, replica_families
+from ottla.broker.metrics.replication import fetcher_families, isr_families
 from ottla.broker.network.http import HttpServer, Page
 from ottla.broker.stores import CannotStart
 from ottla.coordinator.store.store import SessionState
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from ottla.broker.log.directories import LogDirectories
     from ottla.broker.metrics.exposition import Collector, Family
     from ottla.broker.network.server import NetworkServer
+    from ottla.broker.runtime.fetchers import Fetchers
     from ottla.broker.runtime.groups import GroupCoordinator
+    from ottla.broker.runtime.isr_writer import IsrWriter
     from ottla.broker.runtime.lifecycle import Lifecycle
     from ottla.broker.runtime.metadata import MetadataCache
     from ottla.broker.runtime.partitions import Partitions
@@ -55,6 +58,8 @@ class Watched(Protocol):
     has_failed: bool
     metadata: MetadataCache
     partitions: Partitions
+    isr_writer: IsrWriter
+    fetchers: Fetchers
     groups: GroupCoordinator
     waiting: Waiting
     tasks: Tasks
@@ -87,6 +92,7 @@ class Monitoring:
             self._broker,
             self._cluster,
             self._replicas,
+            self._replication,
             self._groups,
             self._network,
             self._loop_delay.families,
@@ -217,6 +223,10 @@ class Monitoring:
         yield from replica_families(self._watched.partitions)
         if self.logs is not None:
             yield from directory_families(self.logs)
+
+    def _replication(self) -> Iterator[Family]:
+        yield from isr_families(self._watched.isr_writer)
+        yield from fetcher_families(self._watched.fetchers)
 
     def _groups(self) -> Iterator[Family]:
         yield from group_families(self._watched.groups, self._watched.partitions)

@@ -87,6 +87,7 @@ _OF_TOPIC: tuple[tuple[str, str, Callable[[Traffic], float]], ...] = (
     ("messagesin", "Records that clients appended here.", lambda topic: topic.appended_count),
     ("bytesin", "Bytes that clients appended here.", lambda topic: topic.appended_bytes),
     ("bytesout", "Bytes that consumers fetched here.", lambda topic: topic.fetched_bytes),
+    ("replicationbytesin", "Bytes copied from leaders.", lambda topic: topic.copied_bytes),
     (
         "replicationbytesout",
         "Bytes that followers fetched here.",

@@ -52,6 +52,7 @@ def append_fetched(
                 if aborted is not None:
                     log.append_aborted(AbortedTransaction(*aborted))
     finally:
+        partition.traffic.copied_bytes += written_bytes
         moved = replica.on_replicated(log.log_end_offset, high_watermark, replica.leader_epoch)
         if moved or written_bytes:
             # Consumers may wait here, too, for what only the leader can say.

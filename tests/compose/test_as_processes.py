@@ -113,6 +113,12 @@ async def test_a_killed_broker_costs_nothing_that_was_acknowledged(cluster: Clus
     cluster.start("broker2")
     await asyncio.to_thread(cluster.wait_until_healthy, "broker2")
     await _until(lambda: _sum(cluster, BROKERS, under_replicated) == 0, "all are in sync again")
+    # The controller has taken it out of the sets of replicas; their leaders have put it back.
+    assert _sum(cluster, left, "kafka_server_replicamanager_isrexpands_total") >= 2
+    copied = "kafka_server_brokertopicmetrics_replicationbytesin_total"
+    assert _sum(cluster, ["broker2"], copied) > 0
+    maxlag = "kafka_server_replicafetchermanager_maxlag"
+    await _until(lambda: _sum(cluster, BROKERS, maxlag) == 0, "nobody is behind")
     read = await _read(servers, len(acknowledged))
 
     assert sorted(read, key=int) == acknowledged
