@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.api.dispatch import Dispatcher
 from ottla.broker.api.gate import gated
 from ottla.broker.api.table import TABLE, advertised_apis
+from ottla.broker.assembly import Machinery, make_groups
 from ottla.broker.listening import (
     advertised,
     listener_specs,
@@ -34,7 +35,6 @@ from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.broker.runtime.controllership import ControllerParts
 from ottla.broker.runtime.directory_failures import DirectoryFailures
 from ottla.broker.runtime.fetchers import fetchers_of
-from ottla.broker.runtime.groups import GroupCoordinator, group_machines
 from ottla.broker.runtime.housekeeping import Housekeeping, Intervals
 from ottla.broker.runtime.internal_topics import InternalTopics
 from ottla.broker.runtime.isr_writer import IsrWriter
@@ -48,9 +48,6 @@ from ottla.broker.runtime.produces import Flushes
 from ottla.broker.runtime.reads import Reads
 from ottla.broker.runtime.services import Services
 from ottla.broker.runtime.settings import BROKERS, TOPICS, Settings
-from ottla.broker.runtime.shards import ShardParts
-from ottla.broker.runtime.shards_loading import Loader
-from ottla.broker.runtime.stalls import StallClock
 from ottla.broker.runtime.topic_making import TopicMaking
 from ottla.broker.runtime.waiting import Waiting
 from ottla.broker.runtime.wheel import TimingWheel
@@ -63,7 +60,6 @@ from ottla.coordinator.metadata.broker_configs import for_embedded_store
 from ottla.coordinator.metadata.config_changes import check_topic_configs
 from ottla.coordinator.store.store import StoreError
 from ottla.protocol.errors import CorruptLogError, KafkaError
-from ottla.protocol.records.compression import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,7 +119,8 @@ class Broker:
         self.metadata.is_offline_here = self.partitions.is_offline
         self.metadata.subscribe(self._on_metadata)
         self._flushes = Flushes(self.tasks)
-        self.groups = self._make_groups(wheel)
+        machinery = Machinery(ports, config, self.metadata, self.tasks, self.waiting, wheel)
+        self.groups = make_groups(machinery, self._flushes)
         self.partitions.on_role = self.groups.on_role
         self._configs = ConfigWatch(self.metadata, clock, self.tasks)
         self._receiver = ControlReceiver(self.metadata, self.partitions, self._configs)
@@ -247,24 +244,8 @@ class Broker:
         )
         return ControllerCandidate(self.node_id, self.metadata, parts)
 
-    def _make_groups(self, wheel: TimingWheel) -> GroupCoordinator:
-        ports, config = self.ports, self.config
-        parts = ShardParts(
-            clock=ports.clock,
-            stalls=StallClock(ports.clock),
-            wheel=wheel,
-            waiting=self.waiting,
-            tasks=self.tasks,
-            flushes=self._flushes,
-            loader=Loader(ports.clock, ports.offload, self.waiting),
-            commit_timeout_ms=config.offsets_commit_timeout_ms,
-            codec=Codec(config.offsets_topic_compression_codec),
-        )
-        machines = group_machines(config, self.metadata, ports.random.child("groups"))
-        return GroupCoordinator(self.metadata, machines, parts)
-
     def _make_network(self, lifecycle: Lifecycle, controller: ControllerCandidate) -> NetworkServer:
-        reads = Reads(self.partitions, self.waiting, self.ports, self.config.fetch_max_bytes)
+        reads = Reads(self.partitions, self.waiting, self.ports, self.config)
         admin = ClusterAdmin(
             controller,
             lifecycle,

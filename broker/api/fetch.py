@@ -5,17 +5,18 @@
 fetched epoch, diverging epoch (KIP-595). 13: topics by id (KIP-516). 15: the follower's broker
 epoch (KIP-903). 16: where the new leader is (KIP-951). 17: the directory (KIP-853), not looked at.
 
-Sessions (KIP-227) are declined: every answer carries session id 0, which tells the client to keep
-sending full requests.
+Sessions (KIP-227) are for followers and for consumers of many partitions. Others get session id 0,
+which tells them to keep sending full requests.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
-from ottla.broker.runtime.partition_read import FetchPlan, PartitionRead, Wanted
-from ottla.broker.runtime.reading import read_plain
+from ottla.broker.runtime.fetch_session import SessionAsk, enter_session, take_in
+from ottla.broker.runtime.partition_read import FetchPlan, PartitionRead
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.messages.fetch import (
@@ -28,18 +29,11 @@ from ottla.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from ottla.protocol.straight_fetch import (
-    FETCH_VERSIONS,
-    answer_end,
-    fetch_answer,
-    fetch_reader,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ottla.broker.context import Peer, ReplyPart, RequestContext
-    from ottla.broker.runtime.services import Services, Straight
+    from ottla.broker.context import RequestContext
+    from ottla.broker.runtime.services import Services
+    from ottla.protocol.ids import Uuid
 
 _READ_COMMITTED = 1
 _READ = Operation.READ
@@ -55,15 +49,30 @@ _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 def handle(services: Services, context: RequestContext, request: FetchRequest) -> Any:
     """Read at once, or wait for min_bytes until max_wait has passed."""
-    # A session that was never given cannot be continued; 0 and -1 both mean a full request.
-    if request.session_id != 0 and request.session_epoch > 0:
-        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     replica_id, broker_epoch = request.replica_id, -1
     if context.api_version >= _REPLICA_STATE_VERSION:
         state = request.replica_state
         replica_id, broker_epoch = state.replica_id, state.replica_epoch
+    is_follower = replica_id >= 0
+    part = enter_session(
+        services.reads.sessions,
+        services.ports.random,
+        SessionAsk(
+            request.session_id,
+            request.session_epoch,
+            owner=(context.principal, replica_id),
+            is_follower=is_follower,
+            uses_topic_ids=context.api_version >= _TOPIC_ID_VERSION,
+        ),
+        context.received_ms,
+    )
+    if part.error != ErrorCode.NONE:
+        return FetchResponse(error_code=part.error)
+    resolve = partial(_topic, services, context, is_follower=is_follower)
+    # A consumer's rights are looked at each time.
+    take_in(part, request, resolve, services.metadata.image if is_follower else object())
     plan = FetchPlan(
-        wanted=_wanted(services, context, request, is_follower=replica_id >= 0),
+        wanted=list(part.wanted),
         max_wait_ms=request.max_wait_ms,
         min_bytes=request.min_bytes,
         max_bytes=request.max_bytes,
@@ -74,80 +83,29 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
     )
 
     def respond(reads: list[PartitionRead]) -> FetchResponse:
-        _count(services, reads, is_follower=replica_id >= 0)
-        return _response(services, context, request, reads)
+        session_id, news = part.answered(reads)
+        _count(services, news, is_follower=is_follower)
+        response = _response(services, context, news)
+        response.session_id = session_id
+        return response
 
     return services.reads.fetch(context, plan, respond)
 
 
-def straight(version: int) -> Straight | None:
-    """The shorter way of a consumer that asks one partition for what is there.
-
-    It knows success only: on anything else it leaves the request to ``handle``. HOT."""
-    if version not in FETCH_VERSIONS:
-        return None
-    read, answer, end = fetch_reader(version), fetch_answer(version), answer_end(version)
-    by_id = version >= _TOPIC_ID_VERSION
-
-    def fetch(
-        services: Services, peer: Peer, frame: memoryview, body: int, correlation_id: int
-    ) -> Sequence[ReplyPart] | None:
-        asked = read(frame, body)
-        if asked is None:
-            return None
-        wait_ms, min_bytes, max_bytes, isolation, named, index, epoch, offset, again = asked
-        topic: str | None = services.metadata.topic_name(named) if by_id else named
-        if topic is None:
-            return None
-        partition = services.partitions.find(topic, index)
-        if partition is None or not services.door.is_allowed(peer, _READ, _TOPIC, topic):
-            return None
-        if by_id and partition.log.topic_id != named:
-            return None
-        max_bytes = min(max_bytes, services.reads.fetch_max_bytes)
-        committed = isolation == _READ_COMMITTED
-        found = read_plain(partition, offset, max_bytes, epoch, read_committed=committed)
-        if found is None:
-            return None
-        region, offsets = found
-        if region.size_bytes < min_bytes and wait_ms > 0:
-            return None
-        partition.traffic.fetched_bytes += region.size_bytes
-        out = answer(correlation_id, again, index, offsets, region.size_bytes)
-        return (out, region, end) if end else (out, region)
-
-    return fetch
-
-
-def _wanted(
-    services: Services, context: RequestContext, request: FetchRequest, *, is_follower: bool
-) -> list[Wanted]:
-    wanted: list[Wanted] = []
-    for topic in request.topics:
-        name, topic_id = topic.topic, ZERO_UUID
-        error = ErrorCode.NONE
-        if context.api_version >= _TOPIC_ID_VERSION:
-            topic_id = topic.topic_id
-            name = services.metadata.topic_name(topic_id) or ""
-        if not name:
-            error = ErrorCode.UNKNOWN_TOPIC_ID
-        elif not _is_allowed(services, context, name, is_follower=is_follower):
-            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        wanted += [
-            Wanted(
-                name,
-                part.partition,
-                part.fetch_offset,
-                part.partition_max_bytes,
-                part.current_leader_epoch,
-                part.last_fetched_epoch,
-                error,
-                part.log_start_offset,
-                topic_id,
-            )
-            for part in topic.partitions
-        ]
-    return wanted
+def _topic(
+    services: Services, context: RequestContext, named: str | Uuid, *, is_follower: bool
+) -> tuple[str, Uuid, ErrorCode]:
+    """Name, id if it was asked for by id, and why it may not be read."""
+    name, topic_id = named, ZERO_UUID
+    if not isinstance(name, str):
+        topic_id = name
+        name = services.metadata.topic_name(topic_id) or ""
+    error = ErrorCode.NONE
+    if not name:
+        error = ErrorCode.UNKNOWN_TOPIC_ID
+    elif not _is_allowed(services, context, name, is_follower=is_follower):
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return name, topic_id, error
 
 
 def _is_allowed(
@@ -164,32 +122,19 @@ def _is_allowed(
 
 
 def _response(
-    services: Services,
-    context: RequestContext,
-    request: FetchRequest,
-    reads: list[PartitionRead],
+    services: Services, context: RequestContext, reads: list[PartitionRead]
 ) -> FetchResponse:
     response = FetchResponse()
-    results = iter(reads)
-    for topic in request.topics:
-        answers = [_partition(services, context, next(results)) for _ in topic.partitions]
-        response.responses.append(
-            FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=answers)
-        )
+    last: tuple[str, Uuid] | None = None
+    for read in reads:
+        topic = (read.wanted.topic, read.wanted.topic_id)
+        if topic != last:
+            last = topic
+            response.responses.append(FetchableTopicResponse(topic=topic[0], topic_id=topic[1]))
+        response.responses[-1].partitions.append(_partition(services, context, read))
     if context.api_version >= _ENDPOINTS_VERSION:
         _add_endpoints(services, context, response)
     return response
-
-
-def _count(services: Services, reads: list[PartitionRead], *, is_follower: bool) -> None:
-    """What leaves with this answer; what was read before in vain has not left."""
-    for read in reads:
-        if read.size_bytes:
-            traffic = services.partitions.traffic[read.wanted.topic]
-            if is_follower:
-                traffic.replicated_bytes += read.size_bytes
-            else:
-                traffic.fetched_bytes += read.size_bytes
 
 
 def _add_endpoints(services: Services, context: RequestContext, response: FetchResponse) -> None:
@@ -206,6 +151,17 @@ def _add_endpoints(services: Services, context: RequestContext, response: FetchR
             for node in services.metadata.endpoints(context.listener)
             if node.node_id in leaders
         ]
+
+
+def _count(services: Services, reads: list[PartitionRead], *, is_follower: bool) -> None:
+    """What leaves with this answer; what was read before in vain has not left."""
+    for read in reads:
+        if read.size_bytes:
+            traffic = services.partitions.traffic[read.wanted.topic]
+            if is_follower:
+                traffic.replicated_bytes += read.size_bytes
+            else:
+                traffic.fetched_bytes += read.size_bytes
 
 
 def _partition(services: Services, context: RequestContext, read: PartitionRead) -> PartitionData:

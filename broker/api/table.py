@@ -76,7 +76,7 @@ TABLE: dict[int, Api] = {
             served_from=3,
             straight_name="produce_straight:straight",
         ),
-        Api(ApiKey.FETCH, 4, 17, "fetch:handle", straight_name="fetch:straight"),
+        Api(ApiKey.FETCH, 4, 17, "fetch:handle", straight_name="fetch_straight:straight"),
         Api(ApiKey.LIST_OFFSETS, 1, 9, "list_offsets:handle"),
         Api(ApiKey.METADATA, 0, 13, "metadata:handle", waits=True),
         Api(ApiKey.LEADER_AND_ISR, 5, 7, "control:handle", waits=True),

@@ -31,11 +31,13 @@ class FollowerProgress:
     __slots__ = (
         "_last_fetch_ms",
         "_leader_end_then",
+        "asked",
         "broker_epoch",
         "last_caught_up_ms",
         "log_end_offset",
         "log_start_offset",
         "node_id",
+        "told_log_start_offset",
         "told_watermark",
     )
 
@@ -44,8 +46,11 @@ class FollowerProgress:
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
         self.log_end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
-        # The high watermark that the last answer to it carried.
+        # The last request that was found right, as its receiver knows it again.
+        self.asked: object = None
+        # What the last answer to it said.
         self.told_watermark = UNKNOWN_OFFSET
+        self.told_log_start_offset = UNKNOWN_OFFSET
         # A member of the ISR has the whole lag time to make itself heard after an election; any
         # other has yet to show that it keeps up.
         self.last_caught_up_ms = now_ms if is_member else -inf
@@ -68,9 +73,14 @@ class FollowerProgress:
         self._leader_end_then = leader_end_offset
         self._last_fetch_ms = now_ms
 
+    def on_same_fetch(self, now_ms: float) -> None:
+        """It asked for the log end again, which it was found to have."""
+        self.last_caught_up_ms = self._last_fetch_ms = now_ms
+
     def forget(self) -> None:
         """Count as one that was never heard, but for its incarnation."""
         self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET
+        self.asked = None
         self.last_caught_up_ms = -inf
         self._leader_end_then = UNKNOWN_OFFSET
 

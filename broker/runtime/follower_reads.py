@@ -4,26 +4,53 @@ A follower that has everything waits at the leader for more; so would the high w
 own fetch has just moved, and with it every consumer that reads from a follower (hazard R-31,
 KIP-392). It is told after a moment rather than at once: where records flow, the next of them bring
 the watermark along, and an answer of its own would double the number of requests.
+
+A follower asks for hundreds of partitions at a time, of which a few have something new. Those that
+it has asked for before, and that have nothing to say, are quiet: a glance is all they cost. HOT.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.replica.progress import FollowerFetch
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.replica.leading import Leading
+    from ottla.broker.replica.progress import FollowerProgress
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.partition_read import FetchPlan, Wanted
     from ottla.broker.runtime.waiting import Waiting
     from ottla.protocol.ports import Clock
 
+    Find = Callable[[Wanted], PartitionRuntime | None]
+
 # A moved watermark may wait so long for records that take it along.
 NEWS_AFTER_MS = 10.0
 
-Find = Callable[["Wanted"], "PartitionRuntime | None"]
+
+class _Quiet(NamedTuple):
+    """A partition of which the follower knows everything."""
+
+    partition: PartitionRuntime
+    leading: Leading
+    follower: FollowerProgress
+    wanted: Wanted
+
+    @property
+    def is_still_quiet(self) -> bool:
+        partition, leading, follower, wanted = self
+        replica = partition.replica
+        return (
+            replica.leading is leading
+            and replica.log_end_offset == wanted.offset
+            and follower.told_watermark >= leading.watermark_due
+            and follower.told_log_start_offset == replica.log_start_offset
+            and partition.is_open
+        )
 
 
 class FollowerReads:
@@ -34,40 +61,37 @@ class FollowerReads:
         self._clock = clock
         self._moved: dict[PartitionRuntime, None] = {}
 
-    def acknowledge(self, plan: FetchPlan, find: Find) -> None:
-        """Before anything is read: what a follower asks for says what it has, and whether it may
-        be believed (hazards R-09, R-10). Once for each request, however often it is read for.
+    def begin(self, plan: FetchPlan, find: Find) -> FollowerPoll:
+        """Take note of what a request says of the follower, before anything is read: what it asks
+        for is what it has, if it may be believed (hazards R-09, R-10).
 
-        What is refused is noted in the plan."""
-        for place, wanted in enumerate(plan.wanted):
-            partition = find(wanted)
-            if partition is not None:
-                verdict = partition.on_follower_fetch(_as_fetch(plan, wanted))
-                if verdict.watermark_moved:
-                    self._has_moved(partition)
-                if verdict.error != ErrorCode.NONE:
-                    plan.wanted[place] = wanted._replace(error_code=verdict.error)
-
-    def owes_news(self, plan: FetchPlan, find: Find) -> bool:
-        """Whether the follower must be answered for a watermark that it does not know."""
+        Once for each request, however often it is read for. ``plan.wanted`` keeps what there may
+        be something to say about; what is refused is noted there."""
+        poll = FollowerPoll(plan, find)
+        now_ms = self._clock.now_ms()
+        active: list[Wanted] = []
         for wanted in plan.wanted:
             partition = find(wanted)
-            if partition is not None:
-                leading = partition.replica.leading
-                if leading is not None and leading.owes_news(plan.replica_id):
-                    return True
-        return False
-
-    def note_told(self, plan: FetchPlan, find: Find) -> None:
-        """The answer that is made now tells every watermark."""
-        for wanted in plan.wanted:
-            partition = find(wanted)
-            if partition is not None:
-                replica = partition.replica
-                if replica.leading is not None:
-                    follower = replica.leading.followers.get(plan.replica_id)
-                    if follower is not None:
-                        follower.told_watermark = replica.high_watermark
+            if partition is None:
+                active.append(wanted)
+                continue
+            quiet = _quiet(partition, plan, wanted)
+            if quiet is not None:
+                quiet.follower.on_same_fetch(now_ms)
+                poll.quiet.append(quiet)
+                continue
+            verdict = partition.on_follower_fetch(_as_fetch(plan, wanted))
+            if verdict.watermark_moved:
+                self._has_moved(partition)
+            if verdict.error != ErrorCode.NONE:
+                active.append(wanted._replace(error_code=verdict.error))
+                continue
+            active.append(wanted)
+            leading = partition.replica.leading
+            if leading is not None and verdict.is_good:
+                leading.followers[plan.replica_id].asked = wanted
+        plan.wanted = active
+        return poll
 
     def _has_moved(self, partition: PartitionRuntime) -> None:
         if not self._moved:
@@ -81,7 +105,70 @@ class FollowerReads:
             leading = partition.replica.leading
             if leading is not None:
                 leading.watermark_due = partition.replica.high_watermark
-                self._waiting.release(partition.news_key)
+                self._waiting.release(partition.append_key)
+
+
+class FollowerPoll:
+    """One request of a follower, until it is answered."""
+
+    def __init__(self, plan: FetchPlan, find: Find) -> None:
+        self._plan = plan
+        self._find = find
+        self.quiet: list[_Quiet] = []
+
+    def wake(self) -> None:
+        """What has something to say by now is read again."""
+        woken = [one for one in self.quiet if not one.is_still_quiet]
+        if woken:
+            self.quiet = [one for one in self.quiet if one.is_still_quiet]
+            self._plan.wanted += [one.wanted for one in woken]
+
+    def owes_news(self) -> bool:
+        """Whether the follower must be answered for a watermark that it does not know."""
+        for wanted in self._plan.wanted:
+            partition = self._find(wanted)
+            if partition is not None:
+                leading = partition.replica.leading
+                if leading is not None and leading.owes_news(self._plan.replica_id):
+                    return True
+        return False
+
+    def complete(self) -> bool:
+        """An answer is made: it tells all watermarks. True if more must be read for that."""
+        late = [
+            one
+            for one in self.quiet
+            if one.follower.told_watermark < one.partition.replica.high_watermark
+        ]
+        self._plan.wanted += [one.wanted for one in late]
+        for wanted in self._plan.wanted:
+            partition = self._find(wanted)
+            if partition is not None:
+                replica = partition.replica
+                if replica.leading is not None:
+                    follower = replica.leading.followers.get(self._plan.replica_id)
+                    if follower is not None:
+                        follower.told_watermark = replica.high_watermark
+                        follower.told_log_start_offset = replica.log_start_offset
+        return bool(late)
+
+
+def _quiet(partition: PartitionRuntime, plan: FetchPlan, wanted: Wanted) -> _Quiet | None:
+    """Whether the same was asked for before and answered, and nothing has changed since."""
+    leading = partition.replica.leading
+    if leading is None:
+        return None
+    follower = leading.followers.get(plan.replica_id)
+    if (
+        follower is None
+        or follower.asked is not wanted
+        or follower.broker_epoch != plan.broker_epoch
+        # Whoever may join the ISR is looked at with each of its requests.
+        or plan.replica_id not in leading.in_sync.committed
+    ):
+        return None
+    quiet = _Quiet(partition, leading, follower, wanted)
+    return quiet if quiet.is_still_quiet else None
 
 
 def _as_fetch(plan: FetchPlan, wanted: Wanted) -> FollowerFetch:

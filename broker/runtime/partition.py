@@ -93,8 +93,6 @@ class PartitionRuntime:
         self.append_key: Hashable = WaitKey(f"log end of {partition}")
         self.watermark_key: Hashable = WaitKey(f"high watermark of {partition}")
         self.flush_key: Hashable = WaitKey(f"flush of {partition}")
-        # For followers: a watermark that they have not been told of.
-        self.news_key: Hashable = WaitKey(f"news of {partition}")
 
     # ---- roles ----
 
@@ -146,7 +144,7 @@ class PartitionRuntime:
 
     def wake_waiters(self) -> None:
         """Have everybody who waits here look again."""
-        for key in (self.append_key, self.watermark_key, self.flush_key, self.news_key):
+        for key in (self.append_key, self.watermark_key, self.flush_key):
             self._waiting.release(key)
 
     def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.replica.fetching import FetchBudget, FetchProgress, must_wait
+from ottla.broker.runtime.fetch_session import Sessions
 from ottla.broker.runtime.follower_reads import FollowerReads
 from ottla.broker.runtime.later import Later
 from ottla.broker.runtime.partition_read import FetchPlan, PartitionRead, Wanted
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable
 
     from ottla.broker.context import RequestContext
+    from ottla.broker.runtime.follower_reads import FollowerPoll
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.partitions import Partitions
     from ottla.broker.runtime.waiting import Waiting
+    from ottla.coordinator.metadata.broker_configs import BrokerConfig
     from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import Ports
 
@@ -31,16 +34,17 @@ Response = TypeVar("Response")
 
 
 class Reads:
-    """Owned by the server; stateless beside the limit of one answer."""
+    """Owned by the server."""
 
     def __init__(
-        self, partitions: Partitions, waiting: Waiting, ports: Ports, fetch_max_bytes: int
+        self, partitions: Partitions, waiting: Waiting, ports: Ports, config: BrokerConfig
     ) -> None:
         self._partitions = partitions
         self._waiting = waiting
         self._offload = ports.offload
         self._followers = FollowerReads(waiting, ports.clock)
-        self.fetch_max_bytes = fetch_max_bytes
+        self.fetch_max_bytes = config.fetch_max_bytes
+        self.sessions = Sessions(config.max_incremental_fetch_session_cache_slots)
         self.cold_read_count = 0
 
     def fetch(
@@ -50,35 +54,38 @@ class Reads:
         respond: Callable[[list[PartitionRead]], Response],
     ) -> Response | Later[Response] | Coroutine[Any, Any, Response]:
         """The answer now, later, or after a read that has to wait for the disk."""
-        if plan.is_follower:
-            self._followers.acknowledge(plan, self._find)
+        poll = self._followers.begin(plan, self._find) if plan.is_follower else None
+
+        def look() -> list[PartitionRead] | None:
+            """What there is to answer, None if that is to be waited for."""
+            if poll is not None:
+                poll.wake()
+            reads = self._read_all(plan)
+            return None if _must_wait(plan, reads, poll) else reads
 
         def answer(reads: list[PartitionRead]) -> Response:
-            if plan.is_follower:
-                self._followers.note_told(plan, self._find)
+            if poll is not None and poll.complete():
+                reads = self._read_all(plan)
             return respond(reads)
 
-        reads = self._read_all(plan)
-        if not self._must_wait(plan, reads):
+        reads = look()
+        if reads is not None:
             cold = [read for read in reads if read.is_cold]
             return self._warm(cold, reads, answer) if cold else answer(reads)
         later: Later[Response] = Later()
 
         def try_complete() -> bool:
-            again = self._read_all(plan)
-            if self._must_wait(plan, again):
+            again = look()
+            if again is None:
                 return False
             later.complete(answer(again))
             return True
 
-        def on_expire() -> None:
-            later.complete(answer(self._read_all(plan)))
-
         self._waiting.park(
-            self._keys(plan),
+            self._keys(plan, poll),
             context.received_ms + plan.max_wait_ms,
             try_complete,
-            on_expire,
+            lambda: later.complete(answer(self._read_all(plan))),
             owner=context.peer,
             just_asked=True,
         )
@@ -93,20 +100,16 @@ class Reads:
             return None
         return partition
 
-    def _keys(self, plan: FetchPlan) -> list[Hashable]:
-        found = (self._find(wanted) for wanted in plan.wanted)
-        return [key for one in found if one is not None for key in _wait_keys(plan, one)]
-
-    def _must_wait(self, plan: FetchPlan, reads: list[PartitionRead]) -> bool:
-        readable_bytes = 0
-        has_news = False
-        for read in reads:
-            readable_bytes += read.size_bytes
-            has_news = has_news or read.has_news
-        progress = FetchProgress(len(reads), readable_bytes, has_news)
-        if not must_wait(progress, plan.max_wait_ms, plan.min_bytes):
-            return False
-        return not (plan.is_follower and self._followers.owes_news(plan, self._find))
+    def _keys(self, plan: FetchPlan, poll: FollowerPoll | None) -> list[Hashable]:
+        found = [self._find(wanted) for wanted in plan.wanted]
+        keys = [
+            one.append_key if plan.sees_log_end else one.watermark_key
+            for one in found
+            if one is not None
+        ]
+        if poll is not None:
+            keys += [one.partition.append_key for one in poll.quiet]
+        return keys
 
     def _read_all(self, plan: FetchPlan) -> list[PartitionRead]:
         budget = FetchBudget(min(plan.max_bytes, self.fetch_max_bytes))
@@ -156,10 +159,17 @@ class Reads:
             partition.log.home.health.judge(f"cannot read {path}", error)
 
 
-def _wait_keys(plan: FetchPlan, partition: PartitionRuntime) -> tuple[Hashable, ...]:
-    if plan.is_follower:
-        return partition.append_key, partition.news_key
-    return (partition.append_key if plan.sees_log_end else partition.watermark_key,)
+def _must_wait(plan: FetchPlan, reads: list[PartitionRead], poll: FollowerPoll | None) -> bool:
+    readable_bytes = 0
+    has_news = False
+    for read in reads:
+        readable_bytes += read.size_bytes
+        has_news = has_news or read.has_news
+    count = len(reads) if poll is None else len(reads) + len(poll.quiet)
+    progress = FetchProgress(count, readable_bytes, has_news)
+    if not must_wait(progress, plan.max_wait_ms, plan.min_bytes):
+        return False
+    return poll is None or not poll.owes_news()
 
 
 def _is_of(partition: PartitionRuntime, topic_id: Uuid) -> bool:

@@ -299,7 +299,7 @@ max.connections.per.ip | int | MAX | >=0 | cluster-wide | yes
     Connections that one address may have open at once.
 max.connections.per.ip.overrides | string | "" | - | cluster-wide | yes
     Exceptions to max.connections.per.ip, as address:number with commas between.
-max.incremental.fetch.session.cache.slots | int | 1000 | >=0 | read-only | no
+max.incremental.fetch.session.cache.slots | int | 1000 | >=0 | read-only | yes
     Fetch sessions that are remembered.
 max.request.partition.size.limit | int | 2000 | >=1 | read-only | yes
     Partitions in one answer to DescribeTopicPartitions.

@@ -204,17 +204,6 @@ async def test_each_partition_has_its_own_error(client: RawClient) -> None:
     assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-async def test_sessions_are_declined(client: RawClient) -> None:
-    """Session id 0 in the answer: every client then keeps sending full requests (KIP-227)."""
-    await create(client)
-
-    answer = await client.call(12, fetch(0, session_id=0, session_epoch=0))
-    unknown = await client.call(12, fetch(0, session_id=5, session_epoch=3))
-
-    assert (answer.error_code, answer.session_id) == (ErrorCode.NONE, 0)
-    assert unknown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-
-
 async def test_a_topic_that_compresses_with_zstd_needs_version_10(client: RawClient) -> None:
     """Older clients would take the batch for damaged."""
     await create(client, compression_type="zstd")

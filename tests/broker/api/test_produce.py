@@ -257,7 +257,7 @@ async def test_append_time_replaces_the_producers(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("setting", [{"flush_messages": "1"}, {"ottla_flush_before_ack": "true"}])
-async def test_a_flush_is_waited_for(setting: dict[str, str]) -> None:
+async def test_a_flush_is_waited_for(setting: dict[str, Any]) -> None:
     """So nothing is acknowledged that a power cut could take."""
     async with running_broker() as running, running.connect() as client:
         await create(client, **setting)

@@ -150,7 +150,7 @@ class LeaderSite:
         epoch = EPOCHS[node] if broker_epoch is None else broker_epoch
         wanted = Wanted(*PARTITION, end, 1 << 20, EPOCH, -1, ErrorCode.NONE, 0)
         plan = FetchPlan([wanted], 500, 1, 1 << 20, False, node, True, epoch)
-        self.followers.acknowledge(plan, lambda _wanted: self.one)
+        self.followers.begin(plan, lambda _wanted: self.one)
         return plan.wanted[0].error_code
 
     async def pass_time(self, ms: float) -> None:
