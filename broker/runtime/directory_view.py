@@ -1,0 +1,52 @@
+"""What lies in the data directories, as plain values for whoever answers an administrator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ottla.broker.runtime.partitions import Partitions
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ports import Disk
+
+UNKNOWN = -1
+
+
+class ReplicaView(NamedTuple):
+    """One replica: its size, and how many committed records it has not got yet."""
+
+    partition: TopicPartition
+    size_bytes: int
+    offset_lag: int
+
+
+class DirectoryView(NamedTuple):
+    """One directory; one that has failed has no replicas and no space."""
+
+    path: str
+    is_online: bool
+    replicas: tuple[ReplicaView, ...] = ()
+    free_bytes: int = UNKNOWN
+
+
+def view_directories(partitions: Partitions, disk: Disk) -> Iterator[DirectoryView]:
+    """All of ``log.dirs``, in their order."""
+    for directory in partitions.logs.directories:
+        if not directory.home.health.is_online:
+            yield DirectoryView(directory.path, is_online=False)
+            continue
+        replicas = []
+        for log in directory:
+            runtime = partitions.find(*log.partition)
+            committed = 0 if runtime is None else runtime.replica.high_watermark
+            size_bytes = sum(segment.size_bytes for segment in log.segments)
+            lag = max(0, committed - log.log_end_offset)
+            replicas.append(ReplicaView(log.partition, size_bytes, lag))
+        try:
+            free_bytes = disk.free_bytes(directory.path)
+        except OSError:
+            yield DirectoryView(directory.path, is_online=False)
+            continue
+        yield DirectoryView(directory.path, True, tuple(sorted(replicas)), free_bytes)
