@@ -145,3 +145,17 @@ async def test_a_stop_leaves_the_cluster_in_order(cluster: Cluster) -> None:
     cluster.start("broker3")
     await asyncio.to_thread(cluster.wait_until_healthy, "broker3")
     assert figure(_figures(cluster, "broker3"), "ottla_ready") == 1
+
+
+async def test_without_zookeeper_brokers_live_and_are_not_ready(cluster: Cluster) -> None:
+    """Restarting them would help nobody; sending clients to them would neither."""
+    address = cluster.inside("broker1", 9404)
+    cluster.zookeeper.kill()
+    try:
+        await _until(lambda: read_page(address, "/readyz").status == 503, "it is noticed")
+        assert "metadata store" in read_page(address, "/readyz").text
+        assert read_page(address, "/healthz") == (200, "ok\n")
+    finally:
+        cluster.zookeeper.start()
+
+    await asyncio.to_thread(cluster.wait_until_healthy)
