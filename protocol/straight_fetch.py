@@ -36,9 +36,10 @@ _ID_BYTES = 16
 _CLASSIC_PARTITION = struct.Struct(">iiiqqiih").unpack_from
 _COMPACT_PARTITION = struct.Struct(">BiiqiqiHBB").unpack_from
 
-SingleFetch = tuple[int, int, int, int, Any, int, int, int, memoryview]
+SingleFetch = tuple[int, int, int, int, Any, int, int, int, bool, memoryview]
 """Wait in ms, least and most bytes, isolation level, topic (its name, from version 13 on its id),
-partition index, leader epoch or -1, offset, and the topic as an answer spells it again."""
+partition index, leader epoch or -1, offset, whether the consumer says where it stands, and the
+topic as an answer spells it again."""
 
 FetchedOffsets = tuple[int, int, int, bool]
 """High watermark, last stable offset, log start offset, and whether the client reads only what is
@@ -93,7 +94,19 @@ def _read_by_id(
         return None
     wait_ms, least, most, isolation = limits
     topic_id, named = bytes(frame[position:partitions]), frame[position - 1 : partitions + 1]
-    return wait_ms, least, min(most, limit), isolation, topic_id, index, leader_epoch, offset, named
+    most, has_rack = min(most, limit), rack > 1
+    return (
+        wait_ms,
+        least,
+        most,
+        isolation,
+        topic_id,
+        index,
+        leader_epoch,
+        offset,
+        has_rack,
+        named,
+    )
 
 
 def _read_compact(frame: memoryview, position: int) -> SingleFetch | None:
@@ -117,7 +130,7 @@ def _read_compact(frame: memoryview, position: int) -> SingleFetch | None:
     except (struct.error, UnicodeDecodeError):
         return None
     most, named = min(most, limit), frame[name - 2 : partitions + 1]
-    return wait_ms, least, most, isolation, topic, index, leader_epoch, offset, named
+    return wait_ms, least, most, isolation, topic, index, leader_epoch, offset, rack > 1, named
 
 
 def _read_classic(frame: memoryview, position: int) -> SingleFetch | None:
@@ -140,7 +153,7 @@ def _read_classic(frame: memoryview, position: int) -> SingleFetch | None:
     except (struct.error, UnicodeDecodeError):
         return None
     most, named = min(most, limit), frame[name - 6 : partitions + 4]
-    return wait_ms, least, most, isolation, topic, index, leader_epoch, offset, named
+    return wait_ms, least, most, isolation, topic, index, leader_epoch, offset, rack > 0, named
 
 
 def fetch_answer(version: int) -> Callable[[int, memoryview, int, FetchedOffsets, int], bytearray]:

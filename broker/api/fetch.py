@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.runtime.fetch_session import SessionAsk, enter_session, take_in
+from ottla.broker.runtime.nearest import nearest_to
 from ottla.broker.runtime.partition_read import FetchPlan, PartitionRead
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
@@ -35,11 +36,13 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.services import Services
     from ottla.protocol.ids import Uuid
 
+_CONSUMER = -1
 _READ_COMMITTED = 1
 _READ = Operation.READ
 _TOPIC = ResourceType.TOPIC
 _ZSTD_VERSION = 10
 _STORAGE_ERROR_VERSION = 6
+_RACK_VERSION = 11
 _LEADER_VERSION = 12
 _TOPIC_ID_VERSION = 13
 _REPLICA_STATE_VERSION = 15
@@ -81,6 +84,10 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
         zstd_allowed=context.api_version >= _ZSTD_VERSION,
         broker_epoch=broker_epoch,
     )
+    if services.reads.sends_to_racks and replica_id == _CONSUMER:
+        plan.may_follow = context.api_version >= _RACK_VERSION
+        if request.rack_id:
+            plan.nearest = nearest_to(request.rack_id, services.metadata, services.node_id)
 
     def respond(reads: list[PartitionRead]) -> FetchResponse:
         session_id, news = part.answered(reads)
@@ -174,6 +181,7 @@ def _partition(services: Services, context: RequestContext, read: PartitionRead)
         # Null records break librdkafka, so nothing is zero bytes (KAFKA-18646).
         records=b"" if read.records is None else read.records,
         aborted_transactions=None,
+        preferred_read_replica=read.preferred_replica,
     )
     if read.aborted is not None:
         answer.aborted_transactions = [

@@ -41,7 +41,11 @@ def straight(version: int) -> Straight | None:
         asked = read(frame, body)
         if asked is None:
             return None
-        wait_ms, min_bytes, max_bytes, isolation, named, index, epoch, offset, again = asked
+        wait_ms, min_bytes, max_bytes, isolation, named, index, epoch, offset, has_rack, again = (
+            asked
+        )
+        if has_rack and services.reads.sends_to_racks:
+            return None
         topic: str | None = services.metadata.topic_name(named) if by_id else named
         if topic is None:
             return None

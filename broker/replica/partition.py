@@ -266,12 +266,22 @@ class Replica:
         return ErrorCode.NONE
 
     def judge_fetch(
-        self, fetch_offset: int, current_leader_epoch: int, last_fetched_epoch: int = NO_EPOCH
+        self,
+        fetch_offset: int,
+        current_leader_epoch: int,
+        last_fetched_epoch: int = NO_EPOCH,
+        *,
+        require_leader: bool = True,
     ) -> FetchVerdict:
-        """Whether somebody whose log (or position) ends at that offset may read on from it."""
-        error = self.check_leader_epoch(current_leader_epoch)
+        """Whether somebody whose log (or position) ends at that offset may read on from it.
+
+        Consumers may be allowed to read from followers, which lag behind what was read elsewhere:
+        of what one does not know yet it does not say that it does not exist (KIP-392)."""
+        error = self.check_leader_epoch(current_leader_epoch, require_leader=require_leader)
         if error != ErrorCode.NONE:
             return FetchVerdict(error)
+        if self.leading is None and fetch_offset > self.high_watermark:
+            return FetchVerdict(ErrorCode.OFFSET_NOT_AVAILABLE)
         diverging = self.history.epochs.divergence(
             last_fetched_epoch, fetch_offset, self.log_end_offset
         )

@@ -80,7 +80,7 @@ class SessionPart:
             if session.tell(
                 self._key(read.wanted),
                 Offsets(read.high_watermark, read.log_start_offset),
-                has_content=read.size_bytes > 0 or read.diverging is not None,
+                has_content=read.has_content,
                 has_failed=read.error_code != ErrorCode.NONE,
             )
         ]

@@ -10,8 +10,11 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.broker.log.txn_index import AbortedTransaction
     from ottla.broker.replica.epochs import EpochEnd
+    from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import FileRegion
 
@@ -38,7 +41,9 @@ class Wanted(NamedTuple):
 class FetchPlan:
     """What a fetch asks for. Sizes in bytes, ``max_wait_ms`` from the request's arrival.
 
-    ``broker_epoch``: the incarnation of the follower that asks, -1 unless it says so."""
+    ``broker_epoch``: the incarnation of the follower that asks, -1 unless it says so.
+    ``may_follow``: a consumer that may read from a follower. ``nearest``: which one it should read
+    from instead, given partition and position; -1 for the leader."""
 
     wanted: list[Wanted]
     max_wait_ms: int
@@ -48,6 +53,8 @@ class FetchPlan:
     replica_id: int
     zstd_allowed: bool
     broker_epoch: int = -1
+    may_follow: bool = False
+    nearest: Callable[[PartitionRuntime, int], int] | None = None
 
     @property
     def isolation(self) -> Isolation:
@@ -80,6 +87,8 @@ class PartitionRead:
     is_old: bool = False
     aborted: list[AbortedTransaction] | None = None
     diverging: EpochEnd | None = None
+    # Where the client had better read; there are no records then.
+    preferred_replica: int = -1
 
     @property
     def size_bytes(self) -> int:
@@ -88,7 +97,16 @@ class PartitionRead:
     @property
     def has_news(self) -> bool:
         """Whether the client must hear of this at once."""
-        return self.error_code != ErrorCode.NONE or self.diverging is not None
+        return (
+            self.error_code != ErrorCode.NONE
+            or self.diverging is not None
+            or self.preferred_replica >= 0
+        )
+
+    @property
+    def has_content(self) -> bool:
+        """Whether there is more to say than the partition's offsets."""
+        return self.size_bytes > 0 or self.diverging is not None or self.preferred_replica >= 0
 
     @property
     def is_cold(self) -> bool:

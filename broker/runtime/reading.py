@@ -34,7 +34,10 @@ def read_partition(
         read.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return read
     verdict = replica.judge_fetch(
-        wanted.offset, wanted.current_leader_epoch, wanted.last_fetched_epoch
+        wanted.offset,
+        wanted.current_leader_epoch,
+        wanted.last_fetched_epoch,
+        require_leader=not plan.may_follow,
     )
     read.error_code = verdict.error
     read.diverging = verdict.diverging

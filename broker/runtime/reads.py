@@ -44,6 +44,8 @@ class Reads:
         self._offload = ports.offload
         self._followers = FollowerReads(waiting, ports.clock)
         self.fetch_max_bytes = config.fetch_max_bytes
+        # Set if consumers are sent to the replica in their own rack, and may read there.
+        self.sends_to_racks = config.replica_selector_class is not None
         self.sessions = Sessions(config.max_incremental_fetch_session_cache_slots)
         self.cold_read_count = 0
 
@@ -130,7 +132,12 @@ class Reads:
         if not _is_of(partition, wanted.topic_id):
             return PartitionRead(wanted, ErrorCode.INCONSISTENT_TOPIC_ID)
         max_bytes, at_least_one = budget.allow(wanted.max_bytes)
-        return read_partition(partition, plan, wanted, max_bytes, at_least_one)
+        read = read_partition(partition, plan, wanted, max_bytes, at_least_one)
+        if plan.nearest is not None and not read.has_news:
+            read.preferred_replica = plan.nearest(partition, wanted.offset)
+            if read.preferred_replica >= 0:
+                read.records = read.aborted = None
+        return read
 
     async def _warm(
         self,

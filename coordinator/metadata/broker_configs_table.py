@@ -464,8 +464,10 @@ replica.high.watermark.checkpoint.interval.ms | long | 5000 | - | read-only | ye
     Time between writes of the high watermarks.
 replica.lag.time.max.ms | long | 30000 | - | read-only | yes
     Time without being caught up after which a follower leaves the in-sync set.
-replica.selector.class | string | null | - | read-only | no
-    Java class that picks the replica a consumer reads from.
+replica.selector.class | string | null | \
+{org.apache.kafka.common.replica.RackAwareReplicaSelector, RackAwareReplicaSelector} \
+| read-only | yes
+    Who picks the replica that a consumer reads from: the leader alone serves, or one in its rack.
 replica.socket.receive.buffer.bytes | int | 65536 | - | read-only | no
     Receive buffer of a follower's connections.
 replica.socket.timeout.ms | int | 30000 | - | read-only | no

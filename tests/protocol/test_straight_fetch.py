@@ -64,7 +64,7 @@ def test_what_is_read_is_what_was_asked(version: int, rack: str) -> None:
 
     assert found is not None
     named = TOPIC_ID if version >= 13 else "topic"
-    assert found[:-1] == (500, 7, 1000, 1, named, 3, 5, 1 << 40)
+    assert found[:-1] == (500, 7, 1000, 1, named, 3, 5, 1 << 40, rack != "")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -150,5 +150,6 @@ def test_whatever_is_read_the_compiled_codec_reads_the_same(
         named = topic.topic_id if version >= 13 else topic.topic
         assert found[4:6] == (named, part.partition)
         assert found[6:8] == (part.current_leader_epoch, part.fetch_offset)
+        assert found[8] == (asked.rack_id != "")
         assert (asked.replica_id, asked.session_id, end) == (-1, 0, len(view))
         assert asked.replica_state == ReplicaState()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.in_process import BrokersInProcess
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -17,8 +19,8 @@ from ottla.protocol.messages.fetch import (
     FetchTopic,
     ReplicaState,
 )
-from tests.broker.api.requests import TOPIC, batch, fetch, name_by_id, produce
-from tests.support.cluster import running_cluster
+from tests.broker.api.requests import TOPIC, batch, fetch, produce
+from tests.support.cluster import RunningCluster, real_ports, running_cluster
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from ottla.broker.replica.leading import Leading
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.server import Broker
-    from tests.support.cluster import RunningCluster
     from tests.support.raw_client import RawClient
 
 VERSION = 17
@@ -98,7 +99,7 @@ class Replicated:
         """A consumer has fetched from that broker: its partition's answer."""
         asked = fetch(offset, **more)
         async with self.connect(node_id) as client:
-            await name_by_id(client, asked)
+            asked.topics[0].topic_id = self.topic_id
             answer = await client.call(VERSION, asked)
         return answer.responses[0].partitions[0]
 
@@ -137,6 +138,21 @@ async def create_replicated(cluster: RunningCluster, configs: dict[str, str] | N
         )
 
     await until(has_all)
+
+
+@asynccontextmanager
+async def racked_cluster(settings: dict[str, str]) -> AsyncIterator[RunningCluster]:
+    """Three brokers in the racks r1, r2 and r3."""
+    wanted = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": "/data", **settings}
+    running = BrokersInProcess(real_ports(), wanted, 3)
+    running._configs = [
+        replace(config, broker_rack=f"r{config.broker_id}") for config in running._configs
+    ]
+    await running.start()
+    try:
+        yield RunningCluster(running)
+    finally:
+        await running.stop()
 
 
 @asynccontextmanager
