@@ -164,9 +164,12 @@ def _missed(evidence: GroupEvidence) -> list[str]:
 
 
 def _was_skipped(evidence: GroupEvidence, group: str, partition: Partition, offset: int) -> bool:
-    """A loss of power took records that the group had already committed, and later ones have their
-    offsets: no group can know."""
-    for loss in evidence.history.losses:
+    """A loss of power took records that the group had already read or committed, and later ones
+    have their offsets: no group can know. Members that keep a partition keep their position."""
+    losses = evidence.history.losses
+    if losses and any(one == offset for one, _ in evidence.seen.get((group, partition), ())):
+        return True
+    for loss in losses:
         end = loss.durable_ends.get(partition, 0)
         reach = max(
             (

@@ -53,6 +53,7 @@ class Story(GroupEvidence):
 
     def loses_power(self, end: int = 0) -> None:
         self.history.losses.append(Loss(self.history.tick(), "power cut", {P: end}))
+        self.on_loss()
 
 
 def test_two_owners_in_one_generation_are_found() -> None:
@@ -142,6 +143,18 @@ def test_records_in_the_place_of_lost_ones_may_be_skipped() -> None:
     assert len(judge_groups(story)) == 1
 
 
+def test_who_has_read_lost_records_goes_on_behind_them() -> None:
+    """Also without having committed: a member that keeps a partition keeps its position."""
+    story = Story()
+    for offset, value in ((0, b"a"), (1, b"lost")):
+        story.show(G, P, offset, value)
+    story.loses_power(end=1)
+    story.history.finals[P] = FinalLog(0, 3, [(0, b"a"), (1, b"new"), (2, b"c")])
+    assert len(judge_groups(story)) == 1
+    story.show(G, P, 2, b"c")
+    assert judge_groups(story) == []
+
+
 def test_two_owners_at_the_same_time_are_found() -> None:
     """Letting go comes before taking up, whoever says so first."""
     story = Story()
@@ -179,7 +192,6 @@ def test_what_was_owned_before_a_loss_of_power_binds_nobody() -> None:
         story = Story(durable=durable)
         story.takes("a")
         story.loses_power()
-        story.on_loss()
         story.takes("b")
         assert len(judge_groups(story)) == count
 
