@@ -217,13 +217,17 @@ class Site:
 
     async def settle(self, ms: float = 2_000.0) -> None:
         """Let everything happen that needs no event from outside."""
-        for _ in range(int(ms / 50)):
-            await self.clock.advance(50)
+        for _ in range(max(1, int(ms / 10))):
+            await self.clock.advance(10)
         await quiet()
 
     def contents(self) -> set[bytes]:
         """The different contents of the logs of those who run; one is what it should be."""
-        return {node.content() for node in self.nodes.values() if node.is_running}
+        return self.contents_of(*(one for one, node in self.nodes.items() if node.is_running))
+
+    def contents_of(self, *node_ids: int) -> set[bytes]:
+        """The different contents of their logs."""
+        return {self.nodes[node_id].content() for node_id in node_ids}
 
 
 class Wires:

@@ -1,15 +1,23 @@
-"""Followers: byte by byte what the leader has, whoever leads, whatever is late, lost or wrong."""
+"""Followers: byte by byte what the leader has, fairly, and again after whatever was lost."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.broker.runtime.replica_site import Site, values
+from ottla.broker.runtime.fetcher_wire import Manner
+from ottla.broker.runtime.fetchers import number_of
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
+from tests.broker.runtime.node import quiet
+from tests.broker.runtime.replica_site import TOPIC, Site, values
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from ottla.protocol.messages.fetch import FetchResponse
 
 
 @pytest.fixture
@@ -33,3 +41,184 @@ async def test_followers_logs_are_the_leaders_byte_by_byte(site: Site) -> None:
     for node in site.nodes.values():
         assert node.partition().replica.log_end_offset == 60
         assert node.partition().replica.high_watermark == 60
+
+
+@pytest.mark.requirement("REP-07")
+async def test_the_next_fetch_is_the_acknowledgement(site: Site) -> None:
+    """REP-07: no fsync of a follower is waited for; asking for offset n says that n are there."""
+    await site.lead(1)
+    await site.settle(100)
+    held: list[FetchResponse] = []
+    door = asyncio.Event()
+
+    async def hold(_source: int, _target: int, answer: FetchResponse) -> FetchResponse:
+        held.append(answer)
+        await door.wait()
+        return answer
+
+    site.on_answer = hold
+    appended = site.nodes[1].produce(b"a", acks=-1)
+    leader = site.nodes[1].partition()
+    await site.settle(200)
+
+    assert len(held) == 2
+    # Both followers have been sent the record, and neither has said that it has it.
+    assert leader.replication_state(1, appended.leader_epoch) is None
+    door.set()
+    await site.settle(100)
+    assert leader.replication_state(1, appended.leader_epoch) is ErrorCode.NONE
+    assert leader.log.recovery_point == 0
+
+
+@pytest.mark.requirement("REP-26")
+async def test_one_fetch_is_for_many_partitions(site: Site) -> None:
+    """A request per partition would drown the brokers."""
+    await site.lead(1, indexes=tuple(range(10)))
+    for index in range(10):
+        site.nodes[1].produce(*values(5), index=index)
+    await site.settle(500)
+    before = len(site.requests)
+    for index in range(10):
+        site.nodes[1].produce(*values(5), index=index)
+    await site.settle(500)
+
+    asked = [request for source, _, request in site.requests[before:] if source == 2]
+    assert sum(len(topic.partitions) for topic in asked[0].topics) == 10
+    assert len(asked) < 10
+    for index in range(10):
+        assert site.nodes[2].content(index) == site.nodes[1].content(index) != b""
+
+
+async def test_no_partition_starves_when_answers_are_small(site: Site) -> None:
+    """The leader fills an answer in the order of the request, up to its limit."""
+    site.manner = Manner(max_bytes=200, response_max_bytes=200)
+    await site.stop()
+    await site.start()
+    await site.lead(1, indexes=tuple(range(8)))
+    for index in range(8):
+        for number in range(20):
+            site.nodes[1].produce(*values(2, number), index=index)
+    ends_in_between: list[list[int]] = []
+    for _ in range(400):
+        await site.clock.advance(1)
+        ends_in_between.append(
+            [site.nodes[2].partition(index).log.log_end_offset for index in range(8)]
+        )
+
+    assert ends_in_between[-1] == [40] * 8
+    # Never is one far ahead while another one waits.
+    assert all(max(ends) - min(ends) <= 4 for ends in ends_in_between)
+
+
+async def test_partitions_are_dealt_out_to_several_fetchers() -> None:
+    """num.replica.fetchers: one slow answer must not hold up everything of that leader."""
+    site = Site(fetcher_count=3)
+    await site.start()
+    await site.lead(1, indexes=tuple(range(9)))
+    for index in range(9):
+        site.nodes[1].produce(*values(3), index=index)
+    await site.settle(500)
+
+    fetchers = list(site.nodes[2].fetchers)
+    assert len(fetchers) == 3
+    assert [len(fetcher.following) for fetcher in fetchers] == [3, 3, 3]
+    assert len({number_of(TopicPartition(TOPIC, index), 3) for index in range(9)}) == 3
+    for index in range(9):
+        assert site.nodes[2].content(index) == site.nodes[1].content(index) != b""
+    await site.stop()
+
+
+async def test_a_fetcher_ends_with_the_last_partition_of_its_leader(site: Site) -> None:
+    """Connections to brokers that lead nothing here are given back."""
+    await site.lead(1)
+    await site.settle(100)
+    assert [fetcher.leader for fetcher in site.nodes[3].fetchers] == [1]
+    await site.lead(2, 1)
+    await site.settle(100)
+    assert [fetcher.leader for fetcher in site.nodes[3].fetchers] == [2]
+    assert list(site.nodes[2].fetchers) == []
+    await site.lead(-1, 2)
+    assert [list(node.fetchers) for node in site.nodes.values()] == [[], [], []]
+
+
+async def test_a_leader_that_cannot_be_reached_is_tried_again(site: Site) -> None:
+    """Also when its name or its port has not been known at first."""
+    site.cut = {(2, 1)}
+    await site.lead(1)
+    site.nodes[1].produce(*values(3))
+    await site.settle(1_000)
+    assert site.nodes[2].content() == b""
+    assert site.connection_count < 5
+    site.cut.clear()
+    await site.settle(200)
+    assert len(site.contents()) == 1
+
+
+async def test_a_broken_connection_costs_nothing_but_time(site: Site) -> None:
+    """What was under way is asked for again from the log's end."""
+    await site.lead(1)
+    for number in range(30):
+        site.nodes[1].produce(*values(2, number))
+        site.cut = {(2, 1)} if number % 3 else set()
+        await site.clock.advance(25)
+    site.cut.clear()
+    await site.settle(500)
+    assert len(site.contents()) == 1
+
+
+async def test_a_new_partition_does_not_wait_for_the_long_poll(site: Site) -> None:
+    """No record of a new epoch is committed before its followers have fetched."""
+    await site.lead(1)
+    await site.settle(600)
+    await site.lead(1, 0, indexes=(1,))
+    site.nodes[1].produce(b"a", index=1)
+    for _ in range(6):
+        await site.clock.advance(10)
+
+    assert site.nodes[2].content(1) == site.nodes[1].content(1) != b""
+
+
+async def test_topics_without_an_id_are_asked_for_by_name(site: Site) -> None:
+    """Logs from before topic ids; version 12 is the last that has names."""
+    site.version = 17
+    await site.lead(1)
+    site.nodes[1].produce(*values(3))
+    await site.settle(200)
+    assert all(request.topics[0].topic == "" for *_, request in site.requests)
+    for node in site.nodes.values():
+        node.partition().log.topic_id = None
+    site.requests.clear()
+    await site.lead(1, 1)
+    site.nodes[1].produce(*values(3))
+    await site.settle(200)
+
+    assert all(request.topics[0].topic == TOPIC for *_, request in site.requests)
+    assert all(request.replica_id in (2, 3) for *_, request in site.requests)
+    assert len(site.contents()) == 1
+
+
+async def test_a_request_says_who_asks_in_which_life(site: Site) -> None:
+    """R-22: a leader must not take an earlier incarnation's fetch for this one's."""
+    site.version = 17
+    await site.lead(1)
+    await site.settle(100)
+    await site.nodes[2].kill()
+    await site.nodes[2].start()
+    await site.lead(1, 1)
+    await site.settle(100)
+
+    states = [request.replica_state for source, _, request in site.requests if source == 2]
+    assert {(state.replica_id, state.replica_epoch) for state in states} == {(2, 1), (2, 2)}
+    assert all(request.replica_id == -1 for *_, request in site.requests)
+
+
+async def test_stopping_leaves_nothing_behind(site: Site) -> None:
+    """P-05: a task that goes on without its broker writes into a log that was closed."""
+    await site.lead(1, indexes=(0, 1, 2))
+    await site.settle(100)
+    node = site.nodes[2]
+    await node.fetchers.stop()
+    assert node.tasks.names == []
+    await site.lead(1, 1)
+    assert node.tasks.names == []
+    await quiet()
