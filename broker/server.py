@@ -48,6 +48,7 @@ from ottla.broker.runtime.produces import Flushes
 from ottla.broker.runtime.reads import Reads
 from ottla.broker.runtime.services import Services
 from ottla.broker.runtime.settings import BROKERS, TOPICS, Settings
+from ottla.broker.runtime.throttles import ReplicationThrottles
 from ottla.broker.runtime.topic_making import TopicMaking
 from ottla.broker.runtime.waiting import Waiting
 from ottla.broker.runtime.wheel import TimingWheel
@@ -55,7 +56,7 @@ from ottla.broker.runtime.wire_channel import WireChannel
 from ottla.broker.stores import CannotStart as CannotStart
 from ottla.broker.stores import open_store
 from ottla.broker.tasks import Tasks
-from ottla.coordinator.controller.specs import ControllerSettings
+from ottla.coordinator.controller.specs import controller_settings
 from ottla.coordinator.metadata.broker_configs import for_embedded_store
 from ottla.coordinator.metadata.config_changes import check_topic_configs
 from ottla.coordinator.store.store import StoreError
@@ -103,6 +104,7 @@ class Broker:
         self.metadata = MetadataCache(clock)
         self.settings = Settings(config, self.node_id, self.metadata.config)
         self._lease = Lease()
+        self.throttles = ReplicationThrottles(self.node_id, lambda: self.settings.sources, clock)
         self.partitions = Partitions(
             self.node_id,
             self.settings.for_topic,
@@ -131,6 +133,7 @@ class Broker:
         self.fetchers = fetchers_of(
             config, self._peers, lambda: self._receiver.broker_epoch, clock, self.tasks
         )
+        self.fetchers.throttle(self.throttles)
         self.partitions.on_following = self.fetchers.on_role
         self._store = store
         self._opened_store: OpenedStore | None = None
@@ -229,13 +232,7 @@ class Broker:
     def _make_controller(self) -> ControllerCandidate:
         config = self.config
         parts = ControllerParts(
-            settings=ControllerSettings(
-                num_partitions=config.num_partitions,
-                default_replication_factor=config.default_replication_factor,
-                min_insync_replicas=config.min_insync_replicas,
-                unclean_leader_election_enable=config.unclean_leader_election_enable,
-                delete_topic_enable=config.delete_topic_enable,
-            ),
+            settings=controller_settings(config),
             check_configs=check_topic_configs,
             channel=self._channel,
             clock=self.ports.clock,
@@ -245,7 +242,7 @@ class Broker:
         return ControllerCandidate(self.node_id, self.metadata, parts)
 
     def _make_network(self, lifecycle: Lifecycle, controller: ControllerCandidate) -> NetworkServer:
-        reads = Reads(self.partitions, self.waiting, self.ports, self.config)
+        reads = Reads(self.partitions, self.waiting, self.ports, self.config, self.throttles)
         admin = ClusterAdmin(
             controller,
             lifecycle,

@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ottla.broker.runtime.partition_admin import PartitionAdmin
 from ottla.coordinator.controller.events import CreatePartitions, CreateTopics, Event
 from ottla.coordinator.controller.specs import PartitionsSpec as PartitionsSpec
 from ottla.coordinator.controller.specs import TopicResult as TopicResult
@@ -60,6 +61,8 @@ class ClusterAdmin:
         clock: Clock,
         random: Random,
     ) -> None:
+        # Elections, moves of replicas, and brokers that are about to stop.
+        self.partitions = PartitionAdmin(controller, metadata, clock)
         self._controller = controller
         self._lifecycle = lifecycle
         self._metadata = metadata

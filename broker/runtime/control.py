@@ -15,7 +15,7 @@ from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplica
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ottla.broker.runtime.config_watch import ConfigWatch
     from ottla.broker.runtime.metadata import MetadataCache
@@ -35,11 +35,18 @@ class PartitionControl(Protocol):
 
 
 class ControlChannel(Protocol):
-    """How the controller reaches a broker, itself included."""
+    """How the controller reaches a broker, itself included.
+
+    ``on_lost`` is set by the user, and called with the id of a broker whose connection broke."""
+
+    on_lost: Callable[[int], object]
 
     async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
         """The broker's answer. Raises OSError, KafkaError or TransportError when there is none:
         send it again."""
+
+    async def reach(self, node_id: int) -> None:
+        """Have a connection to the broker. Raises as above."""
 
 
 class ControlReceiver:

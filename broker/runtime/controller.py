@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from ottla.broker.runtime.controllership import Controllership
@@ -36,6 +37,13 @@ logger = logging.getLogger("ottla.controller")
 _RETRY_MS = 200
 
 
+class BrokerState(IntEnum):
+    """What a broker that serves reports of itself; the numbers are those of Kafka's metric."""
+
+    RUNNING_AS_BROKER = 3
+    RUNNING_AS_CONTROLLER = 4
+
+
 class ControllerCandidate:
     """Owned by the server; a follower of the session (read ``lifecycle.py``)."""
 
@@ -51,6 +59,12 @@ class ControllerCandidate:
     def controllership(self) -> Controllership | None:
         """The one this broker holds, if it is the controller."""
         return self._current
+
+    @property
+    def broker_state(self) -> BrokerState:
+        """What this broker reports itself to be."""
+        is_complete = self._current is not None and self._current.is_complete
+        return BrokerState.RUNNING_AS_CONTROLLER if is_complete else BrokerState.RUNNING_AS_BROKER
 
     async def begin(self, session: Session) -> None:
         """Stand for election in this session."""

@@ -8,31 +8,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.broker.runtime.lost_replicas import LostReplicas
-from ottla.broker.runtime.senders import Senders
+from ottla.broker.runtime.announcements import Announcements
+from ottla.broker.runtime.controller_chores import RECONCILE, ControllerChores
+from ottla.broker.runtime.lost_replicas import LostReplicas, RefusedRoles
+from ottla.broker.runtime.rereading import Rereading, Wanted
+from ottla.broker.runtime.role_answers import role_answers
+from ottla.broker.runtime.senders import Reports, Senders
 from ottla.broker.runtime.world import WorldReader
 from ottla.coordinator.controller.events import (
-    BrokersRead,
-    ConfigRead,
-    DeleteTopics,
-    DirectoryFailed,
+    BalanceDue,
+    BrokerAnswers,
+    BrokerSuspected,
+    ControllerDecision,
     Event,
     ReplicasAwaited,
     ReplicasBack,
     ReplicasFailed,
     RolesRefused,
-    StatesRead,
-    TopicsRead,
 )
 from ottla.coordinator.controller.machine import Controller
-from ottla.coordinator.metadata.image import Entity
+from ottla.coordinator.controller.specs import TopicResult
+from ottla.coordinator.metadata.changes import PartitionChanged
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import (
+    BadVersion,
     Check,
     ConnectionLoss,
     GroupFailed,
+    Replace,
     SessionExpired,
     StoreError,
 )
@@ -45,13 +50,8 @@ if TYPE_CHECKING:
 
     from ottla.broker.runtime.control import ControlChannel, ControlResponse
     from ottla.broker.tasks import Tasks
-    from ottla.coordinator.controller.events import (
-        AnyControlRequest,
-        ControllerDecision,
-        Identity,
-        Write,
-    )
-    from ottla.coordinator.controller.specs import ControllerSettings, TopicResult
+    from ottla.coordinator.controller.events import AnyControlRequest, Identity, Reply, Write
+    from ottla.coordinator.controller.specs import ControllerSettings
     from ottla.coordinator.controller.topics import ConfigCheck
     from ottla.coordinator.store.store import Session, WatchEvent
     from ottla.protocol.ids import Uuid
@@ -61,10 +61,8 @@ logger = logging.getLogger("ottla.controller")
 
 # How often a decision is made anew because somebody else had changed the same znodes.
 REFUSALS_MAX = 20
-REFUSED_ROLE_RETRY_MS = 10_000
-_TOPIC_CONFIGS = f"{paths.CONFIG}/topics/"
 
-Results = tuple["TopicResult", ...]
+Results = tuple[TopicResult, ...]
 
 
 class ControllerParts(NamedTuple):
@@ -82,7 +80,14 @@ class _Command(NamedTuple):
     """Somebody waits for the reply to an event that is put together when its turn comes."""
 
     prepare: Callable[[], Awaitable[Event]]
-    reply: asyncio.Future[Results]
+    reply: asyncio.Future[Any]
+
+
+class _Refusal(NamedTuple):
+    """Which write of a decision the store refused, and why; those before it were done."""
+
+    place: int
+    error: GroupFailed
 
 
 class Controllership:
@@ -97,6 +102,8 @@ class Controllership:
         parts: ControllerParts,
     ) -> None:
         self.identity = identity
+        # Whether the world was read, settled and told.
+        self.is_complete = False
         self._session = session
         self._cluster_id = cluster_id
         self._parts = parts
@@ -107,15 +114,25 @@ class Controllership:
             self._guard,
             self._draw_id,
             parts.settings.delete_topic_enable,
+            Announcements(session, self._on_watch, self._guard),
         )
-        self._senders = Senders(parts.channel, parts.clock, parts.tasks, self._on_answer)
+        self._rereading = Rereading(self._reader, lambda: self.machine.image)
         self._current: Controller | None = None
         self._queue: asyncio.Queue[str | Event | _Command] = asyncio.Queue()
         self._marks: set[str] = set()
-        self._commands: set[asyncio.Future[Results]] = set()
-        self._lost = LostReplicas(
-            parts.clock, lambda node_id: self._queue.put_nowait(ReplicasAwaited(node_id))
+        self._commands: set[asyncio.Future[Any]] = set()
+        queue, clock = self._queue.put_nowait, parts.clock
+        self._lost = LostReplicas(clock, lambda node_id: queue(ReplicasAwaited(node_id)))
+        self._refused = RefusedRoles(
+            clock, lambda node_id, items: queue(RolesRefused(node_id, items))
         )
+        self._chores = ControllerChores(clock, parts.settings, self._mark, queue)
+        reports = Reports(
+            self._on_answer,
+            lambda node_id, generation: queue(BrokerSuspected(node_id, generation)),
+            lambda node_id: queue(BrokerAnswers(node_id)),
+        )
+        self._senders = Senders(parts.channel, clock, parts.tasks, reports)
         self._is_over = False
 
     # ---- from outside ----
@@ -125,26 +142,31 @@ class Controllership:
         try:
             await self._check_place()
             await self._load()
-            self._mark(paths.DELETE_TOPICS)
-            self._mark(paths.LOG_DIR_EVENTS)
+            await self._advance()
+            self.is_complete = True
+            # What was asked for while nobody led, in the order in which it depends on each other.
+            for path in (
+                paths.REASSIGN_PARTITIONS,
+                paths.DELETE_TOPICS,
+                paths.PREFERRED_ELECTION,
+                paths.LOG_DIR_EVENTS,
+            ):
+                self._mark(path)
+            self._chores.begin()
             while True:
-                item = await self._queue.get()
-                if isinstance(item, str):
-                    self._marks.discard(item)
-                    await self._read_again(item)
-                elif isinstance(item, _Command):
-                    await self._obey(item)
-                else:
-                    if isinstance(item, ReplicasAwaited):
-                        lost = self.machine.offline_on(item.node_id)
-                        self._lost.asked(item.node_id, lost)
-                    await self._perform(item)
+                await self._take(await self._queue.get())
         finally:
             self._resign()
 
     def command(self, prepare: Callable[[], Awaitable[Event]]) -> asyncio.Future[Results]:
-        """Queue an event that is answered; cancelling the future does not undo it (P-04)."""
-        reply: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
+        """Queue an event about topics that is answered; see ``ask``."""
+        return self.ask(prepare)
+
+    def ask(self, prepare: Callable[[], Awaitable[Event]]) -> asyncio.Future[Any]:
+        """Queue an event; the result is its ``Reply``. Raises KafkaError.
+
+        Cancelling the future does not undo it (P-04)."""
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._is_over:
             reply.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
         else:
@@ -154,32 +176,32 @@ class Controllership:
 
     @property
     def machine(self) -> Controller:
-        """The one that decides now; another after every refusal of the store."""
+        """The one that decides now; another one after the world had to be read again."""
         assert self._current is not None, "the world is read first"
         return self._current
 
     async def prepare_deletion(self, topics: Sequence[tuple[str, Uuid]]) -> Event:
         """Read what deleting these topics comes to."""
-        deletions = [await self._reader.deletion_of(name, topic_id) for name, topic_id in topics]
-        return DeleteTopics(tuple(deletions))
+        return await self._rereading.deletion(topics)
 
     def topic_configs_changed(self, names: Iterable[str]) -> None:
         """This broker has heard of other settings of these topics."""
         for name in names:
             self._mark(paths.config("topics", name))
 
-    # ---- reading ----
+    # ---- what comes ----
 
-    async def _load(self) -> None:
-        """Read the world, settle it, tell everybody; also when the store refused a decision."""
-        for _attempt in range(REFUSALS_MAX):
-            world = await self._reader.read(self._cluster_id, self.identity)
-            machine = self._current = Controller(
-                self.identity, self._parts.settings, world, self._parts.check_configs
-            )
-            if await self._carry_out(machine, machine.start()):
-                return
-        raise Fenced("the store refuses to be settled")
+    async def _take(self, item: str | Event | _Command) -> None:
+        if isinstance(item, str):
+            self._marks.discard(item)
+            await self._read_again(item)
+        elif isinstance(item, _Command):
+            await self._obey(item)
+        elif isinstance(item, ReplicasAwaited):
+            self._lost.asked(item.node_id, self.machine.offline_on(item.node_id))
+            await self._perform(item)
+        else:
+            await self._perform(item)
 
     def _on_watch(self, event: WatchEvent) -> None:
         if not self._is_over:
@@ -192,29 +214,16 @@ class Controllership:
             self._queue.put_nowait(path)
 
     async def _read_again(self, path: str) -> None:
-        image = self.machine.image
         if path == paths.CONTROLLER:
             await self._check_place()
-        elif path == paths.TOPICS:
-            await self._perform(await self._reader.topics())
-        elif path.startswith(f"{paths.TOPICS}/"):
-            name = path.removeprefix(f"{paths.TOPICS}/")
-            await self._perform(await self._reader.read_topics(image.topics, [name]))
-        elif path == paths.DELETE_TOPICS:
-            await self._delete_marked()
-        elif path == paths.ISR_CHANGES:
-            changed = await self._reader.isr_changes()
-            if changed:
-                await self._perform(StatesRead(await self._reader.states(changed, image)))
-        elif path == paths.LOG_DIR_EVENTS:
-            for node_id in await self._reader.directory_failures():
-                await self._perform(DirectoryFailed(node_id))
-        elif path.startswith(_TOPIC_CONFIGS):
-            name = paths.decode_entity(path.removeprefix(_TOPIC_CONFIGS))
-            values = await self._reader.topic_config(name)
-            await self._perform(ConfigRead(Entity("topics", name), values))
-        elif path.startswith(paths.BROKER_IDS):
-            await self._perform(BrokersRead(await self._reader.brokers()))
+        elif path == RECONCILE:
+            topics = self.machine.image.topics
+            names = self._chores.next_slice([topics[name] for name in sorted(topics)])
+            for wanted in self._rereading.of_slice(names):
+                await self._perform(wanted)
+        else:
+            for wanted in await self._rereading.of(path):
+                await self._perform(wanted)
 
     async def _check_place(self) -> None:
         """Somebody touched /controller: by hand, to force an election, or ZooKeeper at expiry."""
@@ -222,24 +231,12 @@ class Controllership:
         if found is None or found.ephemeral_owner != self._session.session_id:
             raise Fenced("/controller is not ours any more")
 
-    async def _delete_marked(self) -> None:
-        names = await self._reader.deletions()
-        if names and self._parts.settings.delete_topic_enable:
-            deletions = [
-                await self._reader.deletion_of(name, self._topic_id(name)) for name in names
-            ]
-            await self._perform(DeleteTopics(tuple(deletions)))
-
-    def _topic_id(self, name: str) -> Uuid:
-        topic = self.machine.image.topics.get(name)
-        return bytes(16) if topic is None else topic.topic_id
-
     # ---- deciding and carrying out ----
 
     async def _obey(self, command: _Command) -> None:
         self._commands.discard(command.reply)
         try:
-            results = await self._perform(await command.prepare())
+            results = await self._perform(command.prepare)
         except (StoreError, Fenced, asyncio.CancelledError):
             # Part of it may have been done: the caller must not believe either.
             _fail(command.reply, KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the outcome is unknown"))
@@ -248,44 +245,108 @@ class Controllership:
             if not command.reply.done():
                 command.reply.set_result(results)
 
-    async def _perform(self, event: Event) -> Results:
+    async def _perform(self, wanted: Wanted) -> Reply:
+        """Decide and carry out, again as long as others change what was decided upon (ZKT-26).
+
+        What is a function is asked for the event anew each time."""
+        untold: list[TopicPartition] = []
         for _attempt in range(REFUSALS_MAX):
-            machine = self.machine
-            decision = machine.handle(event, self._parts.clock.now_ms())
-            if await self._carry_out(machine, decision):
+            event = await wanted() if callable(wanted) else wanted
+            decision = self.machine.handle(event, self._parts.clock.now_ms())
+            refusal = await self._carry_out(decision, untold)
+            if refusal is None:
+                if isinstance(event, BalanceDue):
+                    self._chores.balanced(moved_some=bool(decision.records))
+                await self._advance()
                 return decision.reply or ()
-            # Somebody else changed what was decided upon: see what it is like now (ZKT-26).
-            await self._load()
-            if isinstance(event, BrokersRead | TopicsRead | StatesRead | ConfigRead):
-                # It tells of an older world than the one that was just read, and settled (C-07).
-                return ()
+            await self._recover(decision, refusal, untold)
         raise Fenced("the store keeps refusing a decision")
 
-    async def _carry_out(self, machine: Controller, decision: ControllerDecision) -> bool:
-        """Whether all writes were done; the requests leave only then."""
-        for write in decision.records:
-            if not await self._write(write):
-                return False
+    async def _advance(self) -> None:
+        """Go on with what takes several steps, as far as it goes."""
+        untold: list[TopicPartition] = []
+        refusal_count = 0
+        while refusal_count < REFUSALS_MAX:
+            decision = self.machine.advance()
+            if decision is None:
+                return
+            refusal = await self._carry_out(decision, untold)
+            if refusal is not None:
+                refusal_count += 1
+                await self._recover(decision, refusal, untold)
+        raise Fenced("the store keeps refusing a decision")
+
+    async def _carry_out(
+        self, decision: ControllerDecision, untold: list[TopicPartition]
+    ) -> _Refusal | None:
+        """Do all writes, then send; or stop at the one that is refused.
+
+        ``untold``: what earlier attempts wrote without telling anybody."""
+        machine = self.machine
+        for index, write in enumerate(decision.records):
+            refused = await self._write(write)
+            if refused is not None:
+                return _Refusal(index, refused)
             machine.replay(write)
         self._senders.keep_only(machine.image.brokers)
+        if untold:
+            self._senders.send(machine.announce(untold).messages)
+            untold.clear()
         self._senders.send(decision.messages)
         if decision.records or decision.messages:
             logger.debug("controller epoch %d: %s", self.identity.epoch, decision.reason)
-        return True
+        return None
 
-    async def _write(self, write: Write) -> bool:
+    async def _write(self, write: Write) -> GroupFailed | None:
         if not write.operations:
-            return True
+            return None
         try:
             await self._session.multi([self._guard, *write.operations])
         except GroupFailed as failed:
             if failed.index == 0:
                 raise Fenced("another controller was elected") from failed
             logger.info("the store refused a decision: %s", failed)
-            return False
+            return failed
         except (ConnectionLoss, SessionExpired) as error:
             raise Fenced(f"a write with unknown outcome: {error}") from error
-        return True
+        return None
+
+    async def _recover(
+        self, decision: ControllerDecision, refusal: _Refusal, untold: list[TopicPartition]
+    ) -> None:
+        """See what the refused write did not know of; the whole world only if that is unclear."""
+        write = decision.records[refusal.place]
+        done = [change for one in decision.records[: refusal.place] for change in one.changes]
+        at_fault = write.operations[refusal.error.index - 1]
+        is_state = isinstance(at_fault, Replace) and at_fault.path.endswith("/state")
+        if is_state and isinstance(refusal.error.error, BadVersion):
+            written = [change for change in done if isinstance(change, PartitionChanged)]
+            concerned = [change for change in write.changes if isinstance(change, PartitionChanged)]
+            items = [TopicPartition(one.topic, one.partition) for one in concerned]
+            event = await self._rereading.states(items)
+            news = self.machine.handle(event, self._parts.clock.now_ms())
+            if len(written) == len(done) and news.records:
+                untold += [TopicPartition(one.topic, one.partition) for one in written]
+                if await self._carry_out(news, []) is None:
+                    return
+        await self._load()
+        untold.clear()
+
+    async def _load(self) -> None:
+        """Read the world, settle it, tell everybody; again if it is not what it was thought."""
+        for _attempt in range(REFUSALS_MAX):
+            world = await self._reader.read(self._cluster_id, self.identity)
+            machine = Controller(
+                self.identity, self._parts.settings, world, self._parts.check_configs
+            )
+            if self._current is not None:
+                machine.context.inherit(self._current.context)
+            self._current = machine
+            if await self._carry_out(machine.start(self._parts.clock.now_ms()), []) is None:
+                return
+        raise Fenced("the store refuses to be settled")
+
+    # ---- answers, and the end ----
 
     def _on_answer(
         self, node_id: int, request: AnyControlRequest, response: ControlResponse
@@ -293,22 +354,21 @@ class Controllership:
         if error_code(response.error_code) is ErrorCode.STALE_CONTROLLER_EPOCH:
             self._mark(paths.CONTROLLER)
         if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
-            served, failed, refused = _outcome(node_id, request, response)
-            back = self._lost.take_back(node_id, served)
+            answers = role_answers(node_id, request, response)
+            back = self._lost.take_back(node_id, answers.served)
             if back:
                 self._queue.put_nowait(ReplicasBack(node_id, back))
-            if failed:
-                self._queue.put_nowait(ReplicasFailed(node_id, failed))
+            if answers.failed:
+                self._queue.put_nowait(ReplicasFailed(node_id, answers.failed))
                 self._lost.failed(node_id)
-            if refused:
-                again_ms = self._parts.clock.now_ms() + REFUSED_ROLE_RETRY_MS
-                event = RolesRefused(refused)
-                self._parts.clock.call_at(again_ms, lambda: self._queue.put_nowait(event))
+            if answers.refused:
+                self._refused.refused(node_id, answers.refused)
 
     def _resign(self) -> None:
         self._is_over = True
         self._senders.stop()
-        self._lost.stop()
+        for part in (self._lost, self._refused, self._chores):
+            part.stop()
         for reply in self._commands:
             _fail(reply, KafkaError(ErrorCode.NOT_CONTROLLER, "the controller has resigned"))
         self._commands.clear()
@@ -320,30 +380,8 @@ class Controllership:
                 return drawn
 
 
-def _fail(reply: asyncio.Future[Results], error: KafkaError) -> None:
+def _fail(reply: asyncio.Future[Any], error: KafkaError) -> None:
     if not reply.done():
         reply.set_exception(error)
         # Whoever asked may have stopped waiting; that is no reason for a warning.
         reply.exception()
-
-
-def _outcome(
-    node_id: int, request: LeaderAndIsrRequest, response: LeaderAndIsrResponse
-) -> tuple[list[TopicPartition], tuple[TopicPartition, ...], tuple[TopicPartition, ...]]:
-    """Replicas that took on their role, those whose disk failed, and those that refused it."""
-    names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
-    served: list[TopicPartition] = []
-    failed: list[TopicPartition] = []
-    refused: list[TopicPartition] = []
-    for topic in response.topics:
-        for partition in topic.partition_errors:
-            error, name = error_code(partition.error_code), names.get(topic.topic_id)
-            if name is None:
-                continue
-            item = TopicPartition(name, partition.partition_index)
-            if error is ErrorCode.NONE:
-                served.append(item)
-                continue
-            (failed if error is ErrorCode.KAFKA_STORAGE_ERROR else refused).append(item)
-            logger.info("broker %d has not taken on its role in %s: %s", node_id, item, error)
-    return served, tuple(failed), tuple(refused)

@@ -1,4 +1,5 @@
-"""When a controller asks brokers again for the replicas that they could not serve.
+"""When a controller asks brokers again for the replicas that they could not serve, or roles that
+they refused.
 
 A full disk refuses a new topic and is freed a minute later; a dead one refuses for ever. Nobody
 can tell from the answer, so the broker is asked now and then, less often each time.
@@ -69,3 +70,36 @@ class LostReplicas:
     def _due(self, node_id: int) -> None:
         del self._timers[node_id]
         self._ask(node_id)
+
+
+REFUSED_ROLE_RETRY_MS = 10_000.0
+
+
+class RefusedRoles:
+    """Owned by one controllership: what each broker refused, told to that broker again after a
+    while, in one request. Telling everybody at once would double the refusals every time."""
+
+    def __init__(
+        self, clock: Clock, again: Callable[[int, tuple[TopicPartition, ...]], object]
+    ) -> None:
+        self._clock = clock
+        self._again = again
+        self._refused: dict[int, set[TopicPartition]] = {}
+        self._timers: dict[int, Timer] = {}
+
+    def refused(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
+        """The broker has not taken on these roles."""
+        if node_id not in self._timers:
+            again_ms = self._clock.now_ms() + REFUSED_ROLE_RETRY_MS
+            self._timers[node_id] = self._clock.call_at(again_ms, lambda: self._due(node_id))
+        self._refused.setdefault(node_id, set()).update(partitions)
+
+    def stop(self) -> None:
+        """The controllership is over."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _due(self, node_id: int) -> None:
+        del self._timers[node_id]
+        self._again(node_id, tuple(sorted(self._refused.pop(node_id))))

@@ -2,28 +2,44 @@
 
 Bound to one controllership and, each sender, to one generation of its broker: nothing of a
 resigned controller leaves any more (C-04), nothing meant for a broker's earlier life is repeated.
+
+A broker is suspected when its connection, which had worked, is lost and nobody listens there any
+more: then its process is gone, long before its session with the store runs out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ottla.client.errors import TransportError
+from ottla.client.errors import BrokerUnreachable, ConnectionLost, TransportError
 from ottla.protocol.errors import ErrorCode, KafkaError, error_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Awaitable, Callable, Collection, Iterable
 
     from ottla.broker.runtime.control import ControlChannel, ControlResponse
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.controller.events import AnyControlRequest, ControlRequest
     from ottla.protocol.ports import Clock
 
+Answer = TypeVar("Answer")
+
 logger = logging.getLogger("ottla.controller")
 
 _RETRY_MS = 100
+# After a loss, with the delay above: two refusals within 300 ms.
+_REFUSALS_OF_THE_DEAD = 2
+
+
+class Reports(NamedTuple):
+    """Where senders tell what they see; brokers by id and, where they may be gone, generation."""
+
+    on_answer: Callable[[int, AnyControlRequest, ControlResponse], object]
+    on_suspected: Callable[[int, int], object]
+    on_answers_again: Callable[[int], object]
 
 
 class _Sender:
@@ -32,25 +48,48 @@ class _Sender:
     def __init__(self, node_id: int, generation: int) -> None:
         self.node_id = node_id
         self.generation = generation
-        self.queue: asyncio.Queue[AnyControlRequest] = asyncio.Queue()
+        # None asks only whether the broker is there.
+        self.queue: asyncio.Queue[AnyControlRequest | None] = asyncio.Queue()
         self.task: asyncio.Task[None] | None = None
+        self.has_answered = False
+        self.is_lost = False
+        self.refusal_count = 0
+        self.is_suspected = False
+
+    def failed(self, error: Exception) -> bool:
+        """Take in why nothing got through; whether the broker is to be suspected now."""
+        if not _is_refusal(error):
+            # Whoever never answered may not have begun to listen, or be expected elsewhere.
+            self.is_lost = self.has_answered and _is_loss(error)
+            self.refusal_count = 0
+            return False
+        self.refusal_count += 1
+        is_dead = self.is_lost and self.refusal_count >= _REFUSALS_OF_THE_DEAD
+        is_new = is_dead and not self.is_suspected
+        self.is_suspected = self.is_suspected or is_dead
+        return is_new
+
+    def answered(self) -> bool:
+        """The broker is there; whether it was suspected."""
+        was_suspected = self.is_suspected
+        self.has_answered = True
+        self.is_lost = self.is_suspected = False
+        self.refusal_count = 0
+        return was_suspected
 
 
 class Senders:
     """Owned by one controllership."""
 
     def __init__(
-        self,
-        channel: ControlChannel,
-        clock: Clock,
-        tasks: Tasks,
-        on_answer: Callable[[int, AnyControlRequest, ControlResponse], object],
+        self, channel: ControlChannel, clock: Clock, tasks: Tasks, reports: Reports
     ) -> None:
         self._channel = channel
         self._clock = clock
         self._tasks = tasks
-        self._on_answer = on_answer
+        self._reports = reports
         self._senders: dict[int, _Sender] = {}
+        channel.on_lost = self._on_lost
 
     def send(self, messages: Iterable[ControlRequest]) -> None:
         """Queue the requests; the order per broker is kept."""
@@ -82,20 +121,51 @@ class Senders:
         if sender is not None and sender.task is not None:
             sender.task.cancel()
 
+    def _on_lost(self, node_id: int) -> None:
+        """A connection broke while nothing was on it: see whether anybody is there."""
+        sender = self._senders.get(node_id)
+        if sender is not None and sender.has_answered and sender.queue.empty():
+            sender.is_lost = True
+            sender.queue.put_nowait(None)
+
     async def _run(self, sender: _Sender) -> None:
         while True:
             request = await sender.queue.get()
-            response = await self._deliver(sender.node_id, request)
+            if request is None:
+                await self._repeated(sender, partial(self._channel.reach, sender.node_id))
+                continue
+            send = partial(self._channel.send, sender.node_id, request)
+            response = await self._repeated(sender, send)
             if error_code(response.error_code) is ErrorCode.STALE_BROKER_EPOCH:
                 # The broker has restarted; its new registration starts another sender.
                 return
-            self._on_answer(sender.node_id, request, response)
+            self._reports.on_answer(sender.node_id, request, response)
 
-    async def _deliver(self, node_id: int, request: AnyControlRequest) -> ControlResponse:
-        """Until there is an answer: repeating is safe, giving up would leave a broker behind."""
+    async def _repeated(self, sender: _Sender, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Until it succeeds: repeating is safe, giving up would leave a broker behind."""
         while True:
             try:
-                return await self._channel.send(node_id, request)
+                answer = await attempt()
             except (OSError, KafkaError, TransportError) as error:
-                logger.warning("broker %d does not answer the controller: %s", node_id, error)
+                logger.warning(
+                    "broker %d does not answer the controller: %s", sender.node_id, error
+                )
+                if sender.failed(error):
+                    logger.warning("broker %d seems to be dead", sender.node_id)
+                    self._reports.on_suspected(sender.node_id, sender.generation)
                 await self._clock.sleep(_RETRY_MS)
+            else:
+                if sender.answered():
+                    self._reports.on_answers_again(sender.node_id)
+                return answer
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether nobody listens at the broker's address."""
+    cause = error.__cause__ if isinstance(error, BrokerUnreachable) else error
+    return isinstance(cause, ConnectionRefusedError)
+
+
+def _is_loss(error: Exception) -> bool:
+    """Whether a connection broke; one that could not be made, or no answer in time, is no sign."""
+    return isinstance(error, ConnectionError | ConnectionLost)

@@ -15,6 +15,8 @@ from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplica
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.broker.runtime.control import ControlReceiver, ControlRequest, ControlResponse
     from ottla.broker.runtime.metadata import MetadataCache
     from ottla.broker.runtime.peers import Peers
@@ -38,6 +40,7 @@ class WireChannel:
         self._metadata = metadata
         self._receiver = receiver
         self._connections: dict[int, Connection] = {}
+        self.on_lost: Callable[[int], object] = lambda _node_id: None
 
     async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
         """The broker's answer. Raises KafkaError or TransportError when there is none."""
@@ -47,25 +50,41 @@ class WireChannel:
         try:
             return await _sent(connection, request)
         except BaseException:
-            connection.close("a request of the controller was given up")
+            self._give_up(node_id, connection, "a request of the controller was given up")
             raise
+
+    async def reach(self, node_id: int) -> None:
+        """Have a connection to the broker. Raises KafkaError or TransportError."""
+        if node_id != self._peers.node_id:
+            await self._connection(node_id)
 
     def close(self) -> None:
         """Close every connection."""
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        for node_id, connection in list(self._connections.items()):
+            self._give_up(node_id, connection, "the broker stops")
 
     async def _connection(self, node_id: int) -> Connection:
         known = self._connections.get(node_id)
         if known is not None and not known.closed and known.address == self._address(node_id):
             return known
         if known is not None:
-            known.close("the broker has moved")
+            self._give_up(node_id, known, "the broker has moved")
         await self._metadata.wait_for(lambda image: node_id in image.brokers, _LEARN_ADDRESS_MS)
         made = await self._peers.connect(node_id, purpose="controller")
         self._connections[node_id] = made
+        made.on_close(lambda: self._on_close(node_id, made))
         return made
+
+    def _give_up(self, node_id: int, connection: Connection, reason: str) -> None:
+        """Close it of our own will, which is no sign of the other side's end."""
+        if self._connections.get(node_id) is connection:
+            del self._connections[node_id]
+        connection.close(reason)
+
+    def _on_close(self, node_id: int, connection: Connection) -> None:
+        if self._connections.get(node_id) is connection:
+            del self._connections[node_id]
+            self.on_lost(node_id)
 
     def _address(self, node_id: int) -> object:
         return self._peers.address_of(node_id)

@@ -7,9 +7,12 @@ the reading and the watching (C-07, C-13).
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from ottla.broker.runtime.pipelined import pipelined
 from ottla.coordinator.controller.events import TopicsRead, World
 from ottla.coordinator.controller.reading import registration_of, state_of, topic_of
 from ottla.coordinator.controller.specs import TopicDeletion
@@ -19,22 +22,25 @@ from ottla.coordinator.metadata.changes import (
     ConfigChanged,
     TopicChanged,
 )
-from ottla.coordinator.metadata.delta import apply_changes
+from ottla.coordinator.metadata.delta import next_image
 from ottla.coordinator.metadata.image import Entity, MetadataImage
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Check, Create, NoNode, Operation
+from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from ottla.broker.runtime.announcements import Announcements
     from ottla.coordinator.controller.events import Identity
     from ottla.coordinator.metadata.image import BrokerRegistration, PartitionState, TopicImage
-    from ottla.coordinator.store.store import Session, Watch
-    from ottla.protocol.ids import TopicPartition, Uuid
+    from ottla.coordinator.store.store import Session, Watch, Znode
+    from ottla.protocol.ids import Uuid
 
 logger = logging.getLogger("ottla.controller")
 
 _DIRECTORIES_PER_GROUP = 500
+_NONE: Mapping[str, TopicImage] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,104 +52,148 @@ class WorldReader:
     guard: Check
     draw_id: Callable[[], Uuid]
     watch_deletions: bool
+    announcements: Announcements
     # Topics whose znode is being watched.
     watched: set[str] = field(default_factory=set)
 
     async def read(self, cluster_id: str, identity: Identity) -> World:
-        """Everything. Raises StoreError."""
-        brokers = await self.brokers()
-        self.watched.clear()
-        topics = await self.topics()
-        deleting = await self.deletions()
-        await self.session.children(paths.ISR_CHANGES, self.watch)
+        """Everything. Raises StoreError.
+
+        What is announced meanwhile is heard: watches are set first, and announcements of what is
+        about to be read are taken away before it is (C-13)."""
+        await self.session.exists(paths.REASSIGN_PARTITIONS, self.watch)
+        await self.session.exists(paths.PREFERRED_ELECTION, self.watch)
         await self.session.children(paths.LOG_DIR_EVENTS, self.watch)
+        await self.announcements.isr_changes()
+        self.watched.clear()
+        names = await self.session.children(paths.TOPICS, self.watch)
+        deleting = await self.deletions()
+        brokers = await self.brokers()
+        topics = await self.read_topics(names, names)
         changes: list[Change] = [BrokerChanged(one) for one in brokers]
         changes += [TopicChanged(one) for one in topics.topics]
         changes += await self._configs()
         image = MetadataImage(cluster_id, identity.node_id, identity.epoch)
         seen = await self._seen_generations()
-        after = apply_changes(image, changes).after
+        after = next_image(image, changes)
         return World(after, seen, frozenset(deleting), topics.without_id)
 
     async def brokers(self) -> tuple[BrokerRegistration, ...]:
         """All registrations."""
-        found = []
-        for name in await self.session.children(paths.BROKER_IDS, self.watch):
-            node_id = paths.parse_number(name.encode())
-            try:
-                node = await self.session.get(f"{paths.BROKER_IDS}/{name}", self.watch)
-            except NoNode:
-                continue
-            payload = paths.parse_broker(node.data)
-            if node_id is None or payload is None:
-                logger.error("the registration of broker %s is unreadable and ignored", name)
-                continue
-            found.append(registration_of(node_id, payload, node.stat.czxid))
-        return tuple(found)
+        names = await self.session.children(paths.BROKER_IDS, self.watch)
+        found = await pipelined(self._broker, names)
+        return tuple(broker for broker in found if broker is not None)
 
-    async def topics(self) -> TopicsRead:
+    async def _broker(self, name: str) -> BrokerRegistration | None:
+        node_id = paths.parse_number(name.encode())
+        try:
+            node = await self.session.get(f"{paths.BROKER_IDS}/{name}", self.watch)
+        except NoNode:
+            return None
+        payload = paths.parse_broker(node.data)
+        if node_id is None or payload is None:
+            logger.error("the registration of broker %s is unreadable and ignored", name)
+            return None
+        return registration_of(node_id, payload, node.stat.czxid)
+
+    async def topics(self, known: Mapping[str, TopicImage] = _NONE) -> TopicsRead:
         """All names, and the topics that are not watched yet: those that were made since."""
         names = await self.session.children(paths.TOPICS, self.watch)
-        return await self.read_topics(names, sorted(set(names) - self.watched))
+        return await self.read_topics(names, sorted(set(names) - self.watched), known)
 
-    async def read_topics(self, names: Iterable[str], wanted: Iterable[str]) -> TopicsRead:
-        """Those topics as they are now; one that is gone meanwhile is not among them."""
-        present, topics, without_id = set(names), [], set()
-        for name in wanted:
-            try:
-                topic, has_id = await self._topic(name)
-            except NoNode:
+    async def read_topics(
+        self,
+        names: Iterable[str],
+        wanted: Sequence[str],
+        known: Mapping[str, TopicImage] = _NONE,
+    ) -> TopicsRead:
+        """Those topics as they are now; one that is gone meanwhile is not among them.
+
+        States of known partitions are not read again: their changes are announced."""
+        present, without_id = set(names), set()
+        found: list[tuple[str, Uuid, paths.TopicPayload]] = []
+        nodes = await pipelined(self._assignment, wanted)
+        for name, node in zip(wanted, nodes, strict=True):
+            if node is None:
                 self.watched.discard(name)
                 present.discard(name)
                 continue
-            if topic is not None:
-                topics.append(topic)
-            if not has_id:
+            payload = paths.parse_topic(node.data)
+            if payload is None:
+                logger.error("the assignment of topic %s is unreadable and ignored", name)
+                continue
+            if payload.topic_id is None:
                 without_id.add(name)
-        return TopicsRead(frozenset(present), tuple(topics), frozenset(without_id))
+            found.append((name, payload.topic_id or self.draw_id(), payload))
+        topics = await self._with_states(found, known)
+        return TopicsRead(frozenset(present), topics, frozenset(without_id))
 
-    async def _topic(self, name: str) -> tuple[TopicImage | None, bool]:
-        node = await self.session.get(paths.topic(name), self.watch)
-        self.watched.add(name)
-        payload = paths.parse_topic(node.data)
-        if payload is None:
-            logger.error("the assignment of topic %s is unreadable and ignored", name)
-            return None, True
-        directories = await self._directories(name, sorted(payload.partitions))
-        states = {}
-        for index in directories:
-            found = await self._state(name, index)
-            if found is not None:
-                states[index] = found
-        has_id = payload.topic_id is not None
-        topic_id = payload.topic_id if payload.topic_id is not None else self.draw_id()
-        return topic_of(name, topic_id, payload, states), has_id
-
-    async def _directories(self, name: str, wanted: list[int]) -> list[int]:
-        """Make the partitions' znodes that are missing; return those that were there."""
-        missing: list[Operation] = []
+    async def _assignment(self, name: str) -> Znode | None:
         try:
-            there = set(await self.session.children(paths.partitions(name)))
+            node = await self.session.get(paths.topic(name), self.watch)
         except NoNode:
-            there = set()
-            missing.append(Create(paths.partitions(name)))
-        missing += [
-            Create(paths.partition(name, index)) for index in wanted if str(index) not in there
-        ]
-        for start in range(0, len(missing), _DIRECTORIES_PER_GROUP):
-            group = missing[start : start + _DIRECTORIES_PER_GROUP]
-            await self.session.multi([self.guard, *group])
-        return [index for index in wanted if str(index) in there]
+            return None
+        self.watched.add(name)
+        return node
 
-    async def _state(self, name: str, index: int) -> tuple[paths.StatePayload, int] | None:
+    async def _with_states(
+        self,
+        found: Sequence[tuple[str, Uuid, paths.TopicPayload]],
+        known: Mapping[str, TopicImage],
+    ) -> tuple[TopicImage, ...]:
+        kept: dict[str, dict[int, PartitionState]] = {}
+        new: list[tuple[str, list[int]]] = []
+        for name, topic_id, payload in found:
+            kept[name] = _known_states(known.get(name), topic_id)
+            missing = sorted(payload.partitions.keys() - kept[name].keys())
+            if missing:
+                new.append((name, missing))
+        there = await self._directories(new)
+        states: dict[str, dict[int, tuple[paths.StatePayload, int]]] = defaultdict(dict)
+        read = await pipelined(self._state, there)
+        for (name, index), state in zip(there, read, strict=True):
+            if state is not None:
+                states[name][index] = state
+        return tuple(
+            _completed(topic_of(name, topic_id, payload, states[name]), kept[name])
+            for name, topic_id, payload in found
+        )
+
+    async def _directories(self, wanted: Sequence[tuple[str, list[int]]]) -> list[TopicPartition]:
+        """Make the partitions' znodes that are missing; return those that were there."""
+        names = [name for name, _ in wanted]
+        made: list[Operation] = []
+        there: list[TopicPartition] = []
+        listed = await pipelined(self._listed, names)
+        for (name, indexes), children in zip(wanted, listed, strict=True):
+            if children is None:
+                made.append(Create(paths.partitions(name)))
+            known = children or frozenset()
+            for index in indexes:
+                if str(index) in known:
+                    there.append(TopicPartition(name, index))
+                else:
+                    made.append(Create(paths.partition(name, index)))
+        for start in range(0, len(made), _DIRECTORIES_PER_GROUP):
+            group = made[start : start + _DIRECTORIES_PER_GROUP]
+            await self.session.multi([self.guard, *group])
+        return there
+
+    async def _listed(self, name: str) -> frozenset[str] | None:
         try:
-            node = await self.session.get(paths.state(name, index))
+            return frozenset(await self.session.children(paths.partitions(name)))
+        except NoNode:
+            return None
+
+    async def _state(self, item: TopicPartition) -> tuple[paths.StatePayload, int] | None:
+        try:
+            node = await self.session.get(paths.state(*item))
         except NoNode:
             return None
         payload = paths.parse_state(node.data)
         if payload is None:
             # Made anew, it would forget the ISR: leave it to the operator.
-            logger.error("the state of %s-%d is unreadable; nobody leads it", name, index)
+            logger.error("the state of %s-%d is unreadable; nobody leads it", *item)
             payload = paths.StatePayload(-1, 0, (), 0)
         return payload, node.stat.version
 
@@ -151,46 +201,20 @@ class WorldReader:
         self, items: Iterable[TopicPartition], image: MetadataImage
     ) -> dict[TopicPartition, PartitionState]:
         """The states of these partitions as they are now."""
+        asked = list(items)
         found = {}
-        for item in items:
-            known = image.partition(item.topic, item.partition)
-            read = await self._state(item.topic, item.partition)
+        for item, read in zip(asked, await pipelined(self._state, asked), strict=True):
+            known = image.partition(*item)
             if known is not None and read is not None:
-                found[item] = state_of(known.replicas, *read)
+                state = state_of(known.replicas, *read)
+                found[item] = replace(state, adding=known.adding, removing=known.removing)
         return found
 
-    async def isr_changes(self) -> list[TopicPartition]:
-        """Take the announcements of leaders that changed an ISR."""
-        changed: dict[TopicPartition, None] = {}
-        for name in await self.session.children(paths.ISR_CHANGES, self.watch):
-            path = f"{paths.ISR_CHANGES}/{name}"
-            try:
-                node = await self.session.get(path)
-                await self.session.delete(path)
-            except NoNode:
-                continue
-            changed |= dict.fromkeys(paths.parse_partition_list(node.data) or ())
-        return list(changed)
-
-    async def directory_failures(self) -> list[int]:
-        """Take the announcements of brokers that have lost a data directory."""
-        nodes: dict[int, None] = {}
-        for name in await self.session.children(paths.LOG_DIR_EVENTS, self.watch):
-            path = f"{paths.LOG_DIR_EVENTS}/{name}"
-            try:
-                node = await self.session.get(path)
-                await self.session.delete(path)
-            except NoNode:
-                continue
-            node_id = paths.parse_log_dir_event(node.data)
-            if node_id is not None:
-                nodes[node_id] = None
-        return list(nodes)
-
     async def deletions(self) -> list[str]:
-        """Topics that somebody wants to be deleted."""
-        watch = self.watch if self.watch_deletions else None
-        return await self.session.children(paths.DELETE_TOPICS, watch)
+        """Topics that somebody wants to be deleted; where that is forbidden, nobody looks."""
+        if not self.watch_deletions:
+            return []
+        return await self.session.children(paths.DELETE_TOPICS, self.watch)
 
     async def deletion_of(self, name: str, topic_id: Uuid) -> TopicDeletion:
         """What deleting the topic comes to in the store."""
@@ -204,7 +228,7 @@ class WorldReader:
             names = await self.session.children(path)
         except NoNode:
             return []
-        below = [await self._subtree(f"{path}/{name}") for name in names]
+        below = await pipelined(self._subtree, [f"{path}/{name}" for name in names])
         return [*(inner for group in below for inner in group), path]
 
     async def topic_config(self, name: str) -> dict[str, str] | None:
@@ -216,13 +240,14 @@ class WorldReader:
         return paths.parse_config(node.data) or {}
 
     async def _configs(self) -> list[Change]:
-        changes: list[Change] = []
-        for encoded in await self.session.children(f"{paths.CONFIG}/topics"):
-            name = paths.decode_entity(encoded)
-            values = await self.topic_config(name)
-            if values is not None:
-                changes.append(ConfigChanged(Entity("topics", name), values))
-        return changes
+        encoded = await self.session.children(f"{paths.CONFIG}/topics")
+        names = [paths.decode_entity(one) for one in encoded]
+        found = await pipelined(self.topic_config, names)
+        return [
+            ConfigChanged(Entity("topics", name), values)
+            for name, values in zip(names, found, strict=True)
+            if values is not None
+        ]
 
     async def _seen_generations(self) -> dict[int, int]:
         seen = {}
@@ -232,3 +257,20 @@ class WorldReader:
             if node_id is not None:
                 seen[node_id] = -1 if generation is None else generation
         return seen
+
+
+def _known_states(known: TopicImage | None, topic_id: Uuid) -> dict[int, PartitionState]:
+    if known is None or known.topic_id != topic_id:
+        return {}
+    return {index: state for index, state in known.partitions.items() if state.has_state}
+
+
+def _completed(topic: TopicImage, kept: Mapping[int, PartitionState]) -> TopicImage:
+    """With the states that were known, of the replicas that were read."""
+    partitions = dict(topic.partitions)
+    for index, read in topic.partitions.items():
+        if index in kept:
+            partitions[index] = replace(
+                kept[index], replicas=read.replicas, adding=read.adding, removing=read.removing
+            )
+    return replace(topic, partitions=partitions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.coordinator.controller.specs import TopicResult
+from ottla.coordinator.controller.specs import PartitionResult, ShutdownResult, TopicResult
 from ottla.coordinator.decision import Decision
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ottla.coordinator.controller.specs import (
+        MoveSpec,
         PartitionsSpec,
         TopicDeletion,
         TopicSpec,
@@ -54,7 +55,8 @@ class ControlRequest(NamedTuple):
     request: AnyControlRequest
 
 
-ControllerDecision = Decision[Write, ControlRequest, tuple[TopicResult, ...]]
+Reply = tuple[TopicResult, ...] | tuple[PartitionResult, ...] | ShutdownResult
+ControllerDecision = Decision[Write, ControlRequest, Reply]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,8 @@ class World:
     though not necessarily the state below it.
 
     ``seen_generations``: which generation of each broker an earlier controller has acted upon.
-    ``deleting``: topics whose deletion was begun. ``without_id``: topics whose id in the image
-    was drawn just now and is not in the store yet."""
+    ``deleting``: topics whose deletion was begun, or is asked for and allowed. ``without_id``:
+    topics whose id in the image was drawn just now and is not in the store yet."""
 
     image: MetadataImage
     seen_generations: Mapping[int, int] = field(default_factory=dict)
@@ -131,7 +133,62 @@ class ReplicasBack(NamedTuple):
 class RolesRefused(NamedTuple):
     """A broker answered that it could not take on these roles; it is to be told again (C-12)."""
 
+    node_id: int
     partitions: tuple[TopicPartition, ...]
+
+
+class BrokerSuspected(NamedTuple):
+    """A broker's process seems to be gone, though its session has not run out."""
+
+    node_id: int
+    generation: int
+
+
+class BrokerAnswers(NamedTuple):
+    """A broker that was suspected answers."""
+
+    node_id: int
+
+
+class ShutdownAsked(NamedTuple):
+    """A broker wants to be relieved of all it has before it stops. Reply: ShutdownResult.
+
+    ``generation`` -1: it does not say which life of the broker asks."""
+
+    node_id: int
+    generation: int
+
+
+class ElectLeaders(NamedTuple):
+    """Give partitions their preferred leader, or, if they have none, any. Reply: one
+    PartitionResult per partition; without ``partitions``, of those that were changed or refused."""
+
+    partitions: tuple[TopicPartition, ...] | None
+    allow_unclean: bool = False
+
+
+class PreferredAsked(NamedTuple):
+    """The znode that asks for preferred leaders is there; it goes when they are elected."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+class BalanceDue(NamedTuple):
+    """It is time to see whether too many partitions are not led by their preferred leader."""
+
+
+class AlterMoves(NamedTuple):
+    """Move partitions, or give moves up. Reply: one PartitionResult per move."""
+
+    moves: tuple[MoveSpec, ...]
+    allow_factor_change: bool = True
+
+
+class MovesAsked(NamedTuple):
+    """What the znode that asks for moves says, with its version; None: it is not there."""
+
+    targets: Mapping[TopicPartition, tuple[int, ...]] | None
+    version: int = -1
 
 
 class CreateTopics(NamedTuple):
@@ -164,6 +221,14 @@ Event = (
     | ReplicasAwaited
     | ReplicasBack
     | RolesRefused
+    | BrokerSuspected
+    | BrokerAnswers
+    | ShutdownAsked
+    | ElectLeaders
+    | PreferredAsked
+    | BalanceDue
+    | AlterMoves
+    | MovesAsked
     | CreateTopics
     | DeleteTopics
     | CreatePartitions

@@ -22,14 +22,21 @@ class Circumstances:
 
     ``live``: brokers that can serve this partition now. ``restarted``: those of them whose
     registration is new, which is a failure followed by a start even if nobody saw them missing
-    (R-23). ``unclean``: those of the restarted that may have lost the end of their logs (R-21)."""
+    (R-23). ``unclean``: those of the restarted that may have lost the end of their logs (R-21).
+    ``away``: live brokers that are shutting down or seem to be dead; they are given nothing, and
+    what they have is taken over by others of the ISR where there are any (R-24)."""
 
     live: frozenset[int]
     restarted: frozenset[int] = frozenset()
     unclean: frozenset[int] = frozenset()
+    away: frozenset[int] = frozenset()
     min_insync_replicas: int = 1
     allow_unclean_election: bool = False
     controller_epoch: int = 0
+
+    def may_lead(self, node_id: int) -> bool:
+        """Whether a leadership may be given to that broker."""
+        return node_id in self.live and node_id not in self.away
 
     def without(self, nodes: Iterable[int]) -> Circumstances:
         """The same for a partition whose replicas on those nodes cannot be served (KIP-112)."""
@@ -46,6 +53,7 @@ def settle(state: PartitionState, now: Circumstances) -> PartitionState:
     settled = _forget_losses(state, now)
     settled = _without_failed(settled, now, now.live - now.restarted)
     settled = _without_failed(settled, now, now.live)
+    settled = _handed_over(settled, now)
     settled = _with_leader(settled, now)
     if settled == state and state.leader not in now.restarted:
         return state
@@ -55,7 +63,7 @@ def settle(state: PartitionState, now: Circumstances) -> PartitionState:
 
 
 def _first_state(state: PartitionState, now: Circumstances) -> PartitionState:
-    live = tuple(node_id for node_id in state.replicas if node_id in now.live)
+    live = tuple(node_id for node_id in state.replicas if now.may_lead(node_id))
     if not live:
         return state
     return replace(
@@ -91,6 +99,19 @@ def _without_failed(
     return replace(state, leader=leader, isr=isr, eligible_leaders=_eligible(state, isr, left, now))
 
 
+def _handed_over(state: PartitionState, now: Circumstances) -> PartitionState:
+    """Take those that are away out of leadership and ISR, where others of the ISR remain.
+
+    Nobody else is asked: as long as the leader lives, an election outside the ISR would lose what
+    it holds."""
+    left = tuple(node_id for node_id in state.isr if node_id in now.away)
+    if not left or not any(now.may_lead(node_id) for node_id in state.isr):
+        return state
+    isr = tuple(node_id for node_id in state.isr if node_id not in now.away)
+    leader = NO_LEADER if state.leader in now.away else state.leader
+    return replace(state, leader=leader, isr=isr, eligible_leaders=_eligible(state, isr, left, now))
+
+
 def _eligible(
     state: PartitionState, isr: tuple[int, ...], left: tuple[int, ...], now: Circumstances
 ) -> tuple[int, ...]:
@@ -107,16 +128,18 @@ def _with_leader(state: PartitionState, now: Circumstances) -> PartitionState:
     if state.leader in state.isr and state.leader in now.live:
         return state
     for node_id in state.replicas:
-        if node_id in state.isr and node_id in now.live:
+        if node_id in state.isr and now.may_lead(node_id):
             return replace(state, leader=node_id)
     for node_id in state.replicas:
-        if node_id in state.eligible_leaders and node_id in now.live:
+        if node_id in state.eligible_leaders and now.may_lead(node_id):
             isr = (node_id,)
             eligible = _eligible(state, isr, state.isr, now)
             return replace(state, leader=node_id, isr=isr, eligible_leaders=eligible)
-    if now.allow_unclean_election:
+    # Who is away may still hold all of it, and answer or come back in a moment.
+    known = (*state.isr, *state.eligible_leaders)
+    if now.allow_unclean_election and now.live.isdisjoint(known):
         for node_id in state.replicas:
-            if node_id in now.live:
+            if now.may_lead(node_id):
                 return replace(
                     state, leader=node_id, isr=(node_id,), eligible_leaders=(), is_recovering=True
                 )

@@ -68,7 +68,7 @@ class RequestWriter:
         for node_id in sorted(self.image.brokers):
             held = [item for item in changed if node_id in self._state(item).replicas]
             if held:
-                yield self._to(node_id, self._leadership(held, INCREMENTAL_UPDATE, new))
+                yield self._to(node_id, self._leadership(node_id, held, INCREMENTAL_UPDATE, new))
         yield from self.update(changed)
 
     def ask(self, node_id: int, items: Sequence[TopicPartition]) -> Iterator[ControlRequest]:
@@ -79,7 +79,9 @@ class RequestWriter:
             if self._state(item).has_state and node_id in self._state(item).replicas
         ]
         if held:
-            yield self._to(node_id, self._leadership(held, INCREMENTAL_UPDATE, frozenset()))
+            yield self._to(
+                node_id, self._leadership(node_id, held, INCREMENTAL_UPDATE, frozenset())
+            )
 
     def update(self, changed: Sequence[TopicPartition]) -> Iterator[ControlRequest]:
         """Tell everybody, but leave the replicas' roles as they are."""
@@ -97,7 +99,7 @@ class RequestWriter:
         ]
         held = [item for item in everything if node_id in self._state(item).replicas]
         yield self._to(node_id, self._update([], INCREMENTAL_UPDATE))
-        yield self._to(node_id, self._leadership(held, FULL_UPDATE, frozenset()))
+        yield self._to(node_id, self._leadership(node_id, held, FULL_UPDATE, frozenset()))
         yield self._to(node_id, self._update(everything, FULL_UPDATE))
 
     def farewell(self, topics: Sequence[TopicImage]) -> Iterator[ControlRequest]:
@@ -120,6 +122,29 @@ class RequestWriter:
         request = self._update([], INCREMENTAL_UPDATE)
         request.topic_states = [_gone(topic, self.identity) for topic in topics]
         yield from self._to_all(request)
+
+    def stop(
+        self, node_id: int, items: Sequence[TopicPartition], *, delete: bool
+    ) -> Iterator[ControlRequest]:
+        """Let a live broker stop replicas, and delete them if it is to have none any more.
+
+        With the leader epoch, so that a late request takes nothing that was assigned since (C-10).
+        """
+        if not items or node_id not in self.image.brokers:
+            return
+        topics = [
+            StopReplicaTopicState(
+                topic.name,
+                [
+                    StopReplicaPartitionState(
+                        item.partition, self._state(item).leader_epoch, delete
+                    )
+                    for item in partitions
+                ],
+            )
+            for topic, partitions in self._by_topic(items)
+        ]
+        yield self._to(node_id, StopReplicaRequest(topic_states=topics))
 
     def _to_all(self, request: UpdateMetadataRequest) -> Iterator[ControlRequest]:
         for node_id in sorted(self.image.brokers):
@@ -152,7 +177,11 @@ class RequestWriter:
             yield self.image.topics[name], partitions
 
     def _leadership(
-        self, items: Sequence[TopicPartition], kind: int, new: frozenset[TopicPartition]
+        self,
+        node_id: int,
+        items: Sequence[TopicPartition],
+        kind: int,
+        new: frozenset[TopicPartition],
     ) -> LeaderAndIsrRequest:
         leaders = sorted({self._state(item).leader for item in items} & self.image.brokers.keys())
         return LeaderAndIsrRequest(
@@ -161,12 +190,20 @@ class RequestWriter:
                 LeaderAndIsrTopicState(
                     topic.name,
                     topic.topic_id,
-                    [self._role(item, item in new) for item in partitions],
+                    [
+                        self._role(item, item in new or self._is_to_come(item, node_id))
+                        for item in partitions
+                    ],
                 )
                 for topic, partitions in self._by_topic(items)
             ],
-            live_leaders=[_live_leader(self.image.brokers[node_id]) for node_id in leaders],
+            live_leaders=[_live_leader(self.image.brokers[one]) for one in leaders],
         )
+
+    def _is_to_come(self, item: TopicPartition, node_id: int) -> bool:
+        """Whether the replica is being moved there, and has not arrived: it may have to be made."""
+        state = self._state(item)
+        return node_id in state.adding and node_id not in state.isr
 
     def _role(self, item: TopicPartition, is_new: bool) -> LeaderAndIsrPartitionState:
         state = self._state(item)

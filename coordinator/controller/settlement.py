@@ -11,21 +11,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ottla.coordinator.controller.brokers import BrokerDifference
-    from ottla.coordinator.controller.specs import ControllerSettings
+    from ottla.coordinator.controller.context import ControllerContext
     from ottla.coordinator.controller.writes import WriteList
-    from ottla.coordinator.metadata.image import MetadataImage, TopicImage
+    from ottla.coordinator.metadata.image import MetadataImage, PartitionState, TopicImage
     from ottla.protocol.ids import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """One controller's rules for all partitions; ``deleting`` and ``offline`` are the machine's own
-    and change under it: topics on their way out, and node -> replicas it cannot serve."""
+    """One controller's rules for all partitions."""
 
-    settings: ControllerSettings
-    controller_epoch: int
-    deleting: set[str]
-    offline: Mapping[int, set[TopicPartition]]
+    context: ControllerContext
 
     def settle(
         self,
@@ -38,41 +34,51 @@ class Settlement:
         changed = []
         by_topic: dict[str, Circumstances] = {}
         for item in items:
-            if item.topic in self.deleting:
+            if item.topic in self.context.deleting:
                 continue
             topic = image.topics[item.topic]
             now = by_topic.get(item.topic)
             if now is None:
-                now = by_topic[item.topic] = self._circumstances(image, topic, difference)
+                now = by_topic[item.topic] = self.circumstances(image, topic, difference)
             state = topic.partitions[item.partition]
-            failed = [
-                node_id
-                for node_id in state.replicas
-                if node_id not in now.restarted and item in self.offline.get(node_id, ())
-            ]
-            settled = settle(state, now.without(failed) if failed else now)
+            settled = settle(state, self.at(item, state, now))
             if settled is not state:
                 writes.add_state(item.topic, item.partition, settled)
                 changed.append(item)
         return changed
 
-    def _circumstances(
-        self, image: MetadataImage, topic: TopicImage, difference: BrokerDifference | None
+    def at(self, item: TopicPartition, state: PartitionState, now: Circumstances) -> Circumstances:
+        """The topic's circumstances for one of its partitions."""
+        offline = self.context.offline
+        failed = [
+            node_id
+            for node_id in state.replicas
+            if node_id not in now.restarted and item in offline.get(node_id, ())
+        ]
+        return now.without(failed) if failed else now
+
+    def circumstances(
+        self,
+        image: MetadataImage,
+        topic: TopicImage,
+        difference: BrokerDifference | None = None,
     ) -> Circumstances:
+        """What decides about a topic's partitions."""
         configs = image.config("topics", topic.name)
-        settings = self.settings
+        settings = self.context.settings
         allow = settings.unclean_leader_election_enable
         return Circumstances(
             live=frozenset(image.brokers),
             restarted=difference.restarted_ids if difference else frozenset(),
             unclean=difference.unclean_ids if difference else frozenset(),
+            away=self.context.away(image),
             min_insync_replicas=_integer(
                 configs, "min.insync.replicas", settings.min_insync_replicas
             ),
             # Committed group offsets and transaction outcomes must never vanish (R-25).
             allow_unclean_election=not topic.is_internal
             and _flag(configs, "unclean.leader.election.enable", allow),
-            controller_epoch=self.controller_epoch,
+            controller_epoch=self.context.identity.epoch,
         )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.ids import ZERO_UUID, Uuid
+from ottla.protocol.ids import ZERO_UUID, TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from ottla.coordinator.metadata.broker_configs import BrokerConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,29 @@ class TopicResult:
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
+class MoveSpec(NamedTuple):
+    """The replicas that a partition is to have, the preferred leader first; None gives up the move
+    that is under way."""
+
+    partition: TopicPartition
+    replicas: tuple[int, ...] | None
+
+
+class PartitionResult(NamedTuple):
+    """What became of one partition."""
+
+    partition: TopicPartition
+    error_code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class ShutdownResult(NamedTuple):
+    """What a broker that wants to stop still leads, though others hold replicas."""
+
+    error_code: ErrorCode
+    remaining: tuple[TopicPartition, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
     """Of all brokers' settings, those that the controller decides by; Kafka's names."""
@@ -72,3 +97,22 @@ class ControllerSettings:
     delete_topic_enable: bool = True
     # Each replica costs files, memory and time at every failover (C-19).
     replicas_per_broker_max: int = 10_000
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_ms: int = 300_000
+    leader_imbalance_per_broker_percentage: int = 10
+    # A broker that has just come back has caches to fill and others to catch up with (C-18).
+    balance_after_in_sync_ms: int = 30_000
+
+
+def controller_settings(config: BrokerConfig) -> ControllerSettings:
+    """Those of one broker."""
+    return ControllerSettings(
+        num_partitions=config.num_partitions,
+        default_replication_factor=config.default_replication_factor,
+        min_insync_replicas=config.min_insync_replicas,
+        unclean_leader_election_enable=config.unclean_leader_election_enable,
+        delete_topic_enable=config.delete_topic_enable,
+        auto_leader_rebalance_enable=config.auto_leader_rebalance_enable,
+        leader_imbalance_check_interval_ms=config.leader_imbalance_check_interval_seconds * 1000,
+        leader_imbalance_per_broker_percentage=config.leader_imbalance_per_broker_percentage,
+    )

@@ -31,6 +31,9 @@ from ottla.protocol.ids import ZERO_UUID, TopicPartition, is_usable_uuid
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ottla.coordinator.controller.context import ControllerContext
+    from ottla.coordinator.metadata.image import BrokerRegistration
+
 Replicas = dict[int, tuple[int, ...]]
 Refusal = tuple[ErrorCode, str]
 
@@ -42,11 +45,8 @@ ConfigCheck = Callable[[Mapping[str, "str | None"]], dict[str, str]]
 class TopicPlan:
     """What one request about topics comes to, so far."""
 
-    image: MetadataImage
-    settings: ControllerSettings
+    context: ControllerContext
     check_configs: ConfigCheck
-    controller_epoch: int
-    deleting: frozenset[str] = frozenset()
     writes: WriteList = field(default_factory=WriteList)
     results: list[TopicResult] = field(default_factory=list)
     # Partitions that got their first state, and topics that go.
@@ -56,6 +56,18 @@ class TopicPlan:
     _keys: dict[str, str] | None = None
     _partition_count: int = -1
     _replica_count: int = 0
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.context.image
+
+    @property
+    def settings(self) -> ControllerSettings:
+        return self.context.settings
+
+    @property
+    def deleting(self) -> set[str]:
+        return self.context.deleting
 
     def create(self, spec: TopicSpec) -> None:
         """Make one topic, or say why not."""
@@ -190,7 +202,14 @@ class TopicPlan:
         refusal = self._refuse_size(count * factor)
         if refusal is not None:
             return refusal
-        return place(brokers, range(count), factor, self._partition_count)
+        return place(self._usable(factor), range(count), factor, self._partition_count)
+
+    def _usable(self, count: int) -> Mapping[int, BrokerRegistration]:
+        """Where replicas are put: on brokers that stop or seem dead only if there are no others."""
+        brokers = self.image.brokers
+        away = self.context.away(self.image)
+        here = {node_id: broker for node_id, broker in brokers.items() if node_id not in away}
+        return here if len(here) >= count else brokers
 
     def _manual_assignment(self, assignment: Mapping[int, Sequence[int]]) -> Replicas | Refusal:
         if sorted(assignment) != list(range(len(assignment))) or not assignment:
@@ -218,10 +237,11 @@ class TopicPlan:
                 return ErrorCode.INVALID_REPLICATION_FACTOR, text
             refusal = self._refuse_size(len(indexes) * factor)
             # As if they had been there from the start: the first partition says where that was.
-            first, order = min(topic.partitions), broker_order(brokers)
+            usable = self._usable(factor)
+            first, order = min(topic.partitions), broker_order(usable)
             preferred = topic.partitions[first].replicas[0]
             start = order.index(preferred) - first if preferred in order else 0
-            return refusal or place(brokers, indexes, factor, start)
+            return refusal or place(usable, indexes, factor, start)
         if len(spec.assignment) != len(indexes):
             text = f"{len(indexes)} partitions are added, {len(spec.assignment)} are assigned"
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
@@ -255,7 +275,11 @@ class TopicPlan:
         self._write_partitions(spec.name, stateless)
 
     def _write_partitions(self, name: str, stateless: Mapping[int, PartitionState]) -> None:
-        now = Circumstances(frozenset(self.image.brokers), controller_epoch=self.controller_epoch)
+        now = Circumstances(
+            frozenset(self.image.brokers),
+            away=self.context.away(self.image),
+            controller_epoch=self.context.identity.epoch,
+        )
         for index in sorted(stateless):
             self.writes.add([Create(paths.partition(name, index))])
             settled = settle(stateless[index], now)

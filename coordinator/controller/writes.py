@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
     from ottla.coordinator.metadata.image import PartitionState, TopicImage
 
-# A group of this many state znodes stays well below the megabyte that a ZooKeeper server accepts
-# in one request (C-16).
+# A ZooKeeper server accepts a megabyte in one request and drops the connection at more (C-16).
 OPERATIONS_PER_WRITE_MAX = 1000
+BYTES_PER_WRITE_MAX = 900_000
+# Besides path and data: the operation's header, lengths, version and access list.
+_BYTES_PER_OPERATION = 80
 
 
 class WriteList:
@@ -30,12 +32,18 @@ class WriteList:
         self._writes: list[Write] = []
         self._operations: list[Operation] = []
         self._changes: list[Change] = []
+        self._bytes = 0
 
     def add(self, operations: Sequence[Operation], changes: Sequence[Change] = ()) -> None:
         """One unit."""
         assert len(operations) <= OPERATIONS_PER_WRITE_MAX
-        if len(self._operations) + len(operations) > OPERATIONS_PER_WRITE_MAX:
+        size_bytes = sum(_size_of(operation) for operation in operations)
+        if (
+            len(self._operations) + len(operations) > OPERATIONS_PER_WRITE_MAX
+            or self._bytes + size_bytes > BYTES_PER_WRITE_MAX
+        ):
             self._close()
+        self._bytes += size_bytes
         self._operations += operations
         self._changes += changes
 
@@ -51,6 +59,11 @@ class WriteList:
         self.add([operation], [PartitionChanged(topic, partition, written)])
         return written
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self._writes or self._operations or self._changes)
+
     def finish(self) -> tuple[Write, ...]:
         """All of it."""
         self._close()
@@ -59,7 +72,12 @@ class WriteList:
     def _close(self) -> None:
         if self._operations or self._changes:
             self._writes.append(Write(tuple(self._operations), tuple(self._changes)))
-        self._operations, self._changes = [], []
+        self._operations, self._changes, self._bytes = [], [], 0
+
+
+def _size_of(operation: Operation) -> int:
+    data = operation.data if isinstance(operation, Create | Replace) else b""
+    return len(operation.path) + len(data) + _BYTES_PER_OPERATION
 
 
 def payload_of(state: PartitionState) -> paths.StatePayload:

@@ -63,7 +63,8 @@ class PartitionState:
     """Leadership and replicas of one partition.
 
     ``partition_epoch`` is the data version of the state znode, -1 before there is one. The
-    replicas that may lead are the ISR and, after them, ``eligible_leaders`` (KIP-966)."""
+    replicas that may lead are the ISR and, after them, ``eligible_leaders`` (KIP-966). During a
+    move ``replicas`` are the wanted ones followed by those that are to go."""
 
     replicas: tuple[int, ...]
     leader: int = NO_LEADER
@@ -81,6 +82,21 @@ class PartitionState:
     def has_state(self) -> bool:
         """Whether the partition was ever given a leader and an ISR."""
         return self.partition_epoch >= 0
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether its replicas are being moved to other brokers (KIP-455)."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that it has, or will have when the move is done."""
+        return tuple(one for one in self.replicas if one not in self.removing)
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """The replicas that it has, or had before the move."""
+        return tuple(one for one in self.replicas if one not in self.adding)
 
     def is_older_than(self, other: PartitionState) -> bool:
         """Whether the other one is known to come later (C-21)."""

@@ -353,6 +353,24 @@ def parse_partition_list(data: bytes) -> list[TopicPartition] | None:
         return None
 
 
+def build_moves(moves: Mapping[TopicPartition, Iterable[int]]) -> bytes:
+    """The partitions that are to be moved, each with the replicas that it is to have."""
+    listed = [{**item._asdict(), "replicas": list(to)} for item, to in moves.items()]
+    return znode.build({"version": 1, "partitions": listed})
+
+
+def parse_moves(data: bytes) -> dict[TopicPartition, tuple[int, ...]] | None:
+    try:
+        return {
+            TopicPartition(str(item["topic"]), int(item["partition"])): znode.ids_of(
+                item["replicas"]
+            )
+            for item in znode.parse(data)["partitions"]
+        }
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
 def build_log_dir_event(node_id: int) -> bytes:
     """One of the broker's data directories has failed, which is the only kind of event there is."""
     return znode.build({"version": 1, "broker": node_id, "event": 1})

@@ -11,6 +11,8 @@ from tests.coordinator.store.disk import TestDisk
 from tests.coordinator.store.flaky import FlakySession, FlakyStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.broker.runtime.control import ControlRequest, ControlResponse
 
 
@@ -23,6 +25,11 @@ class Cluster:
         self.nodes: dict[int, BrokerNode] = {}
         self.flaky: dict[int, FlakyStore] = {}
         self.dead: set[int] = set()
+        self.on_lost: Callable[[int], object] = lambda _node_id: None
+
+    async def reach(self, node_id: int) -> None:
+        if node_id in self.dead or node_id not in self.nodes:
+            raise ConnectionRefusedError(node_id)
 
     async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
         if node_id in self.dead or node_id not in self.nodes:

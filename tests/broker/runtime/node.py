@@ -50,6 +50,10 @@ class LocalChannel:
     def __init__(self, node_id: int, receiver: ControlReceiver) -> None:
         self._node_id = node_id
         self._receiver = receiver
+        self.on_lost: Callable[[int], object] = lambda _node_id: None
+
+    async def reach(self, node_id: int) -> None:
+        """This broker is always there."""
 
     async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
         """Carry it out here. Raises KafkaError for any other broker."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.runtime.cluster_admin import TopicSpec
-from ottla.coordinator.controller.events import BrokersRead
+from ottla.coordinator.controller.events import BrokersRead, Event
 from ottla.coordinator.store import paths
 from ottla.protocol.errors import ErrorCode
 from tests.broker.runtime.cluster import open_cluster
@@ -28,9 +28,12 @@ async def test_what_was_read_before_a_refusal_does_not_come_back_after_it() -> N
     state = await other.get(paths.state("t", 0))
     await other.set(paths.state("t", 0), state.data)
     brokers = current.machine.image.brokers
-    older = BrokersRead(tuple(brokers[node_id] for node_id in (1, 2)))
+    older = [BrokersRead(tuple(brokers[node_id] for node_id in (1, 2)))]
 
-    await current._perform(older)
+    async def read() -> Event:
+        return older.pop() if older else BrokersRead(await current._reader.brokers())
+
+    await current._perform(read)
     await quiet()
 
     assert sorted(current.machine.image.brokers) == [1, 2, 3]

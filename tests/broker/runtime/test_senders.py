@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.runtime.senders import Senders
+from ottla.broker.runtime.senders import Reports, Senders
 from ottla.broker.tasks import Tasks
 from ottla.coordinator.controller.events import AnyControlRequest, ControlRequest
 from ottla.protocol.errors import ErrorCode
@@ -12,6 +12,8 @@ from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, Updat
 from tests.broker.runtime.node import HandClock, quiet
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.broker.runtime.control import ControlResponse
 
 
@@ -22,6 +24,11 @@ class Wire:
         self.sent: list[tuple[int, int, int]] = []
         self.is_down = False
         self.error_code = ErrorCode.NONE
+        self.on_lost: Callable[[int], object] = lambda _node_id: None
+
+    async def reach(self, node_id: int) -> None:
+        if self.is_down:
+            raise ConnectionRefusedError
 
     async def send(self, node_id: int, request: AnyControlRequest) -> ControlResponse:
         self.sent.append((node_id, request.broker_epoch, request.controller_id))
@@ -36,7 +43,14 @@ class Site:
     def __init__(self) -> None:
         self.wire, self.clock = Wire(), HandClock()
         self.answers: list[int] = []
-        self.senders = Senders(self.wire, self.clock, Tasks(), self.on_answer)
+        self.suspected: list[tuple[int, int]] = []
+        self.returned: list[int] = []
+        reports = Reports(
+            self.on_answer,
+            lambda node_id, generation: self.suspected.append((node_id, generation)),
+            self.returned.append,
+        )
+        self.senders = Senders(self.wire, self.clock, Tasks(), reports)
 
     def on_answer(
         self, node_id: int, request: AnyControlRequest, response: ControlResponse

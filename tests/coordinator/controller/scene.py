@@ -7,7 +7,7 @@ fails the test.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from ottla.coordinator.controller.events import (
     BrokersRead,
@@ -15,16 +15,19 @@ from ottla.coordinator.controller.events import (
     CreateTopics,
     DeleteTopics,
     Identity,
+    StatesRead,
     World,
 )
 from ottla.coordinator.controller.machine import Controller
 from ottla.coordinator.controller.reading import topic_of
 from ottla.coordinator.controller.specs import (
     ControllerSettings,
+    PartitionResult,
     TopicDeletion,
     TopicResult,
     TopicSpec,
 )
+from ottla.coordinator.controller.writes import payload_of
 from ottla.coordinator.metadata.changes import BrokerChanged, Change, ConfigChanged, TopicChanged
 from ottla.coordinator.metadata.config_changes import check_topic_configs
 from ottla.coordinator.metadata.delta import apply_changes
@@ -37,8 +40,9 @@ from ottla.coordinator.metadata.image import (
     TopicImage,
 )
 from ottla.coordinator.store import paths
-from ottla.coordinator.store.store import Check, Create
+from ottla.coordinator.store.store import Check, Create, Replace
 from ottla.coordinator.store.tree import Transaction, Tree
+from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
@@ -46,6 +50,7 @@ from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
 if TYPE_CHECKING:
     from ottla.coordinator.controller.events import Event
     from ottla.coordinator.store.tree import Step
+    from ottla.protocol.errors import ErrorCode
 
 AnyRequest = TypeVar("AnyRequest", LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
@@ -76,14 +81,15 @@ class Scene:
     def apply(self, steps: tuple[Step, ...]) -> None:
         self.tree.apply(Transaction(self.tree.last_zxid + 1, 0, 0, steps))
 
-    def elect(self, *brokers: BrokerRegistration) -> Controller:
+    def elect(self, *brokers: BrokerRegistration, now_ms: float = 0) -> Controller:
         """Another controller reads the world and settles it."""
         self.brokers = brokers or self.brokers
         self.epoch += 1
         self.controller = Controller(
             Identity(1, self.epoch), self.settings, self.read_world(), check_topic_configs
         )
-        self.carry_out(self.controller.start())
+        self.carry_out(self.controller.start(now_ms))
+        self.advance()
         return self.controller
 
     def read_world(self) -> World:
@@ -127,8 +133,25 @@ class Scene:
         self.sent.append(decision)
         return decision
 
-    def handle(self, event: Event) -> ControllerDecision:
-        return self.carry_out(self.controller.handle(event, 0))
+    def handle(self, event: Event, now_ms: float = 0) -> ControllerDecision:
+        """The decision on the event; the steps that follow from it are carried out as well."""
+        decision = self.carry_out(self.controller.handle(event, now_ms))
+        self.advance()
+        return decision
+
+    def advance(self) -> None:
+        while (decision := self.controller.advance()) is not None:
+            self.carry_out(decision)
+
+    def leader_writes(
+        self, topic: str, partition: int, isr: tuple[int, ...], now_ms: float = 0
+    ) -> ControllerDecision:
+        """The leader changes its ISR in the store, and announces it."""
+        state = self.state(topic, partition)
+        written = replace(state, isr=isr, partition_epoch=state.partition_epoch + 1)
+        data = paths.build_state(payload_of(written))
+        self.apply((Replace(paths.state(topic, partition), data, state.partition_epoch),))
+        return self.handle(StatesRead({TopicPartition(topic, partition): written}), now_ms)
 
     def live(self, *brokers: BrokerRegistration) -> ControllerDecision:
         self.brokers = brokers
@@ -139,9 +162,7 @@ class Scene:
         for spec in specs:
             self.ids += 1
             drawn.append(replace(spec, topic_id=bytes([64]) + self.ids.to_bytes(15, "big")))
-        reply = self.handle(CreateTopics(tuple(drawn), validate_only)).reply
-        assert reply is not None
-        return reply
+        return topic_results(self.handle(CreateTopics(tuple(drawn), validate_only)))
 
     def delete(self, name: str) -> ControllerDecision:
         return self.handle(DeleteTopics((TopicDeletion(name, self.subtree(name)),)))
@@ -159,6 +180,21 @@ class Scene:
         assert found is not None
         assert self.read_topic(topic).partitions[partition] == found
         return found
+
+
+def topic_results(decision: ControllerDecision) -> tuple[TopicResult, ...]:
+    """What a decision answers to a request about topics."""
+    assert isinstance(decision.reply, tuple)
+    assert all(isinstance(result, TopicResult) for result in decision.reply)
+    return cast("tuple[TopicResult, ...]", decision.reply)
+
+
+def partition_errors(decision: ControllerDecision) -> list[ErrorCode]:
+    """What a decision answers to a request about partitions."""
+    assert isinstance(decision.reply, tuple)
+    found = [one.error_code for one in decision.reply if isinstance(one, PartitionResult)]
+    assert len(found) == len(decision.reply)
+    return found
 
 
 def requests_to(

@@ -23,7 +23,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
-from tests.coordinator.controller.scene import Scene, broker, requests_to
+from tests.coordinator.controller.scene import Scene, broker, requests_to, topic_results
 
 
 def refusals(scene: Scene, *specs: TopicSpec) -> list[ErrorCode]:
@@ -131,7 +131,7 @@ def test_partitions_are_added_where_they_would_have_been() -> None:
     scene = Scene(*(broker(node_id) for node_id in range(4)))
     scene.create(TopicSpec("other"))
     scene.create(TopicSpec("t", 2, 2), TopicSpec("u", 6, 2))
-    reply = scene.handle(
+    decision = scene.handle(
         CreatePartitions(
             (
                 PartitionsSpec("t", 6),
@@ -141,10 +141,9 @@ def test_partitions_are_added_where_they_would_have_been() -> None:
                 PartitionsSpec("other", 3, [[1]]),
             )
         )
-    ).reply
+    )
 
-    assert reply is not None
-    assert [result.error_code for result in reply] == [
+    assert [result.error_code for result in topic_results(decision)] == [
         ErrorCode.NONE,
         ErrorCode.INVALID_PARTITIONS,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -201,9 +200,8 @@ def test_deletion_can_be_forbidden() -> None:
     scene = Scene(broker(1), settings=ControllerSettings(delete_topic_enable=False))
     scene.create(TopicSpec("t"))
     scene.apply((Create(paths.delete_topic("t")),))
-    reply = scene.delete("t").reply
+    reply = topic_results(scene.delete("t"))
 
-    assert reply is not None
     assert reply[0].error_code == ErrorCode.TOPIC_DELETION_DISABLED
     assert "t" in scene.controller.image.topics
     assert scene.tree.exists(paths.delete_topic("t")) is not None
@@ -231,9 +229,8 @@ def test_a_deletion_of_another_topic_of_that_name_is_refused() -> None:
     (result,) = scene.create(TopicSpec("t"))
     other = bytes(15) + b"\7"
     deletions = [TopicDeletion("t", scene.subtree("t"), topic_id) for topic_id in (other,)]
-    reply = scene.handle(DeleteTopics(tuple(deletions))).reply
+    reply = topic_results(scene.handle(DeleteTopics(tuple(deletions))))
 
-    assert reply is not None
     assert reply[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert scene.controller.image.topics["t"].topic_id == result.topic_id
 

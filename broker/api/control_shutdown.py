@@ -1,0 +1,43 @@
+"""ControlledShutdown (7), version 3: a broker asks the controller to be relieved before it stops.
+
+For brokers only (CLUSTER_ACTION), and fenced by broker epoch: a request from before a restart must
+not take anything from the broker that has come back (C-09, C-14).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.context import RequestContext
+    from ottla.broker.runtime.services import Services
+
+# The request has no time limit of its own; the broker that asks gives up after this anyway.
+TIMEOUT_MS = 30_000
+
+
+async def handle(
+    services: Services, context: RequestContext, request: ControlledShutdownRequest
+) -> ControlledShutdownResponse:
+    """Answer with what the broker still leads, though others hold replicas of it."""
+    if not services.door.is_allowed(
+        context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+    ):
+        return ControlledShutdownResponse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    try:
+        result = await services.admin.partitions.relieve(
+            request.broker_id, request.broker_epoch, TIMEOUT_MS
+        )
+    except KafkaError as error:
+        return ControlledShutdownResponse(error.code)
+    return ControlledShutdownResponse(
+        result.error_code, [RemainingPartition(*item) for item in result.remaining]
+    )

@@ -1,0 +1,96 @@
+"""What a controllership does now and then: look at everything again, and balance leaderships."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.controller.events import BalanceDue
+from ottla.coordinator.store import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ottla.coordinator.controller.events import Event
+    from ottla.coordinator.controller.specs import ControllerSettings
+    from ottla.coordinator.metadata.image import TopicImage
+    from ottla.protocol.ports import Clock, Timer
+
+# Watches tell what changed; should one ever be lost, this is how long it matters (C-07).
+RECONCILE_MS = 30_000.0
+# Partitions whose states are read again in one such pass; the next ones follow in the next pass.
+RECONCILED_AT_ONCE = 2_000
+FIRST_BALANCE_MS = 5_000.0
+BALANCE_PAUSE_MS = 1_000.0
+
+# What is marked is a path otherwise; this one stands for a slice of the topics.
+RECONCILE = "reconcile"
+RECONCILED_PATHS = (
+    paths.CONTROLLER,
+    paths.BROKER_IDS,
+    paths.TOPICS,
+    paths.REASSIGN_PARTITIONS,
+    paths.DELETE_TOPICS,
+    paths.PREFERRED_ELECTION,
+    paths.ISR_CHANGES,
+    paths.LOG_DIR_EVENTS,
+)
+
+
+class ControllerChores:
+    """Owned by one controllership. ``mark`` has a path read again, ``queue`` takes an event."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        settings: ControllerSettings,
+        mark: Callable[[str], object],
+        queue: Callable[[Event], object],
+    ) -> None:
+        self._clock = clock
+        self._settings = settings
+        self._mark = mark
+        self._queue = queue
+        self._timers: dict[str, Timer] = {}
+        self._reconciled_up_to = ""
+
+    def begin(self) -> None:
+        """The controllership is complete."""
+        self._later("reconcile", RECONCILE_MS, self._reconcile)
+        if self._settings.auto_leader_rebalance_enable:
+            self._later("balance", FIRST_BALANCE_MS, self._balance)
+
+    def stop(self) -> None:
+        """The controllership is over."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def balanced(self, *, moved_some: bool) -> None:
+        """A batch of leaderships was given back, or there was nothing to give."""
+        interval_ms = self._settings.leader_imbalance_check_interval_ms
+        self._later("balance", BALANCE_PAUSE_MS if moved_some else interval_ms, self._balance)
+
+    def next_slice(self, topics: Sequence[TopicImage]) -> list[str]:
+        """Topics, given in the order of their names, whose states it is time to read again."""
+        left = [topic for topic in topics if topic.name > self._reconciled_up_to] or topics
+        chosen: list[str] = []
+        count = 0
+        for topic in left:
+            count += len(topic.partitions)
+            if chosen and count > RECONCILED_AT_ONCE:
+                break
+            chosen.append(topic.name)
+        self._reconciled_up_to = chosen[-1] if chosen else ""
+        return chosen
+
+    def _reconcile(self) -> None:
+        for path in RECONCILED_PATHS:
+            self._mark(path)
+        self._mark(RECONCILE)
+        self._later("reconcile", RECONCILE_MS, self._reconcile)
+
+    def _balance(self) -> None:
+        self._queue(BalanceDue())
+
+    def _later(self, name: str, delay_ms: float, action: Callable[[], object]) -> None:
+        self._timers[name] = self._clock.call_at(self._clock.now_ms() + delay_ms, action)

@@ -1,0 +1,44 @@
+"""What a broker's answer to LeaderAndIsr says of each replica."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.protocol.errors import ErrorCode, error_code
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+
+logger = logging.getLogger("ottla.controller")
+
+
+class RoleAnswers(NamedTuple):
+    """Replicas that took on their role, those whose disk failed, and those that refused it."""
+
+    served: tuple[TopicPartition, ...]
+    failed: tuple[TopicPartition, ...]
+    refused: tuple[TopicPartition, ...]
+
+
+def role_answers(
+    node_id: int, request: LeaderAndIsrRequest, response: LeaderAndIsrResponse
+) -> RoleAnswers:
+    """The answer, in the names that the request had."""
+    names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
+    served: list[TopicPartition] = []
+    failed: list[TopicPartition] = []
+    refused: list[TopicPartition] = []
+    for topic in response.topics:
+        for partition in topic.partition_errors:
+            error, name = error_code(partition.error_code), names.get(topic.topic_id)
+            if name is None:
+                continue
+            item = TopicPartition(name, partition.partition_index)
+            if error is ErrorCode.NONE:
+                served.append(item)
+                continue
+            (failed if error is ErrorCode.KAFKA_STORAGE_ERROR else refused).append(item)
+            logger.info("broker %d has not taken on its role in %s: %s", node_id, item, error)
+    return RoleAnswers(tuple(served), tuple(failed), tuple(refused))

@@ -1,0 +1,203 @@
+"""What one controllership knows of the cluster: the image, and what is not in the store.
+
+Thrown away at resignation (C-04). ``replay`` takes in what the store has accepted; the rest is
+what brokers have said of themselves since this controller began.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.controller.requests import RequestWriter
+from ottla.coordinator.metadata.changes import (
+    BrokerChanged,
+    BrokerGone,
+    Change,
+    PartitionChanged,
+    TopicChanged,
+    TopicGone,
+)
+from ottla.coordinator.metadata.delta import next_image
+from ottla.coordinator.store import paths
+from ottla.coordinator.store.store import Create, Operation, Replace
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from ottla.coordinator.controller.events import Identity, World, Write
+    from ottla.coordinator.controller.specs import ControllerSettings
+    from ottla.coordinator.metadata.image import MetadataImage, PartitionState
+
+
+class ControllerContext:
+    """Made from the world that was read; changed by ``replay`` and by what brokers report."""
+
+    def __init__(self, identity: Identity, settings: ControllerSettings, world: World) -> None:
+        self.identity = identity
+        self.settings = settings
+        self.image = world.image
+        self.seen = dict(world.seen_generations)
+        # Topics whose deletion has begun and not ended.
+        self.deleting = set(world.deleting)
+        self.without_id = world.without_id
+        # Node -> replicas that it holds but cannot serve (KIP-112).
+        self.offline: dict[int, set[TopicPartition]] = {}
+        # Node -> the generation that is shutting down, or that seems to be dead.
+        self.leaving: dict[int, int] = {}
+        self.suspected: dict[int, int] = {}
+        # Node -> when it last came into an in-sync set.
+        self.joined_ms: dict[int, float] = {}
+        self.begun_ms = 0.0
+        # Brokers that are being given their preferred leaderships, batch by batch.
+        self.balancing: set[int] = set()
+        # Partitions whose replicas are being moved, and of those whose old replicas were told to
+        # go, the leader epoch of that.
+        self.moving: set[TopicPartition] = set()
+        self.stopped: dict[TopicPartition, int] = {}
+        # What /admin/reassign_partitions asks for, and that znode's version; -1: it is not there.
+        self.asked_moves: dict[TopicPartition, tuple[int, ...]] = {}
+        self.asked_version = -1
+        for topic in world.image.topics.values():
+            self._look_for_moves(TopicChanged(topic))
+
+    def inherit(self, earlier: ControllerContext) -> None:
+        """Take over what the same controller had heard before it read the world again."""
+        self.offline = earlier.offline
+        self.leaving, self.suspected = earlier.leaving, earlier.suspected
+        self.joined_ms, self.balancing = earlier.joined_ms, earlier.balancing
+        self.asked_moves, self.asked_version = earlier.asked_moves, earlier.asked_version
+
+    def replay(self, write: Write) -> None:
+        """Take in what the store has accepted."""
+        before = self.image
+        self.image = next_image(before, write.changes)
+        for change in write.changes:
+            self._forget(before, change)
+            self._look_for_moves(change)
+        for operation in write.operations:
+            path = operation.path
+            if path.startswith(paths.DELETE_TOPICS + "/"):
+                name = path.removeprefix(paths.DELETE_TOPICS + "/")
+                if isinstance(operation, Create):
+                    self.deleting.add(name)
+                else:
+                    self.deleting.discard(name)
+            elif path.startswith(paths.SEEN_GENERATIONS + "/"):
+                assert isinstance(operation, Create | Replace)
+                self._on_seen(int(path.rpartition("/")[2]), int(operation.data))
+            elif path == paths.REASSIGN_PARTITIONS:
+                self._on_asked(operation)
+
+    def _on_seen(self, node_id: int, generation: int) -> None:
+        self.seen[node_id] = generation
+        # A broker that has just started says anew what it cannot serve.
+        self.offline.pop(node_id, None)
+
+    def _on_asked(self, operation: Operation) -> None:
+        self.asked_moves, self.asked_version = {}, -1
+        if isinstance(operation, Replace):
+            self.asked_moves = paths.parse_moves(operation.data) or {}
+            self.asked_version = operation.version + 1
+
+    def _forget(self, before: MetadataImage, change: Change) -> None:
+        match change:
+            case TopicGone(name):
+                self._forget_topic(name)
+            case TopicChanged(topic):
+                known = before.topics.get(topic.name)
+                if known is not None and known.topic_id != topic.topic_id:
+                    self._forget_topic(topic.name)
+            case BrokerGone(node_id):
+                self.leaving.pop(node_id, None)
+                self.suspected.pop(node_id, None)
+            case BrokerChanged(broker):
+                for marked in (self.leaving, self.suspected):
+                    if marked.get(broker.node_id, broker.generation) != broker.generation:
+                        del marked[broker.node_id]
+            case _:
+                pass
+
+    def _forget_topic(self, name: str) -> None:
+        for items in (*self.offline.values(), self.moving):
+            items.difference_update([item for item in items if item.topic == name])
+        for item in [item for item in self.stopped if item.topic == name]:
+            del self.stopped[item]
+
+    def _look_for_moves(self, change: Change) -> None:
+        match change:
+            case PartitionChanged(name, index, state):
+                self._note_move(TopicPartition(name, index), state)
+            case TopicChanged(topic):
+                for index, state in topic.partitions.items():
+                    self._note_move(TopicPartition(topic.name, index), state)
+            case _:
+                pass
+
+    def _note_move(self, item: TopicPartition, state: PartitionState) -> None:
+        if state.is_moving:
+            self.moving.add(item)
+            return
+        self.moving.discard(item)
+        self.stopped.pop(item, None)
+        for node_id, lost in self.offline.items():
+            # If the replica ever comes back there, it is another one.
+            if item in lost and node_id not in state.replicas:
+                lost.discard(item)
+
+    # ---- looking ----
+
+    def away(self, image: MetadataImage) -> frozenset[int]:
+        """Live brokers that must not be given anything: shutting down, or suspected."""
+        return frozenset(
+            node_id
+            for marked in (self.leaving, self.suspected)
+            for node_id, generation in marked.items()
+            if node_id in image.brokers and image.brokers[node_id].generation == generation
+        )
+
+    def offline_on(self, node_id: int) -> frozenset[TopicPartition]:
+        """The replicas that a live broker cannot serve."""
+        return frozenset(self.offline.get(node_id, ()))
+
+    def has(self, item: TopicPartition) -> bool:
+        return self.image.partition(item.topic, item.partition) is not None
+
+    def new(self, changed: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """Those that have no state before this decision."""
+        return frozenset(item for item in changed if not self._has_state(item))
+
+    def held_by(self, nodes: Collection[int], image: MetadataImage) -> list[TopicPartition]:
+        """The partitions with a replica on one of these."""
+        wanted = frozenset(nodes)
+        return [
+            item
+            for item in every_partition(image)
+            if not wanted.isdisjoint(image.topics[item.topic].partitions[item.partition].replicas)
+        ]
+
+    def after(self, writes: Iterable[Write]) -> MetadataImage:
+        """The image once these are done."""
+        return next_image(self.image, [change for write in writes for change in write.changes])
+
+    def writer(
+        self, image: MetadataImage, restarted: frozenset[int] = frozenset()
+    ) -> RequestWriter:
+        """Who speaks of that image."""
+        offline = {
+            node_id: lost for node_id, lost in self.offline.items() if node_id not in restarted
+        }
+        return RequestWriter(self.identity, image, offline)
+
+    def _has_state(self, item: TopicPartition) -> bool:
+        state = self.image.partition(item.topic, item.partition)
+        return state is not None and state.has_state
+
+
+def every_partition(image: MetadataImage) -> list[TopicPartition]:
+    """In the order of names and numbers."""
+    return [
+        TopicPartition(name, index)
+        for name in sorted(image.topics)
+        for index in sorted(image.topics[name].partitions)
+    ]

@@ -1,0 +1,271 @@
+"""Moves of replicas: asked for, given up, and taken on step by step, many at once.
+
+``advance`` does the next step of every move; the shell calls it until nothing is left to do. Each
+step is its own decision, so that requests leave between them as documented.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.controller.events import (
+    AlterMoves,
+    ControllerDecision,
+    ControlRequest,
+    MovesAsked,
+)
+from ottla.coordinator.controller.moves import MoveStep, begin, elect, finish, next_step, shrink
+from ottla.coordinator.controller.settlement import Settlement
+from ottla.coordinator.controller.specs import MoveSpec, PartitionResult
+from ottla.coordinator.controller.writes import WriteList, payload_of, topic_data
+from ottla.coordinator.metadata.changes import PartitionChanged
+from ottla.coordinator.metadata.delta import next_image
+from ottla.coordinator.store import paths
+from ottla.coordinator.store.store import Delete, Operation, Replace
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ottla.coordinator.controller.context import ControllerContext
+    from ottla.coordinator.controller.leadership import Circumstances
+    from ottla.coordinator.metadata.image import MetadataImage, PartitionState
+
+# Partitions of one topic that are written together with the topic's znode.
+PARTITIONS_PER_UNIT = 400
+
+States = dict[TopicPartition, "PartitionState"]
+
+
+def alter(context: ControllerContext, event: AlterMoves) -> ControllerDecision:
+    """Begin, replace or give up moves; each partition gets its own answer."""
+    results: list[PartitionResult] = []
+    begun: States = {}
+    for spec in event.moves:
+        outcome = _alter(context, spec, event.allow_factor_change)
+        results.append(
+            outcome if isinstance(outcome, PartitionResult) else PartitionResult(spec.partition)
+        )
+        if not isinstance(outcome, PartitionResult):
+            begun |= outcome
+    return _begin(context, begun, tuple(results))
+
+
+def asked(context: ControllerContext, event: MovesAsked) -> ControllerDecision:
+    """Begin what the znode asks for, or go on with it."""
+    context.asked_moves = dict(event.targets or {})
+    context.asked_version = event.version
+    begun: States = {}
+    for item, target in sorted(context.asked_moves.items()):
+        outcome = _alter(context, MoveSpec(item, target), allow_factor_change=True)
+        if not isinstance(outcome, PartitionResult):
+            begun |= outcome
+    return _begin(context, begun, ())
+
+
+def _begin(
+    context: ControllerContext, begun: States, results: tuple[PartitionResult, ...]
+) -> ControllerDecision:
+    before = context.image
+    writes = WriteList()
+    _write_states(writes, before, begun, with_assignment=True)
+    done = writes.finish()
+    writer = context.writer(context.after(done))
+    messages = [*writer.announce(sorted(begun))] if begun else []
+    dropped: dict[int, list[TopicPartition]] = defaultdict(list)
+    for item, state in sorted(begun.items()):
+        for node_id in before.topics[item.topic].partitions[item.partition].replicas:
+            if node_id not in state.replicas:
+                dropped[node_id].append(item)
+    for node_id in sorted(dropped):
+        messages += writer.stop(node_id, dropped[node_id], delete=True)
+    return ControllerDecision(done, tuple(messages), results, f"{len(begun)} moves begin")
+
+
+def _alter(
+    context: ControllerContext, spec: MoveSpec, allow_factor_change: bool
+) -> States | PartitionResult:
+    """The partition's next state, nothing if it is as wanted already, or why it cannot be."""
+    item = spec.partition
+    topic = context.image.topics.get(item.topic)
+    state = context.image.partition(item.topic, item.partition)
+    if topic is None or state is None or item.topic in context.deleting:
+        text = "there is no such partition"
+        return PartitionResult(item, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+    target = spec.replicas
+    if target is None:
+        if not state.is_moving:
+            return PartitionResult(item, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        target = state.origin
+    else:
+        fault = _find_fault(context, state, target)
+        if fault is not None:
+            return PartitionResult(item, ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
+        if not allow_factor_change and len(target) != len(state.origin):
+            text = f"{len(target)} replicas instead of {len(state.origin)}"
+            return PartitionResult(item, ErrorCode.INVALID_REPLICATION_FACTOR, text)
+        if state.target == target:
+            return {}
+    settlement = Settlement(context)
+    now = settlement.at(item, state, settlement.circumstances(context.image, topic))
+    begun = begin(state, target, now)
+    if begun is None:
+        text = f"nobody of {list(target)} and {list(state.origin)} could lead: none is in sync"
+        return PartitionResult(item, ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    return {item: begun}
+
+
+def _find_fault(
+    context: ControllerContext, state: PartitionState, target: Sequence[int]
+) -> str | None:
+    if not target:
+        return "a partition without replicas"
+    if len(set(target)) != len(target):
+        return f"the same broker twice in {list(target)}"
+    # Only those that come must live: it must be possible to move away from dead ones.
+    unknown = sorted(set(target) - set(state.origin) - context.image.brokers.keys())
+    return f"no live broker has id {unknown[0]}" if unknown else None
+
+
+def advance(context: ControllerContext) -> ControllerDecision | None:
+    """The next step of every move that can take one; None when all of them wait."""
+    elected: States = {}
+    shrunk: States = {}
+    over: States = {}
+    by_topic: dict[str, Circumstances] = {}
+    settlement = Settlement(context)
+    for item in sorted(context.moving):
+        if item.topic in context.deleting:
+            continue
+        topic = context.image.topics[item.topic]
+        if item.topic not in by_topic:
+            by_topic[item.topic] = settlement.circumstances(context.image, topic)
+        state = topic.partitions[item.partition]
+        now = settlement.at(item, state, by_topic[item.topic])
+        match next_step(state, now):
+            case MoveStep.ELECT:
+                elected[item] = elect(state, now)
+            case MoveStep.SHRINK if context.stopped.get(item) == state.leader_epoch:
+                over[item] = finish(state)
+            case MoveStep.SHRINK:
+                shrunk[item] = shrink(state, now)
+            case MoveStep.WAIT:
+                pass
+    if elected:
+        return _elect(context, elected)
+    if shrunk:
+        return _shrink(context, shrunk)
+    return _finish(context, over) if over else _trim_asked(context)
+
+
+def _elect(context: ControllerContext, elected: States) -> ControllerDecision:
+    writes = WriteList()
+    _write_states(writes, context.image, elected)
+    done = writes.finish()
+    messages = context.writer(context.after(done)).announce(sorted(elected))
+    return ControllerDecision(done, tuple(messages), reason=f"{len(elected)} moves: new leaders")
+
+
+def _shrink(context: ControllerContext, shrunk: States) -> ControllerDecision:
+    """The new replicas hear that they are all there are; the old ones are stopped and deleted."""
+    writes = WriteList()
+    _write_states(writes, context.image, shrunk)
+    done = writes.finish()
+    after = context.after(done)
+    # Ahead of the store, as the last step will write it: else the leader would let the old
+    # replicas back in as long as they fetch.
+    ahead = next_image(after, _finished(after, shrunk))
+    messages: list[ControlRequest] = [*context.writer(ahead).announce(sorted(shrunk))]
+    messages += _removals(context, after, shrunk)
+    # Nobody but these writes makes states of these epochs: if they are refused, this is not done.
+    context.stopped |= {item: state.leader_epoch for item, state in shrunk.items()}
+    return ControllerDecision(done, tuple(messages), reason=f"{len(shrunk)} moves: old replicas go")
+
+
+def _finished(image: MetadataImage, items: Iterable[TopicPartition]) -> list[PartitionChanged]:
+    return [
+        PartitionChanged(*item, finish(image.topics[item.topic].partitions[item.partition]))
+        for item in items
+    ]
+
+
+def _removals(
+    context: ControllerContext, image: MetadataImage, items: Iterable[TopicPartition]
+) -> list[ControlRequest]:
+    leaving: dict[int, list[TopicPartition]] = defaultdict(list)
+    for item in sorted(items):
+        for node_id in image.topics[item.topic].partitions[item.partition].removing:
+            leaving[node_id].append(item)
+    writer = context.writer(image)
+    return [
+        request
+        for node_id in sorted(leaving)
+        for request in writer.stop(node_id, leaving[node_id], delete=True)
+    ]
+
+
+def _finish(context: ControllerContext, over: States) -> ControllerDecision:
+    writes = WriteList()
+    _write_states(writes, context.image, over, with_assignment=True, with_states=False)
+    done = writes.finish()
+    messages = context.writer(context.after(done)).update(sorted(over))
+    return ControllerDecision(done, tuple(messages), reason=f"{len(over)} moves are over")
+
+
+def _write_states(
+    writes: WriteList,
+    image: MetadataImage,
+    states: Mapping[TopicPartition, PartitionState],
+    *,
+    with_assignment: bool = False,
+    with_states: bool = True,
+) -> None:
+    """The states, and the topics' assignments in the same groups as the states they belong to."""
+    if not with_assignment:
+        for item, state in sorted(states.items()):
+            writes.add_state(item.topic, item.partition, state)
+        return
+    by_topic: dict[str, list[TopicPartition]] = defaultdict(list)
+    for item in sorted(states):
+        by_topic[item.topic].append(item)
+    for name, items in by_topic.items():
+        partitions = dict(image.topics[name].partitions)
+        for start in range(0, len(items), PARTITIONS_PER_UNIT):
+            operations: list[Operation] = []
+            changes = []
+            for item in items[start : start + PARTITIONS_PER_UNIT]:
+                state = states[item]
+                if with_states and state.has_state:
+                    path, data = paths.state(*item), paths.build_state(payload_of(state))
+                    operations.append(Replace(path, data, state.partition_epoch))
+                    state = replace(state, partition_epoch=state.partition_epoch + 1)
+                partitions[item.partition] = state
+                changes.append(PartitionChanged(*item, state))
+            topic = replace(image.topics[name], partitions=partitions)
+            writes.add([Replace(paths.topic(name), topic_data(topic)), *operations], changes)
+
+
+def _trim_asked(context: ControllerContext) -> ControllerDecision | None:
+    """Let the znode that asked for moves name those under way, and go with the last of them.
+
+    Moves that are over leave it, and so do those that were refused, given up or replaced by others
+    through the API, or whose topic was deleted."""
+    if context.asked_version < 0:
+        return None
+    left = {}
+    for item, target in sorted(context.asked_moves.items()):
+        state = context.image.partition(item.topic, item.partition)
+        if state is not None and state.is_moving and state.target == target:
+            left[item] = target
+    if left and left == context.asked_moves:
+        return None
+    operation: Operation = Delete(paths.REASSIGN_PARTITIONS, context.asked_version)
+    if left:
+        data = paths.build_moves(left)
+        operation = Replace(paths.REASSIGN_PARTITIONS, data, context.asked_version)
+    writes = WriteList()
+    writes.add([operation])
+    return ControllerDecision(writes.finish(), reason="moves that were asked for are done")

@@ -1,0 +1,106 @@
+"""Moving one partition's replicas to other brokers (KIP-455): pure rules on its state.
+
+With the replicas it had (origin) and those it is to have (target), the documented steps are:
+
+    begin            origin + target in the topic's znode, a higher leader epoch, all are told;
+                     replicas of the target that are new begin to fetch
+    wait             until the whole target is in the ISR
+    elect            if the leader is not of the target, the first of it that can leads
+    shrink           the others leave the ISR, and are stopped and deleted
+    finish           only the target is left in the topic's znode
+
+What is to be done next follows from the state alone, so that another controller can go on after
+any of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.metadata.image import NO_LEADER, PartitionState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ottla.coordinator.controller.leadership import Circumstances
+
+
+class MoveStep(Enum):
+    """What a move needs next."""
+
+    WAIT = "wait"
+    ELECT = "elect"
+    SHRINK = "shrink"
+
+
+def begin(
+    state: PartitionState, target: Sequence[int], now: Circumstances
+) -> PartitionState | None:
+    """The state in which the replicas are moved to the target; None if it cannot be had.
+
+    Given during another move, that one is left off: what it was adding and the new target lacks
+    goes at once. This cannot be had if nobody else is in sync, or could lead."""
+    origin = state.origin
+    wanted = tuple(target)
+    replicas = (*wanted, *(one for one in origin if one not in wanted))
+    adding = tuple(one for one in wanted if one not in origin)
+    removing = tuple(one for one in origin if one not in wanted)
+    begun = replace(state, replicas=replicas, adding=adding, removing=removing)
+    if not state.has_state:
+        return begun
+    # Whoever is in no list any more must neither lead nor be waited for (R-30).
+    isr = tuple(one for one in state.isr if one in replicas)
+    leader = state.leader
+    if leader not in replicas:
+        leader = next((one for one in replicas if one in isr and now.may_lead(one)), NO_LEADER)
+    if (state.isr and not isr) or (leader == NO_LEADER and state.leader != NO_LEADER):
+        return None
+    return replace(
+        begun,
+        leader=leader,
+        isr=isr,
+        eligible_leaders=tuple(one for one in state.eligible_leaders if one in replicas),
+        leader_epoch=state.leader_epoch + 1,
+        controller_epoch=now.controller_epoch,
+    )
+
+
+def next_step(state: PartitionState, now: Circumstances) -> MoveStep:
+    """What to do for a partition whose replicas are being moved."""
+    target = state.target
+    if not target or not state.has_state or not set(target) <= set(state.isr):
+        return MoveStep.WAIT
+    if state.leader in target:
+        return MoveStep.SHRINK if state.leader in now.live else MoveStep.WAIT
+    return MoveStep.ELECT if any(now.may_lead(one) for one in target) else MoveStep.WAIT
+
+
+def elect(state: PartitionState, now: Circumstances) -> PartitionState:
+    """Led by the first of the target that can; nobody leaves the ISR yet."""
+    leader = next(one for one in state.target if now.may_lead(one))
+    return replace(
+        state,
+        leader=leader,
+        leader_epoch=state.leader_epoch + 1,
+        controller_epoch=now.controller_epoch,
+    )
+
+
+def shrink(state: PartitionState, now: Circumstances) -> PartitionState:
+    """Only the target is in sync. The epoch grows even if it was so: a leader takes in another set
+    of replicas with a new epoch only."""
+    target = state.target
+    return replace(
+        state,
+        isr=tuple(one for one in state.isr if one in target),
+        eligible_leaders=(),
+        leader_epoch=state.leader_epoch + 1,
+        controller_epoch=now.controller_epoch,
+    )
+
+
+def finish(state: PartitionState) -> PartitionState:
+    """The move is over."""
+    return replace(state, replicas=state.target, adding=(), removing=())

@@ -1,0 +1,68 @@
+"""What brokers say of their replicas: lost with a disk, back again, roles that they refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.controller.events import (
+    ControllerDecision,
+    DirectoryFailed,
+    ReplicasBack,
+    ReplicasFailed,
+)
+from ottla.coordinator.controller.settlement import Settlement
+from ottla.coordinator.controller.writes import WriteList
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ottla.coordinator.controller.context import ControllerContext
+    from ottla.protocol.ids import TopicPartition
+
+
+def on_failed(context: ControllerContext, event: ReplicasFailed) -> ControllerDecision:
+    """Have others take over what a disk took with it."""
+    offline = context.offline.setdefault(event.node_id, set())
+    # What is known is not told again: the broker would refuse that as well, and so on.
+    news = [item for item in event.partitions if item not in offline and context.has(item)]
+    offline.update(event.partitions)
+    return _settled(context, news, f"broker {event.node_id} lost replicas")
+
+
+def on_back(context: ControllerContext, event: ReplicasBack) -> ControllerDecision:
+    """Replicas that were offline can be served again."""
+    back = context.offline_on(event.node_id).intersection(event.partitions)
+    if not back:
+        return ControllerDecision(reason="nothing was missing")
+    context.offline[event.node_id].difference_update(back)
+    items = [item for item in sorted(back) if context.has(item)]
+    return _settled(context, items, f"broker {event.node_id} has replicas back")
+
+
+def on_directory_failed(context: ControllerContext, event: DirectoryFailed) -> ControllerDecision:
+    """Ask the broker about all it holds: the announcement does not say what was lost."""
+    lost = context.offline_on(event.node_id)
+    held = context.held_by([event.node_id], context.image)
+    return ask(context, event.node_id, [item for item in held if item not in lost])
+
+
+def ask(
+    context: ControllerContext, node_id: int, items: Iterable[TopicPartition]
+) -> ControllerDecision:
+    """Repeat one broker's roles, and nobody else's, for the sake of its answer."""
+    if node_id not in context.image.brokers:
+        return ControllerDecision(reason="the broker has gone")
+    known = [item for item in items if context.has(item)]
+    messages = tuple(context.writer(context.image).ask(node_id, known))
+    return ControllerDecision(messages=messages, reason=f"what can broker {node_id} serve")
+
+
+def _settled(
+    context: ControllerContext, items: list[TopicPartition], reason: str
+) -> ControllerDecision:
+    writes = WriteList()
+    changed = Settlement(context).settle(writes, context.image, items, None)
+    done = writes.finish()
+    # Also those whose leadership stays are told about: their list of offline replicas changed.
+    messages = context.writer(context.after(done)).announce(items, context.new(changed))
+    return ControllerDecision(done, tuple(messages), reason=reason)

@@ -1,0 +1,134 @@
+"""What others wrote about topics: assignments, in-sync sets and settings that were read again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.controller.events import (
+    ConfigRead,
+    ControllerDecision,
+    ControlRequest,
+    StatesRead,
+    TopicsRead,
+)
+from ottla.coordinator.controller.settlement import Settlement
+from ottla.coordinator.controller.writes import WriteList, topic_data
+from ottla.coordinator.metadata.changes import (
+    Change,
+    ConfigChanged,
+    ConfigGone,
+    PartitionChanged,
+    TopicChanged,
+    TopicGone,
+)
+from ottla.coordinator.metadata.delta import next_image
+from ottla.coordinator.store import paths
+from ottla.coordinator.store.store import Replace
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.coordinator.controller.context import ControllerContext
+    from ottla.coordinator.metadata.image import PartitionState, TopicImage
+
+
+def on_topics(context: ControllerContext, event: TopicsRead) -> ControllerDecision:
+    """Topics came, went or have other partitions."""
+    image = context.image
+    gone = [topic for name, topic in sorted(image.topics.items()) if name not in event.names]
+    changes: list[Change] = [TopicGone(topic.name) for topic in gone]
+    touched: list[TopicPartition] = []
+    writes = WriteList()
+    for read in event.topics:
+        known = image.topics.get(read.name)
+        topic = _not_older(known, read)
+        if known == topic:
+            continue
+        if known is not None and known.topic_id != topic.topic_id:
+            gone.append(known)
+            known = None
+        changes.append(TopicChanged(topic))
+        touched += [
+            TopicPartition(topic.name, index)
+            for index in sorted(topic.partitions)
+            if known is None or known.partitions.get(index) != topic.partitions[index]
+        ]
+        if topic.name in event.without_id:
+            writes.add([Replace(paths.topic(topic.name), topic_data(topic))])
+    if not changes:
+        return ControllerDecision(reason="the same topics")
+    writes.add([], changes)
+    after = next_image(image, changes)
+    changed = Settlement(context).settle(writes, after, touched, None)
+    done = writes.finish()
+    writer = context.writer(context.after(done))
+    messages: list[ControlRequest] = [*writer.farewell(gone)] if gone else []
+    messages += writer.announce(touched, context.new(changed)) if touched else []
+    return ControllerDecision(done, tuple(messages), reason="topics changed")
+
+
+def _not_older(known: TopicImage | None, read: TopicImage) -> TopicImage:
+    """Without the states that are known to have been overtaken (C-21, C-24)."""
+    if known is None or known.topic_id != read.topic_id:
+        return read
+    partitions = dict(read.partitions)
+    for index, state in known.partitions.items():
+        found = partitions.get(index)
+        if found is not None and found.partition_epoch < state.partition_epoch:
+            partitions[index] = replace(
+                state, replicas=found.replicas, adding=found.adding, removing=found.removing
+            )
+    return replace(read, partitions=partitions)
+
+
+def on_states(context: ControllerContext, event: StatesRead, now_ms: float) -> ControllerDecision:
+    """Leaders changed ISRs by themselves; roles stay as they are.
+
+    But for a broker that is shutting down or suspected: it is taken out again (R-24)."""
+    image = context.image
+    changes: list[Change] = []
+    changed: list[TopicPartition] = []
+    for item, state in sorted(event.states.items()):
+        known = image.partition(item.topic, item.partition)
+        if known is not None and state.partition_epoch > known.partition_epoch:
+            changes.append(PartitionChanged(item.topic, item.partition, state))
+            changed.append(item)
+            context.joined_ms |= dict.fromkeys(_joined(known, state), now_ms)
+    if not changes:
+        return ControllerDecision(reason="the same states")
+    writes = WriteList()
+    writes.add([], changes)
+    away = context.away(image)
+    late = [item for item in changed if not away.isdisjoint(event.states[item].isr)]
+    again = Settlement(context).settle(writes, next_image(image, changes), late, None)
+    done = writes.finish()
+    writer = context.writer(context.after(done))
+    messages: list[ControlRequest] = []
+    if again:
+        messages += writer.announce(again)
+    rest = sorted(set(changed) - set(again))
+    if rest:
+        messages += writer.update(rest)
+    return ControllerDecision(done, tuple(messages), reason="leaders changed ISRs")
+
+
+def _joined(before: PartitionState, after: PartitionState) -> set[int]:
+    return set(after.isr) - set(before.isr)
+
+
+def on_config(context: ControllerContext, event: ConfigRead) -> ControllerDecision:
+    """An unclean election may have become allowed for a topic without leader."""
+    change: Change = ConfigGone(event.entity)
+    if event.values is not None:
+        change = ConfigChanged(event.entity, event.values)
+    writes = WriteList()
+    writes.add([], [change])
+    image = next_image(context.image, [change])
+    topic = image.topics.get(event.entity.name)
+    if event.entity.entity_type != "topics" or topic is None:
+        return ControllerDecision(writes.finish(), reason="settings changed")
+    touched = [TopicPartition(topic.name, index) for index in sorted(topic.partitions)]
+    changed = Settlement(context).settle(writes, image, touched, None)
+    done = writes.finish()
+    messages = context.writer(context.after(done)).announce(changed) if changed else ()
+    return ControllerDecision(done, tuple(messages), reason=f"settings of {topic.name} changed")
