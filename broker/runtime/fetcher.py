@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.replica.following_steps import Ask, Step, Told
     from ottla.broker.runtime.partition import PartitionRuntime
+    from ottla.broker.runtime.throttles import ReplicationThrottles
     from ottla.broker.tasks import Tasks
     from ottla.client.api import Api
     from ottla.protocol.ids import TopicPartition, Uuid
@@ -91,6 +92,7 @@ class FetcherParts(NamedTuple):
     manner: Manner = Manner()
     pauses: Pauses = Pauses()
     timeout_ms: float = 30_000.0
+    throttles: ReplicationThrottles | None = None
 
 
 class Fetcher:
@@ -173,7 +175,7 @@ class Fetcher:
                     response = await self._ask([(one, one.ask()) for one in ready], wait_ms)
                 except (OSError, KafkaError, ClientError) as error:
                     self._drop_connection(error)
-                    await self._pause()
+                    await self._pause(now_ms)
                     continue
                 await self._take(response)
         finally:
@@ -214,11 +216,14 @@ class Fetcher:
             logger.warning("%s: %s", self.name, error)
         self._failure_count += 1
 
-    async def _pause(self) -> None:
+    async def _pause(self, begun_ms: float) -> None:
+        """Between attempts, from the start of one to that of the next: who has waited in vain for
+        a connection has paused already, and the cut may be healed."""
         if self._is_hurried:
             self._is_hurried = False
             return
-        await self._clock.sleep(self._parts.pauses.after(self._failure_count - 1))
+        pause_ms = self._parts.pauses.after(self._failure_count - 1)
+        await self._clock.sleep(max(0.0, begun_ms + pause_ms - self._clock.now_ms()))
 
     async def _sleep(self, until_ms: float | None) -> None:
         timer = None if until_ms is None else self._clock.call_at(until_ms, self._wake.set)
@@ -289,12 +294,18 @@ class Fetcher:
             if runs and runs[0][0].base_offset < log.log_end_offset:
                 self._work(one, begin_within(runtime, runs, told, one.leader_epoch))
                 return True
-            self.fetched_bytes += append_fetched(runtime, runs, told.high_watermark, now_ms)
+            written_bytes = append_fetched(runtime, runs, told.high_watermark, now_ms)
+            self.fetched_bytes += written_bytes
         except KafkaError as error:
             self._rest(one, error)
             return False
         one.lag = max(0, told.high_watermark - log.log_end_offset)
         self.following.taken(one, step, now_ms)
+        throttles = self._parts.throttles
+        if throttles is not None and written_bytes:
+            hold_ms = throttles.hold_followed_ms(runtime, written_bytes, is_caught_up=one.lag == 0)
+            if hold_ms > 0:
+                one.not_before_ms = now_ms + hold_ms
         if told.log_start_offset > log.log_start_offset and one.partition not in self._raising:
             self._raising.add(one.partition)
             self._spawn(one, self._raise_start(one, runtime, told.log_start_offset))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ottla.broker.replica.following import Followed
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.peers import Peers
+    from ottla.broker.runtime.throttles import ReplicationThrottles
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
     from ottla.protocol.ids import TopicPartition
@@ -57,6 +58,10 @@ class Fetchers:
     def fetched_bytes(self) -> int:
         """Bytes of batches appended from fetchers that run now."""
         return sum(fetcher.fetched_bytes for fetcher in self._fetchers.values())
+
+    def throttle(self, throttles: ReplicationThrottles) -> None:
+        """Keep to these from now on; said before anything is followed."""
+        self._parts = self._parts._replace(throttles=throttles)
 
     def on_role(self, partition: PartitionRuntime) -> None:
         """The partition has a role now, another one, or none. Never waits."""

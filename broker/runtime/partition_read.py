@@ -89,6 +89,8 @@ class PartitionRead:
     diverging: EpochEnd | None = None
     # Where the client had better read; there are no records then.
     preferred_replica: int = -1
+    # For a follower whose share of the wire is limited.
+    is_throttled: bool = False
 
     @property
     def size_bytes(self) -> int:

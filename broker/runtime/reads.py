@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.follower_reads import FollowerPoll
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.partitions import Partitions
+    from ottla.broker.runtime.throttles import ReplicationThrottles
     from ottla.broker.runtime.waiting import Waiting
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
     from ottla.protocol.ids import Uuid
@@ -37,12 +38,18 @@ class Reads:
     """Owned by the server."""
 
     def __init__(
-        self, partitions: Partitions, waiting: Waiting, ports: Ports, config: BrokerConfig
+        self,
+        partitions: Partitions,
+        waiting: Waiting,
+        ports: Ports,
+        config: BrokerConfig,
+        throttles: ReplicationThrottles,
     ) -> None:
         self._partitions = partitions
         self._waiting = waiting
         self._offload = ports.offload
         self._followers = FollowerReads(waiting, ports.clock)
+        self._throttles = throttles
         self.fetch_max_bytes = config.fetch_max_bytes
         # Set if consumers are sent to the replica in their own rack, and may read there.
         self.sends_to_racks = config.replica_selector_class is not None
@@ -68,6 +75,9 @@ class Reads:
         def answer(reads: list[PartitionRead]) -> Response:
             if poll is not None and poll.complete():
                 reads = self._read_all(plan)
+            for read in reads:
+                if read.is_throttled:
+                    self._throttles.leader.spend(read.size_bytes)
             return respond(reads)
 
         reads = look()
@@ -132,7 +142,12 @@ class Reads:
         if not _is_of(partition, wanted.topic_id):
             return PartitionRead(wanted, ErrorCode.INCONSISTENT_TOPIC_ID)
         max_bytes, at_least_one = budget.allow(wanted.max_bytes)
+        is_throttled = plan.is_follower and self._throttles.covers_led(partition, plan.replica_id)
+        if is_throttled and self._throttles.leader.hold_ms() > 0:
+            # As if there were nothing yet: the follower asks again.
+            max_bytes, at_least_one = 0, False
         read = read_partition(partition, plan, wanted, max_bytes, at_least_one)
+        read.is_throttled = is_throttled
         if plan.nearest is not None and not read.has_news:
             read.preferred_replica = plan.nearest(partition, wanted.offset)
             if read.preferred_replica >= 0:

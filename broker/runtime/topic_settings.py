@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.broker.log.settings import INT64_MAX, LogSettings
+from ottla.broker.policy.throttle import throttled_replicas
 from ottla.broker.replica.append import AppendRules
 from ottla.broker.replica.compaction import CompactionRules
 from ottla.broker.replica.retention import SizeRetention, TimeRetention
 from ottla.protocol.records.compression import Codec
 
 if TYPE_CHECKING:
+    from ottla.broker.policy.throttle import ThrottledReplicas
     from ottla.broker.replica.retention import Policy
     from ottla.coordinator.metadata.configs import TopicConfig
 
@@ -36,6 +38,9 @@ class TopicSettings:
     min_insync_replicas: int
     unclean_leader_election: bool
     compresses_with_zstd: bool
+    # None: nobody is throttled.
+    throttled_leaders: ThrottledReplicas | None = None
+    throttled_followers: ThrottledReplicas | None = None
 
 
 def topic_settings(config: TopicConfig) -> TopicSettings:
@@ -75,6 +80,8 @@ def topic_settings(config: TopicConfig) -> TopicSettings:
         min_insync_replicas=config.min_insync_replicas,
         unclean_leader_election=config.unclean_leader_election_enable,
         compresses_with_zstd=codec is Codec.ZSTD,
+        throttled_leaders=throttled_replicas(config.leader_replication_throttled_replicas),
+        throttled_followers=throttled_replicas(config.follower_replication_throttled_replicas),
     )
 
 

@@ -120,7 +120,7 @@ fetch.max.bytes | int | 57671680 | >=1024 | read-only | yes
     Largest answer to a fetch, whatever the consumer asks for.
 fetch.purgatory.purge.interval.requests | int | 1000 | - | read-only | no
     Parked fetches between two sweeps.
-follower.replication.throttled.rate | long | MAX | >=0 | per-broker | no
+follower.replication.throttled.rate | long | MAX | >=0 | per-broker | yes
     Bytes per second of throttled replicas that a follower may fetch.
 group.consumer.assignors | list | org.apache.kafka.coordinator.group.assignor.UniformAssignor,\
 org.apache.kafka.coordinator.group.assignor.RangeAssignor | \
@@ -200,7 +200,7 @@ leader.imbalance.check.interval.seconds | long | 300 | >=1 | read-only | no
     Time between the controller's looks for misplaced leaders.
 leader.imbalance.per.broker.percentage | int | 10 | - | read-only | no
     Misplaced leaders per broker that the controller tolerates.
-leader.replication.throttled.rate | long | MAX | >=0 | per-broker | no
+leader.replication.throttled.rate | long | MAX | >=0 | per-broker | yes
     Bytes per second of throttled replicas that a leader may send.
 listener.security.protocol.map | string | SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,\
 SASL_PLAINTEXT:SASL_PLAINTEXT | - | per-broker | yes

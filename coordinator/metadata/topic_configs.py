@@ -35,11 +35,11 @@ flush.messages | long | MAX | >=1 | yes | log.flush.interval.messages
     Appended records after which the log is forced to the disk.
 flush.ms | long | MAX | >=0 | yes | log.flush.interval.ms, log.flush.scheduler.interval.ms
     Time after which appended records are forced to the disk.
-follower.replication.throttled.replicas | list | "" | throttled | no | -
+follower.replication.throttled.replicas | list | "" | throttled | yes | -
     Replicas (partition:broker, or *) that the followers' rate limit covers.
 index.interval.bytes | int | 4096 | >=0 | yes | log.index.interval.bytes
     Bytes of log between two entries of the offset index.
-leader.replication.throttled.replicas | list | "" | throttled | no | -
+leader.replication.throttled.replicas | list | "" | throttled | yes | -
     Replicas (partition:broker, or *) that the leaders' rate limit covers.
 local.retention.bytes | long | -2 | >=-2 | no | log.local.retention.bytes
     With tiered storage, the size kept on the broker's own disk; -2 means retention.bytes.
