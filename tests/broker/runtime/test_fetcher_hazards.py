@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.replica.roles import Role
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import (
     EpochEndOffset,
@@ -280,14 +279,14 @@ async def test_a_new_leader_begins_where_a_cut_under_way_ends(site: Site) -> Non
     assert not partition.is_open
     role = asyncio.create_task(site.lead(2, 1, to=(2,)))
     await quiet()
-    assert partition.replica.role is Role.FOLLOWER
+    assert partition.replica.follows(0)
     await site.clock.advance(100)
-    assert partition.replica.role is Role.FOLLOWER
+    assert partition.replica.follows(0)
     for _ in range(4):
         await site.clock.advance(100)
     await role
 
-    assert site.nodes[2].partition().replica.is_leader
+    assert partition.replica.is_leader
     assert partition.is_open
     assert partition.replica.history.epochs.start_of(1) == 2
     assert partition.log.log_end_offset == 2
