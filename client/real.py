@@ -259,23 +259,29 @@ async def connect_one(
             # Nobody listens on a local port of the ephemeral range, and the kernel happened to
             # pick that very port as ours: TCP then connects the socket to itself.
             raise ConnectionRefusedError(errno.ECONNREFUSED, "connected to itself")
-        return prepare(connecting)
+        return prepare(connecting, options.silence_ms_max)
     except BaseException:
         connecting.close()
         raise
 
 
-def prepare(connected: socket.socket) -> RealSocket:
+def prepare(connected: socket.socket, silence_ms_max: int = -1) -> RealSocket:
     """Set what every connection needs; closes the socket when that fails (N-15)."""
+    idle_seconds, interval_seconds = KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS
+    probes, user_timeout_ms = KEEPALIVE_PROBES, USER_TIMEOUT_MS
+    if silence_ms_max != -1:
+        # The last of the probes ends it where there is no TCP_USER_TIMEOUT.
+        idle_seconds = interval_seconds = max(1, silence_ms_max // 3000)
+        probes, user_timeout_ms = 2, silence_ms_max
     try:
         connected.setblocking(False)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in (
-            ("TCP_KEEPIDLE", KEEPALIVE_IDLE_SECONDS),
-            ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_SECONDS),
-            ("TCP_KEEPCNT", KEEPALIVE_PROBES),
-            ("TCP_USER_TIMEOUT", USER_TIMEOUT_MS),
+            ("TCP_KEEPIDLE", idle_seconds),
+            ("TCP_KEEPINTVL", interval_seconds),
+            ("TCP_KEEPCNT", probes),
+            ("TCP_USER_TIMEOUT", user_timeout_ms),
         ):
             option = getattr(socket, name, None)
             if option is not None:

@@ -219,11 +219,16 @@ class Listener(Protocol):
 
 
 class SocketOptions(NamedTuple):
-    """-1 leaves a size to the kernel, as in Kafka's ``socket.*.buffer.bytes``."""
+    """-1 leaves a size to the kernel, as in Kafka's ``socket.*.buffer.bytes``.
+
+    ``silence_ms_max``: a connection whose other side has acknowledged nothing for so long, not even
+    that it is there, is given up. Its kernel does that, also for a process that is busy or stopped;
+    what does not acknowledge is a cut cable or a dead machine (N-06). -1: some minutes."""
 
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
     backlog: int = 50
+    silence_ms_max: int = -1
 
 
 class Net(Protocol):

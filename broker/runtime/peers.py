@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.client.config import ConnectionConfig
 from ottla.client.connection import Connection, connect
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.ports import Address
+from ottla.protocol.ports import Address, SocketOptions
 
 if TYPE_CHECKING:
     from ottla.broker.runtime.metadata import MetadataCache
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 # A broker that lives takes a connection at once; who waits longer holds up a failover.
 CONNECT_TIMEOUT_MS = 3_000
+# After a cut, TCP asks again ever less often; a new connection is up at once. Kernels acknowledge
+# for brokers that are busy or stopped, too, so this gives up none of those.
+SILENCE_MS_MAX = 3_000
 
 
 class Peers:
@@ -61,4 +64,6 @@ class Peers:
         return await connect(self._net, self._clock, self.address_of(node_id), config)
 
 
-_CONFIG = ConnectionConfig(connect_timeout_ms=CONNECT_TIMEOUT_MS)
+_CONFIG = ConnectionConfig(
+    connect_timeout_ms=CONNECT_TIMEOUT_MS, socket=SocketOptions(silence_ms_max=SILENCE_MS_MAX)
+)

@@ -238,6 +238,20 @@ async def test_connections_are_prepared_for_small_answers_and_vanished_peers() -
 
 
 @on_both_loops
+async def test_whoever_wants_to_know_of_a_cut_soon_is_told_soon() -> None:
+    """Asking again ever less often, TCP finds a healed network half a minute late."""
+    client, server = await connected_pair(SocketOptions(silence_ms_max=3_000))
+    raw = client._socket
+
+    assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 3_000
+    assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 1
+    assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL) == 1
+    assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT) == 2
+    client.close()
+    server.close()
+
+
+@on_both_loops
 async def test_dual_stack_peer_is_shown_as_ipv4() -> None:
     """Quotas and access rules compare addresses as text."""
     net = RealNet()
