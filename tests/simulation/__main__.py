@@ -83,6 +83,10 @@ def hunt(run: Callable[[int], Outcome], seeds: range, hazard: str) -> int:
     for count, seed in enumerate(seeds, 1):
         outcome = run(seed)
         if not outcome.ok:
+            sound = hunting.run_sound(seed, hazard)
+            if not sound.ok:
+                print(f"seed {seed} fails without {hazard}, too: {sound.violations[0]}")
+                continue
             elapsed_s = time.monotonic() - started
             print(f"{hazard} found by seed {seed}, the {count}. one, after {elapsed_s:.0f} s")
             print(f"  {outcome.violations[0]}")

@@ -31,7 +31,7 @@ SLOW_S = (2.5, 7.0)
 CUT_S = (0.3, 1.5, 5.0)
 PAUSE_S = (0.1, 1.0, 3.0, 8.0)
 # Stops that leave no mark of a clean stop.
-UNCLEAN = frozenset({"kill", "kill_slow", "power_cut", "stop", "topple"})
+UNCLEAN = frozenset({"kill", "kill_slow", "power_cut", "stop", "topple", "strike_expansion"})
 TOPPLING = ("kill", "kill_slow", "expire_session", "pause", "isolate", "cut_store")
 
 
@@ -244,12 +244,30 @@ class ClusterChaos:
         """Of a replica that is being added to an in-sync set at that very moment (R-22).
 
         It is in none yet, so that nothing rests on it."""
-        found = await self._wait_for(3.0, lambda: bool(self._cluster.joining()))
-        joining = self._cluster.joining()
+        found = await self._wait_for(3.0, lambda: bool(self._cluster.expansions()))
         if not found or any(not one.server.running for one in self.brokers):
             return
-        broker = self.brokers[self._random.choice(joining)]
+        _, joining = self._random.choice(self._cluster.expansions())
+        broker = self.brokers[joining]
         await broker.strike("power_cut_soon")
+
+    async def _do_strike_expansion(self) -> None:
+        """While a replica is being added to an in-sync set: it falls behind, the leader does not
+        hear that it was added, and is gone a moment later (R-12)."""
+        if not await self._wait_for(3.0, lambda: bool(self._cluster.expansions())):
+            return
+        leader, joining = self._random.choice(self._cluster.expansions())
+        one, other = self.brokers[leader].server.name, self.brokers[joining].server.name
+        links = [(STORE_HOST, one), (one, other), (other, one)]
+        for link in links:
+            self._world.links.cut(*link)
+        try:
+            await asyncio.sleep(self._random.choice((0.1, 0.5, 1.0)))
+            await self.brokers[leader].strike(self._random.choice(TOPPLING))
+            await asyncio.sleep(0.5)
+        finally:
+            for link in links:
+                self._world.links.heal(*link)
 
     async def _do_delete_controller(self) -> None:
         """By hand, as operators do to force an election."""

@@ -14,7 +14,17 @@ from tests.simulation.links import NetProfile
 from tests.simulation.node import MachineProfile
 from tests.simulation.random import SimRandom
 
-PROCESS_FAULTS = ("kill", "kill", "kill_slow", "stop", "pause", "pause", "topple", "topple")
+PROCESS_FAULTS = (
+    "kill",
+    "kill",
+    "kill_slow",
+    "stop",
+    "pause",
+    "pause",
+    "topple",
+    "topple",
+    "strike_expansion",
+)
 NETWORK_FAULTS = (
     "isolate",
     "cut_peer",

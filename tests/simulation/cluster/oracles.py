@@ -68,14 +68,15 @@ class Cluster:
             for number in sorted(payload.partitions)
         ]
 
-    def joining(self) -> list[int]:
-        """Brokers that some leader is adding to an in-sync set right now."""
-        found: dict[int, None] = {}
-        for _, _, broker in self.living():
+    def expansions(self) -> list[tuple[int, int]]:
+        """Leader and joiner, wherever one is being added to an in-sync set right now."""
+        found: dict[tuple[int, int], None] = {}
+        for node_id, _, broker in self.living():
             for runtime in broker.partitions:
                 leading = runtime.replica.leading
                 if leading is not None and leading.in_sync.pending is not None:
-                    found |= dict.fromkeys(node for node, _ in leading.in_sync.pending.added)
+                    added = leading.in_sync.pending.added
+                    found |= dict.fromkeys((node_id, joining) for joining, _ in added)
         return sorted(found)
 
     def is_whole(self) -> bool:

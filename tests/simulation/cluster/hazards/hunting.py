@@ -21,6 +21,7 @@ def run(seed: int, hazard: str, chaos_s: float | None = None) -> Outcome:
     return outcome._replace(scenario=f"--hazard {hazard} ")
 
 
-def run_sound(seed: int, hazard: str) -> Outcome:
+def run_sound(seed: int, hazard: str, chaos_s: float | None = None) -> Outcome:
     """The same options without the bug: what is found then is a bug that nobody has put there."""
-    return ClusterRun(seed, HAZARDS[hazard].mix(draw_cluster_options(seed))).run()
+    options = HAZARDS[hazard].mix(draw_cluster_options(seed, chaos_s))
+    return ClusterRun(seed, options).run()

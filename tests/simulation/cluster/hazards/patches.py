@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,9 @@ from ottla.broker.runtime import isr_writer
 from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.broker.runtime.controllership import Controllership
 from ottla.broker.runtime.partition import PartitionRuntime
-from ottla.broker.runtime.senders import Senders
+from ottla.broker.runtime.senders import Senders, _Sender
+from ottla.coordinator.controller.events import Identity
+from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import ANY_VERSION, Check
 from tests.simulation.cluster.ensemble import StoreProfile
 from tests.simulation.cluster.hazards.replacing import Hazard, Replacement
@@ -55,9 +58,16 @@ def _toppling(options: ClusterOptions) -> ClusterOptions:
 
 def _lagging(options: ClusterOptions) -> ClusterOptions:
     """A follower falls behind, is about to come back, and then the leader goes."""
-    small = _small(options, "cut_peer", "cut_peer_one_way", "topple", "slow", "isolate", "hold")
-    settings = {**small.settings, "replica.fetch.max.bytes": "2000"}
-    return small._replace(settings=settings, fault_mean_ms=500.0)
+    small = _small(options, "cut_peer", "kill", "topple", "topple", "slow", "hold")
+    settings = {**small.settings, "replica.fetch.max.bytes": "500"}
+    net = small.net._replace(latency_ms=5.0)
+    return small._replace(settings=settings, fault_mean_ms=400.0, net=net, pace_ms=40.0)
+
+
+def _expanding(options: ClusterOptions) -> ClusterOptions:
+    """Whoever is being added falls behind, the leader does not hear that it was, and goes."""
+    small = _small(options, "strike_expansion", "kill", "cut_peer")
+    return small._replace(fault_mean_ms=500.0, store=StoreProfile(commit_ms=20.0))
 
 
 def _power(options: ClusterOptions) -> ClusterOptions:
@@ -135,6 +145,14 @@ def _joins_at_the_watermark(_before: Any) -> Any:
     return may_join
 
 
+def _counts_the_stored_set_only(_before: Any) -> Any:
+    def counted_ends(self: Leading, _log_end_offset: int, _now_ms: float) -> list[int]:
+        members = self.in_sync.committed
+        return [one.log_end_offset for one in self.followers.values() if one.node_id in members]
+
+    return counted_ends
+
+
 def _commits_alone(_before: Any) -> Any:
     return property(lambda _self: True)
 
@@ -189,11 +207,25 @@ def _stays(_before: Any) -> Any:
     return check_place
 
 
-def _believes_to_have_won(_before: Any) -> Any:
-    async def has_won(_self: ControllerCandidate, _session: Any, _epoch: int) -> bool:
-        return True
+def _is_elected_in_two_steps(_before: Any) -> Any:
+    async def elect(self: ControllerCandidate, session: Any) -> Any:
+        changed = asyncio.Event()
+        standing = await session.exists(paths.CONTROLLER, lambda _: changed.set())
+        if standing is not None and standing.ephemeral_owner != session.session_id:
+            await changed.wait()
+            return None
+        found = await session.get(paths.CONTROLLER_EPOCH)
+        epoch, version = paths.parse_number(found.data) or 0, found.stat.version
+        if standing is None:
+            data = paths.build_controller(self._node_id, 0)
+            await session.create(paths.CONTROLLER, data, ephemeral=True)
+            epoch += 1
+            stat = await session.set(paths.CONTROLLER_EPOCH, paths.build_number(epoch), version)
+            version = stat.version
+        identity = Identity(self._node_id, epoch)
+        return Controllership(session, self._metadata.cluster_id, identity, version, self._parts)
 
-    return has_won
+    return elect
 
 
 def _waits_for_what_needs_the_session(_before: Any) -> Any:
@@ -207,12 +239,19 @@ def _waits_for_what_needs_the_session(_before: Any) -> Any:
 
 def _sends_as_it_comes(_before: Any) -> Any:
     def send(self: Senders, messages: Any) -> None:
-        for message in messages:
+        for number, message in enumerate(messages):
 
-            async def deliver(message: Any = message) -> None:
-                await self._clock.sleep(300.0 * (message.request.controller_epoch % 2))
-                response = await self._deliver(message.node_id, message.request)
-                self._on_answer(message.node_id, message.request, response)
+            async def deliver(message: Any = message, number: int = number) -> None:
+                epochs = [
+                    state.leader_epoch
+                    for topic in getattr(message.request, "topic_states", ())
+                    for state in topic.partition_states
+                ]
+                # Some are on their way for longer than others.
+                await self._clock.sleep(700.0 if (sum(epochs) + number) % 3 == 0 else 0.0)
+                send = partial(self._channel.send, message.node_id, message.request)
+                response = await self._repeated(_Sender(message.node_id, -1), send)
+                self._reports.on_answer(message.node_id, message.request, response)
 
             self._tasks.spawn("unordered", deliver())
 
@@ -265,8 +304,8 @@ HAZARDS = MappingProxyType(
         ),
         "R-12": Hazard(
             "the watermark does not wait for members that are being added",
-            (Replacement(InSyncSet, "maximal", lambda _: property(lambda s: s.committed)),),
-            _lagging,
+            (Replacement(Leading, "counted_ends", _counts_the_stored_set_only),),
+            _expanding,
         ),
         "R-13": Hazard(
             "a change of the ISR whose answer was lost is taken for refused",
@@ -295,11 +334,8 @@ HAZARDS = MappingProxyType(
             _controllers,
         ),
         "C-03": Hazard(
-            "whoever has not heard the answer to its election takes it for won",
-            (
-                Replacement(ControllerCandidate, "_has_won", _believes_to_have_won),
-                Replacement(Controllership, "_check_place", _stays),
-            ),
+            "an election is two steps, and who has done the first takes the second for done",
+            (Replacement(ControllerCandidate, "_elect", _is_elected_in_two_steps),),
             _controllers,
         ),
         "C-05": Hazard(
