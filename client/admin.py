@@ -1,4 +1,5 @@
-"""Administration: topics, partitions, records, configurations and, as ``groups``, groups.
+"""Administration: topics, partitions, records, configurations; as ``groups`` groups, as
+``placements`` replicas and leaders.
 
 Calls over several things return one result for each, so that one refusal does not hide the
 successes; calls over one thing raise. A change whose connection was lost before the answer raises
@@ -29,6 +30,7 @@ from ottla.client.environment import Environment, real_environment
 from ottla.client.errors import ClientError, RequestRefused
 from ottla.client.groups import GroupAdmin
 from ottla.client.offsets import OffsetAt, list_offsets
+from ottla.client.placements import Placements
 from ottla.client.routing import Router
 from ottla.protocol.errors import ErrorCode
 
@@ -63,6 +65,7 @@ class Admin:
         self._cluster = Cluster(world, parse_addresses(bootstrap), self.config)
         self._router = Router(self._cluster)
         self.groups = GroupAdmin(self._router)
+        self.placements = Placements(self._router, self._timeout_ms)
 
     async def start(self) -> None:
         """Reach the cluster. Raises TransportError; a wrong address is BrokerUnreachable."""

@@ -31,6 +31,9 @@ VERBS = {
     "produce": Verb("ottla.client.cli.produce:main", "send lines of standard input to a topic"),
     "consume": Verb("ottla.client.cli.consume:main", "write the records of a topic as lines"),
     "groups": Verb("ottla.client.cli.groups:main", "look at consumer groups, move their positions"),
+    "cluster": Verb("ottla.client.cli.cluster:main", "look at brokers and their partitions"),
+    "reassign": Verb("ottla.client.cli.reassign:main", "move replicas from broker to broker"),
+    "elect": Verb("ottla.client.cli.elect:main", "give partitions the leader they should have"),
     "log": Verb("ottla.broker.cli.log:main", "look into the files of a stopped broker"),
 }
 # Options that every client verb knows, so that they may come first, and take a value.

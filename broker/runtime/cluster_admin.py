@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ottla.broker.runtime.partition_admin import PartitionAdmin
+from ottla.broker.runtime.partition_admin import TOLD_MS_MAX, PartitionAdmin, done_by
 from ottla.coordinator.controller.events import CreatePartitions, CreateTopics, Event
 from ottla.coordinator.controller.specs import PartitionsSpec as PartitionsSpec
 from ottla.coordinator.controller.specs import TopicResult as TopicResult
@@ -84,7 +84,9 @@ class ClusterAdmin:
         results = await self._ask([(spec.name, ZERO_UUID) for spec in specs], prepare, deadline_ms)
         if validate_only:
             return [replace(result, topic_id=ZERO_UUID) for result in results]
-        return [await self._seen(result, _has_topic(result), deadline_ms) for result in results]
+        seen = [await self._seen(result, _has_topic(result), deadline_ms) for result in results]
+        await self._told(seen, deadline_ms)
+        return seen
 
     async def delete_topics(
         self, topics: Sequence[str | Uuid], *, timeout_ms: float
@@ -109,6 +111,7 @@ class ClusterAdmin:
                 if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     result = replace(result, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
             results.append(await self._seen(result, _lacks_topic(result), deadline_ms))
+        await self._told(results, deadline_ms)
         return results
 
     async def create_partitions(
@@ -123,9 +126,11 @@ class ClusterAdmin:
         results = await self._ask([(spec.name, ZERO_UUID) for spec in specs], prepare, deadline_ms)
         if validate_only:
             return results
-        return [
+        seen = [
             await self._seen(result, _has_partitions(result), deadline_ms) for result in results
         ]
+        await self._told(seen, deadline_ms)
+        return seen
 
     async def set_configs(self, entity_type: str, name: str, configs: Mapping[str, str]) -> None:
         """Replace all that is set for an entity, checked already. Raises KafkaError."""
@@ -231,6 +236,15 @@ class ClusterAdmin:
         if await self._metadata.wait_for(holds, deadline_ms - self._clock.now_ms()):
             return result
         return replace(result, error_code=ErrorCode.REQUEST_TIMED_OUT, message=_UNKNOWN)
+
+    async def _told(self, results: Sequence[TopicResult], deadline_ms: float) -> None:
+        """Wait a moment for the other brokers to hear of it, too: clients ask any of them next."""
+        current = self._controller.controllership
+        if current is None or all(one.error_code is not ErrorCode.NONE for one in results):
+            return
+        until_ms = min(deadline_ms, self._clock.now_ms() + TOLD_MS_MAX)
+        for future in current.told():
+            await done_by(future, self._clock, until_ms)
 
     def _name_and_id(self, topic: str | Uuid) -> tuple[str, Uuid]:
         if isinstance(topic, str):

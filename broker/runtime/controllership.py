@@ -174,6 +174,10 @@ class Controllership:
             self._queue.put_nowait(_Command(prepare, reply))
         return reply
 
+    def told(self) -> list[asyncio.Future[None]]:
+        """Futures that are done when every broker that answers knows all that was decided."""
+        return self._senders.told()
+
     @property
     def machine(self) -> Controller:
         """The one that decides now; another one after the world had to be read again."""

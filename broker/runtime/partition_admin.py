@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.ports import Clock
 
+# A broker that hangs must not hold up what concerns all.
+TOLD_MS_MAX = 1_000.0
 _NOT_HERE = "this broker is not the controller"
 _UNKNOWN = "not seen to be done in time; it may still happen"
 
@@ -92,7 +94,12 @@ class PartitionAdmin:
         ``generation``: its broker epoch, -1 if it does not say. It is given nothing until it
         registers anew. Raises KafkaError: NOT_CONTROLLER, REQUEST_TIMED_OUT."""
         event = ShutdownAsked(node_id, generation)
-        result: ShutdownResult = await self._ask(event, self.clock.now_ms() + timeout_ms)
+        deadline_ms = self.clock.now_ms() + timeout_ms
+        result: ShutdownResult = await self._ask(event, deadline_ms)
+        # Clients that ask a broker which has not heard of it would be sent to the one that stops.
+        until_ms = min(deadline_ms, self.clock.now_ms() + TOLD_MS_MAX)
+        for future in self._current().told():
+            await done_by(future, self.clock, until_ms)
         return result
 
     def _current(self) -> Controllership:
@@ -106,12 +113,12 @@ class PartitionAdmin:
             return event
 
         reply = self._current().ask(prepare)
-        if not await _done_by(reply, self.clock, deadline_ms):
+        if not await done_by(reply, self.clock, deadline_ms):
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, _UNKNOWN)
         return reply.result()
 
 
-async def _done_by(reply: asyncio.Future[Any], clock: Clock, deadline_ms: float) -> bool:
+async def done_by(reply: asyncio.Future[Any], clock: Clock, deadline_ms: float) -> bool:
     """Wait, and leave the reply alone: what was asked for goes on (P-04)."""
     waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -48,8 +48,8 @@ class _Sender:
     def __init__(self, node_id: int, generation: int) -> None:
         self.node_id = node_id
         self.generation = generation
-        # None asks only whether the broker is there.
-        self.queue: asyncio.Queue[AnyControlRequest | None] = asyncio.Queue()
+        # None asks only whether the broker is there; a future, to be told when its turn comes.
+        self.queue: asyncio.Queue[AnyControlRequest | asyncio.Future[None] | None] = asyncio.Queue()
         self.task: asyncio.Task[None] | None = None
         self.has_answered = False
         self.is_lost = False
@@ -100,6 +100,16 @@ class Senders:
                 sender = self._open(message.node_id, generation)
             sender.queue.put_nowait(message.request)
 
+    def told(self) -> list[asyncio.Future[None]]:
+        """For each broker that answers a future: done when it has answered all that was queued."""
+        found = []
+        for _node_id, sender in sorted(self._senders.items()):
+            if sender.has_answered and not sender.is_lost and not sender.is_suspected:
+                future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                sender.queue.put_nowait(future)
+                found.append(future)
+        return found
+
     def keep_only(self, live: Collection[int]) -> None:
         """Stop sending to brokers that are gone."""
         for node_id in sorted(self._senders.keys() - set(live)):
@@ -133,6 +143,10 @@ class Senders:
             request = await sender.queue.get()
             if request is None:
                 await self._repeated(sender, partial(self._channel.reach, sender.node_id))
+                continue
+            if isinstance(request, asyncio.Future):
+                if not request.done():
+                    request.set_result(None)
                 continue
             send = partial(self._channel.send, sender.node_id, request)
             response = await self._repeated(sender, send)

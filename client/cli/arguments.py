@@ -102,6 +102,28 @@ def port(text: str) -> int:
     return int(text)
 
 
+def topic_partitions(text: str) -> tuple[str, list[int] | None]:
+    """``topic`` or ``topic:0,1``. Raises ValueError."""
+    topic, colon, numbers = text.partition(":")
+    if not colon:
+        return topic, None
+    try:
+        return topic, [int(number) for number in numbers.split(",")]
+    except ValueError:
+        raise ValueError(f"{text!r} is not of the form TOPIC:P or TOPIC:P,P") from None
+
+
+def node_ids(text: str) -> list[int]:
+    """Read ``1,2,3``. Raises ValueError."""
+    try:
+        found = [natural(number) for number in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{text!r} is not of the form ID,ID") from None
+    if len(set(found)) < len(found):
+        raise ValueError(f"{text!r} names a broker twice")
+    return found
+
+
 def checked(read: Callable[[str], object]) -> Callable[[str], object]:
     """Let argparse show the reader's own words, which it hides for a plain ValueError."""
 

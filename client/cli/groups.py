@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
-from ottla.client.cli.arguments import Parser, add_verbs, checked
+from ottla.client.cli.arguments import Parser, add_verbs, checked, topic_partitions
 from ottla.client.cli.group_text import describe, explain
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.run import CommandError, run, sentence
@@ -75,21 +75,10 @@ def _add_partitions(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument(
         "topics",
         metavar="TOPIC[:P,P]",
-        type=checked(read_partitions),
+        type=checked(topic_partitions),
         nargs="*" if default else "+",
         help="topics, or some partitions of one" + (f" (default: {default})" if default else ""),
     )
-
-
-def read_partitions(text: str) -> tuple[str, list[int] | None]:
-    """``topic`` or ``topic:0,1``. Raises ValueError."""
-    topic, colon, numbers = text.partition(":")
-    if not colon:
-        return topic, None
-    try:
-        return topic, [int(number) for number in numbers.split(",")]
-    except ValueError:
-        raise ValueError(f"{text!r} is not of the form TOPIC:P or TOPIC:P,P") from None
 
 
 async def perform(arguments: argparse.Namespace) -> int:

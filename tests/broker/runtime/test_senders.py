@@ -130,3 +130,22 @@ async def test_a_broker_that_has_restarted_ends_its_senders_work() -> None:
     assert site.wire.sent == [(1, 1, 0)]
     assert site.answers == []
     site.senders.stop()
+
+
+async def test_who_waits_for_it_hears_when_every_living_broker_has_answered() -> None:
+    """A client that was told of its topic asks any broker next."""
+    site = Site()
+    for node_id in (1, 2):
+        await site.send(node_id, 0)
+    site.wire.is_down = True
+    await site.send(1, 1)
+    told = site.senders.told()
+    await quiet()
+    before = [future.done() for future in told]
+    site.wire.is_down = False
+    await site.clock.advance(200)
+
+    # Broker 1's connection broke: it is not waited for, as it may never come back.
+    assert before == [True]
+    assert site.answers.count(2) == 1
+    site.senders.stop()

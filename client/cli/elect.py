@@ -1,0 +1,97 @@
+"""``ottla elect``: give partitions the leader they should have."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.client.admin import Admin
+from ottla.client.cli.arguments import Parser, add_client_options, checked, topic_partitions
+from ottla.client.cli.output import json_document, write
+from ottla.client.cli.run import CommandError, run, sentence
+from ottla.client.cli.settings import command_config
+from ottla.client.placements import ElectionType
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from ottla.client.errors import RequestRefused
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command."""
+    return run(partial(perform, parser().parse_args(argv)))
+
+
+def parser() -> Parser:
+    """The command line, as ``ottla elect --help`` shows it."""
+    made = Parser(
+        prog="ottla elect",
+        description="Make the first replica of each partition its leader, where it is in sync.",
+        allow_abbrev=False,
+    )
+    add_client_options(made, is_outer=True)
+    made.add_argument(
+        "partitions",
+        metavar="TOPIC[:P,P]",
+        nargs="*",
+        type=checked(topic_partitions),
+        help="which partitions (default: all)",
+    )
+    made.add_argument(
+        "--unclean",
+        action="store_true",
+        help="let any living replica lead where none in sync is left: records that it has not "
+        "got are lost",
+    )
+    return made
+
+
+async def perform(arguments: argparse.Namespace) -> int:
+    """Elect, and say of each partition how it went."""
+    if arguments.unclean and not arguments.partitions:
+        raise CommandError("name the partitions that may lose records: TOPIC or TOPIC:P,P")
+    kind = ElectionType.UNCLEAN if arguments.unclean else ElectionType.PREFERRED
+    async with Admin(arguments.bootstrap, command_config()) as admin:
+        wanted = await _expand(admin, arguments.partitions) if arguments.partitions else None
+        outcomes = await admin.placements.elect(kind, wanted)
+    failed = {
+        where: refused
+        for where, refused in outcomes.items()
+        if refused is not None and refused.code is not ErrorCode.ELECTION_NOT_NEEDED
+    }
+    if arguments.format == "json":
+        write(json_document([_described(*item) for item in sorted(outcomes.items())]))
+    else:
+        write("".join(_line(*item) for item in sorted(outcomes.items()) if item[0] not in failed))
+        if not outcomes:
+            write("every partition is led by its first replica already\n")
+    if failed:
+        raise CommandError("; ".join(f"{where}: {sentence(failed[where])}" for where in failed))
+    return 0
+
+
+async def _expand(
+    admin: Admin, wanted: Sequence[tuple[str, list[int] | None]]
+) -> list[TopicPartition]:
+    found = []
+    for topic, numbers in wanted:
+        if numbers is None:
+            numbers = sorted((await admin.describe_topic(topic)).partitions)
+        found += [TopicPartition(topic, number) for number in numbers]
+    return found
+
+
+def _line(where: TopicPartition, refused: RequestRefused | None) -> str:
+    return f"{where}: {'elected' if refused is None else 'has the right leader already'}\n"
+
+
+def _described(where: TopicPartition, refused: RequestRefused | None) -> dict[str, object]:
+    return {
+        "topic": where.topic,
+        "partition": where.partition,
+        "error": None if refused is None else refused.code.name,
+    }
