@@ -108,7 +108,7 @@ class BrokersInProcess:
     async def stop(self) -> None:
         """Stop all brokers, then what they share. May be called again."""
         brokers, self.brokers = self.brokers, []
-        await asyncio.gather(*(broker.stop() for broker in brokers))
+        await asyncio.gather(*(broker.stop(is_last=True) for broker in brokers))
         if self._store is not None:
             await self._store.close()
         await self._tasks.stop()

@@ -34,6 +34,7 @@ from ottla.broker.runtime.control import ControlReceiver
 from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.broker.runtime.controllership import ControllerParts
 from ottla.broker.runtime.directory_failures import DirectoryFailures
+from ottla.broker.runtime.farewell import Farewell
 from ottla.broker.runtime.fetchers import fetchers_of
 from ottla.broker.runtime.housekeeping import Housekeeping, Intervals
 from ottla.broker.runtime.internal_topics import InternalTopics
@@ -138,6 +139,7 @@ class Broker:
         self._store = store
         self._opened_store: OpenedStore | None = None
         self._lifecycle: Lifecycle | None = None
+        self._farewell: Farewell | None = None
         self._logs: LogDirectories | None = None
         self.network: NetworkServer | None = None
         self.housekeeping: Housekeeping | None = None
@@ -252,6 +254,9 @@ class Broker:
             self.ports.clock,
             self.ports.random,
         )
+        self._farewell = Farewell(
+            self.config, self._peers, self.metadata, admin.partitions, self.ports.clock
+        )
         making = TopicMaking(admin, self._peers, self.metadata, self.ports.clock)
         services = Services(
             ports=self.ports,
@@ -342,9 +347,12 @@ class Broker:
 
     # ---- stop ----
 
-    async def stop(self) -> None:
-        """Answer who waits, let answers leave, close the logs and leave the cluster."""
+    async def stop(self, *, is_last: bool = False) -> None:
+        """Hand over what others can lead, answer who waits, let answers leave, close the logs and
+        leave the cluster. ``is_last``: the others stop as well, so nothing is handed over."""
         self.monitoring.on_stopping()
+        if self._farewell is not None and not is_last:
+            await self._farewell.say(self._receiver.broker_epoch)
         if self.network is not None:
             self.network.stop_accepting()
         await self._chores.stop()

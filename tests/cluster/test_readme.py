@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.broker_process import ROOT, BrokerProcess
+from tests.zookeeper.servers import ZooKeeperServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,9 @@ def block_with(text: str, blocks: list[str]) -> str:
     """The one block that has the text in it."""
     (found,) = [block for block in blocks if text in block]
     return found
+
+
+CLUSTERS = commands(block_with("--brokers 3", SHELL))
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +115,34 @@ def test_the_commands_about_groups_know_the_reader(broker: BrokerProcess) -> Non
 
     assert "readers  classic  Empty" in shown
     assert re.search(r"greetings +0 +\d+ +0\n", shown), shown
+
+
+def test_the_commands_about_clusters_work(tmp_path: Path) -> None:
+    """Three brokers in one process are started as the page says, but for their ports."""
+    start = next(one for one in CLUSTERS if "--brokers" in one)
+    block = block_with("reassign verify", SHELL).replace("plan.json", str(tmp_path / "plan.json"))
+    with BrokerProcess(tmp_path / "data", extra=start.split()[2:]) as running:
+        shown = shown_by(block, running)
+
+    assert "every partition has its leader and all its replicas in sync" in shown
+    assert shown.count("begun copies-") == shown.count(": done\n") == 3
+
+
+def test_a_broker_joins_a_cluster_in_zookeeper(tmp_path: Path) -> None:
+    """As the page says, but at the address of the test's own ZooKeeper."""
+    start = next(one for one in CLUSTERS if "--zookeeper" in one)
+    with ZooKeeperServer() as zookeeper:
+        extra = start.replace("127.0.0.1:2181", zookeeper.address).split()[2:]
+        with BrokerProcess(tmp_path / "data", extra=extra) as running:
+            shown = shell(f"{sys.executable} -m ottla cluster describe -b {running.address}")
+
+    assert "BROKER" in shown.stdout
+
+
+def test_the_compose_file_is_where_the_page_says() -> None:
+    """What it starts is shown by tests of its own."""
+    assert "docker compose up" in CLUSTERS
+    assert (ROOT / "docker-compose.yml").exists()
 
 
 @pytest.mark.requirement("ARC-15", "FMT-36")
