@@ -85,7 +85,7 @@ def shown_by(block: str, broker: BrokerProcess) -> str:
 
 def test_the_commands_of_try_it_work(broker: BrokerProcess) -> None:
     """What goes in comes out, and the python examples find it."""
-    shown = shown_by(block_with("topics create", SHELL), broker)
+    shown = shown_by(block_with("topics create greetings", SHELL), broker)
 
     assert "hello\nworld\n" in shown
     assert "PARTITION" in shown
