@@ -266,3 +266,43 @@ async def test_the_change_of_a_deleted_topic_is_given_up() -> None:
 
     assert committed(site) == ((1, 2, 3), 0, False)
     await site.close()
+
+
+@pytest.mark.parametrize("lost", ["answers_to_lose", "requests_to_lose"])
+@pytest.mark.parametrize("isr", [(1, 3), (1, 2, 3), (1,)])
+async def test_a_lost_answer_and_another_writer_end_in_what_is_stored(
+    lost: str, isr: tuple[int, ...]
+) -> None:
+    """Whether the change was done before somebody else wrote, or not at all (R-15)."""
+    site = await open_site(1, 2)
+    setattr(site.session, lost, 1)
+    site.fetch(3)
+    await quiet()
+    pending = committed(site)[2]
+    await site.store_state(paths.StatePayload(1, EPOCH, isr, CONTROLLER_EPOCH))
+    # It is not asked again meanwhile, so that nothing is proposed on top of what is learnt.
+    site.metadata.image = site.metadata.image.__class__("")
+    await site.pass_time(1_000)
+
+    state, version = await site.stored()
+    assert pending
+    assert committed(site) == (state.isr, version, False)
+    await site.close()
+
+
+async def test_a_leadership_that_ends_takes_its_change_along() -> None:
+    """The answer belongs to a state that is no more; what is stored comes with the next word."""
+    site = await open_site(1, 2, 3)
+    await lagging(site)
+    await site.suspend()
+    leadership = site.one.replica.leadership
+    assert leadership is not None
+    await site.resume()
+    site.session.requests_to_lose = 1
+    site.writer.check()
+    await site.one.become(leadership.__class__(2, EPOCH + 1, 1, (1, 2, 3), (1, 2, 3)))
+    await site.pass_time(1_000)
+
+    assert site.one.replica.role is Role.FOLLOWER
+    assert (await site.stored())[0].isr == (1, 2, 3)
+    await site.close()
