@@ -72,6 +72,10 @@ class ConsumerMember:
         self._asked = -1
         self._act_ms = -math.inf
         self._reported: set[Partition] = set()
+        # Told to give up what it has not taken up yet, one client says that it has it not, and
+        # the next one, as Java's, says nothing; the broker then waits for the revocation in vain.
+        self._reports_always = self.random.chance(0.5)
+        self._is_report_due = False
         # Whether all has to be told, when the next heartbeat is due, and how long it is safe.
         self._is_in_doubt = True
         self._beat_ms = -math.inf
@@ -133,7 +137,7 @@ class ConsumerMember:
         if code is ErrorCode.NONE:
             self._is_in_doubt = False
             if request.topic_partitions is not None:
-                self._reported = set(self.reader.owned)
+                self._reported, self._is_report_due = set(self.reader.owned), False
             self._hear(found, asked, asked_s)
             return True
         if code in OUT:
@@ -154,7 +158,7 @@ class ConsumerMember:
             request.rebalance_timeout_ms = self.terms.consumer_rebalance_timeout_ms
             request.subscribed_topic_names = self.terms.topics
             request.server_assignor = self._assignor
-        if is_full or self.reader.owned != self._reported:
+        if is_full or self._is_report_due or self.reader.owned != self._reported:
             request.topic_partitions = [
                 TopicPartitions(
                     topic_id, sorted(p for topic, p in self.reader.owned if topic == name)
@@ -167,18 +171,22 @@ class ConsumerMember:
     def _hear(self, found: Any, asked: int, asked_s: float) -> None:
         """What the broker says we are and have."""
         self.me.member_id = found.member_id
+        is_join = self.me.generation == JOINING
         self.me.is_told(asked, found.member_epoch)
+        if found.assignment is None or is_join:
+            self._calm_s = asked_s
         if found.assignment is not None:
             wanted = {
                 (self._names[topic.topic_id], number)
                 for topic in found.assignment.topic_partitions
                 for number in topic.partitions
             }
+            if wanted > self._wanted:
+                self._calm_s = asked_s
             if wanted != self._wanted:
                 self._act_ms = self.client.ports.clock.now_ms() + self.random.choice(DELAYS_MS)
+                self._is_report_due = self._reports_always
             self._wanted, self._asked = wanted, asked
-        if self.reader.owned <= self._wanted:
-            self._calm_s = asked_s
         self._lease_s = self.terms.consumer_lease_s(asked_s, self._calm_s)
         self.evidence.claims.extend(self.client.name, self._lease_s)
         self._beat_ms = self.client.ports.clock.now_ms() + found.heartbeat_interval_ms
@@ -203,7 +211,7 @@ class ConsumerMember:
         if is_replaced or not self.me.member_id:
             has_own = self.version >= OWN_MEMBER_ID_VERSION
             self.me.member_id = self.random.token(16).hex() if has_own else ""
-        self._wanted, self._reported = set(), set()
+        self._wanted, self._reported, self._is_report_due = set(), set(), False
         self._asked = -1
         self._is_in_doubt = True
         self._beat_ms = self._act_ms = -math.inf

@@ -59,8 +59,8 @@ class Terms:
         return min(lively_s + session_s * CLOCKS_AGREE, calm_s + round_s * CLOCKS_AGREE)
 
     def consumer_lease_s(self, lively_s: float, calm_s: float) -> float:
-        """The same of a KIP-848 member, whose time to revoke counts from the last answer that took
-        nothing away from it."""
+        """The same of a KIP-848 member, whose time to revoke counts from the last answer that shows
+        that there is nothing to revoke: others come with an assignment that has not grown."""
         session_s = self.consumer_session_timeout_ms / 1_000
         revocation_s = self.consumer_rebalance_timeout_ms / 1_000
         return min(lively_s + session_s * CLOCKS_AGREE, calm_s + revocation_s * CLOCKS_AGREE)
