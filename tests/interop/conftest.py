@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.protocol.apis import ApiKey
+from tests.interop.crews import Crew
 from tests.support.broker_process import BrokerProcess
 from tests.support.capture import Relay, write_golden
 
@@ -16,7 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ottla.protocol.apis import ApiKey
+SERVER_SESSION_MS = 12_000
+# What members alone ask; the rest comes from the writer of a test's records as well.
+GROUP_APIS = frozenset(
+    {
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.JOIN_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    }
+)
 
 
 class Bootstrap:
@@ -74,3 +89,27 @@ def topic(request: pytest.FixtureRequest) -> str:
     """A name that no other test uses."""
     name = "".join(c if c.isalnum() else "-" for c in request.node.name)[:100]
     return f"{name.strip('-')}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bootstrap]:
+    """A broker that does not let the first member wait for long.
+
+    GROUPS_AT names another one, such as Apache Kafka, to see what the clients themselves do."""
+    if "GROUPS_AT" in os.environ:
+        yield Bootstrap(os.environ["GROUPS_AT"])
+        return
+    options = {"group.initial.rebalance.delay.ms": "500", "log.segment.bytes": "1048576"}
+    # The session of a KIP-848 member is the broker's to say.
+    options |= {
+        f"group.consumer.{which}session.timeout.ms": str(SERVER_SESSION_MS)
+        for which in ("", "min.")
+    }
+    with running_broker(tmp_path_factory.mktemp("groups"), options, GROUP_APIS) as running:
+        yield running
+
+
+@pytest.fixture
+def crew(site: Bootstrap, tmp_path: Path) -> Iterator[Crew]:
+    with ExitStack() as stack:
+        yield Crew(stack, site, tmp_path)

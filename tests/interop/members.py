@@ -97,6 +97,20 @@ class Member:
             found[where].append(Held(start, self.ended, self.name))
         return found
 
+    def seek(self, where: Partition, offset: int) -> None:
+        """Let it go on reading one of its partitions from there; it says so when it has done it."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([*where, offset]) + "\n")
+        self._process.stdin.flush()
+
+    def reads(self, where: Partition) -> list[dict[str, Any]]:
+        """What it has read of one partition, in order."""
+        return [
+            event
+            for event in list(self.events)
+            if event["event"] == "read" and (event["topic"], event["partition"]) == where
+        ]
+
     def leave(self, timeout_s: float = 15.0) -> None:
         """Let it close its consumer."""
         self.ended = time.monotonic()

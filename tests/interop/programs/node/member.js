@@ -1,6 +1,7 @@
 // kafkajs as a member of a group: orders as an argument, events on standard output.
 "use strict";
 
+const readline = require("node:readline");
 const kafkajs = require("kafkajs");
 
 const orders = JSON.parse(process.argv[3]);
@@ -57,8 +58,14 @@ async function main() {
       await new Promise((resolve) => setTimeout(resolve, orders.pace_ms ?? 0));
     },
   });
-  process.stdin.resume();
-  process.stdin.on("end", async () => {
+  const lines = readline.createInterface({ input: process.stdin });
+  // Each says where to go on reading.
+  lines.on("line", (line) => {
+    const [topic, partition, offset] = JSON.parse(line);
+    consumer.seek({ topic, partition, offset: String(offset) });
+    tell("sought");
+  });
+  lines.on("close", async () => {
     await consumer.disconnect();
     tell("left");
     process.exit(0);

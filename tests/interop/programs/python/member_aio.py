@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import KafkaError
@@ -49,6 +49,8 @@ async def main() -> None:
     consumer.subscribe(orders.topics, listener=Listener())
     await consumer.start()
     while not leaving.is_set:
+        for *where, offset in leaving.seeks():
+            consumer.seek(TopicPartition(*where), offset)
         found = await consumer.getmany(timeout_ms=int(POLL_S * 1000), max_records=orders.batch)
         if found:
             tell_read(

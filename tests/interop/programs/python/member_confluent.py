@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.interop.programs.python.membership import (
     POLL_S,
@@ -50,6 +50,8 @@ def main() -> None:
         on_lost=changed("lost"),
     )
     while not leaving.is_set:
+        for place in leaving.seeks():
+            consumer.seek(TopicPartition(*place))
         reads: dict[tuple[str, int], list[int]] = {}
         for message in consumer.consume(orders.batch, POLL_S):
             if message.error() is not None:

@@ -6,7 +6,7 @@ import logging
 import time
 from typing import Any
 
-from kafka import ConsumerRebalanceListener, KafkaConsumer
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import KafkaError
@@ -56,6 +56,8 @@ def main() -> None:
     )
     consumer.subscribe(orders.topics, listener=Listener())
     while not leaving.is_set:
+        for *where, offset in leaving.seeks():
+            consumer.seek(TopicPartition(*where), offset)
         found = consumer.poll(timeout_ms=int(POLL_S * 1000))
         if found:
             tell_read(

@@ -1,6 +1,7 @@
 """What every Python member of a group shares: its orders, and the events that it tells.
 
-A member reads until its standard input ends, then leaves the group. Each event is one line of JSON
+A member reads until its standard input ends, then leaves the group. A line of its standard input,
+topic, partition and offset, makes it go on reading from there. Each event is one line of JSON
 with a time of the machine's monotonic clock, so that events of several processes can be ordered.
 It must run wherever an old client runs, so it uses nothing but the standard library.
 """
@@ -8,13 +9,14 @@ It must run wherever an old client runs, so it uses nothing but the standard lib
 from __future__ import annotations
 
 import json
+import queue
 import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 POLL_S = 0.1
 
@@ -38,15 +40,23 @@ class Orders:
 
 
 class Leaving:
-    """Set when standard input has ended."""
+    """Set when standard input has ended; what is said there before are offsets to go to."""
 
     def __init__(self) -> None:
         self.is_set = False
+        self._seeks: queue.SimpleQueue[tuple[str, int, int]] = queue.SimpleQueue()
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        sys.stdin.read()
+        for line in sys.stdin:
+            self._seeks.put(tuple(json.loads(line)))
         self.is_set = True
+
+    def seeks(self) -> Iterator[tuple[str, int, int]]:
+        """Topic, partition and offset of each; to be done before the next poll."""
+        while not self._seeks.empty():
+            yield self._seeks.get()
+            tell("sought")
 
 
 def tell(event: str, **fields: Any) -> None:

@@ -2,9 +2,10 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
-	"io"
+	"errors"
 	"os"
 	"sync"
 	"time"
@@ -32,6 +33,13 @@ var balancers = map[string]func() kgo.GroupBalancer{
 }
 
 type event map[string]any
+
+// place is where to go on reading; standard input says it in a line.
+type place struct {
+	topic     string
+	partition int32
+	offset    int64
+}
 
 var output sync.Mutex
 
@@ -91,12 +99,26 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
+	seeks := make(chan place, 10)
 	ctx, leave := context.WithCancel(context.Background())
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			var to place
+			if err := json.Unmarshal(lines.Bytes(), &[]any{&to.topic, &to.partition, &to.offset}); err != nil {
+				panic(err)
+			}
+			seeks <- to
+		}
 		leave()
 	}()
 	for ctx.Err() == nil {
+		for len(seeks) > 0 {
+			to := <-seeks
+			client.SetOffsets(map[string]map[int32]kgo.EpochOffset{
+				to.topic: {to.partition: {Epoch: -1, Offset: to.offset}},
+			})
+			tell("sought", event{})
+		}
 		read(ctx, client, given)
 		client.AllowRebalance()
 	}
@@ -106,12 +128,16 @@ func main() {
 
 // read polls once, tells what came and commits it.
 func read(ctx context.Context, client *kgo.Client, given orders) {
-	fetches := client.PollRecords(ctx, given.Batch)
+	soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	fetches := client.PollRecords(soon, given.Batch)
 	if ctx.Err() != nil {
 		return
 	}
 	fetches.EachError(func(topic string, partition int32, err error) {
-		tell("error", event{"text": err.Error()})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			tell("error", event{"text": err.Error()})
+		}
 	})
 	if fetches.NumRecords() == 0 {
 		return

@@ -2,7 +2,9 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -10,6 +12,8 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -28,6 +32,8 @@ public final class GroupMember implements ConsumerRebalanceListener {
         "sticky", "org.apache.kafka.clients.consumer.StickyAssignor",
         "cooperative-sticky", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
 
+    /** Topic, partition and offset of where to go on; what standard input says before it ends. */
+    private static final Queue<JsonNode> SEEKS = new ConcurrentLinkedQueue<>();
     private static volatile boolean leaving = false;
 
     private final PrintStream events;
@@ -42,7 +48,10 @@ public final class GroupMember implements ConsumerRebalanceListener {
         System.setOut(System.err);
         Thread watch = new Thread(() -> {
             try {
-                while (System.in.read() >= 0) { }
+                BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+                for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                    SEEKS.add(JSON.readTree(line));
+                }
             } catch (IOException error) {
                 // The other end is gone, too.
             }
@@ -62,6 +71,11 @@ public final class GroupMember implements ConsumerRebalanceListener {
                 new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
             consumer.subscribe(topics, this);
             while (!leaving) {
+                for (JsonNode to = SEEKS.poll(); to != null; to = SEEKS.poll()) {
+                    consumer.seek(new TopicPartition(to.get(0).asText(), to.get(1).asInt()),
+                        to.get(2).asLong());
+                    tell(event("sought"));
+                }
                 ConsumerRecords<byte[], byte[]> found = consumer.poll(Duration.ofMillis(100));
                 if (found.isEmpty()) {
                     continue;
