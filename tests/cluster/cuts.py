@@ -24,6 +24,9 @@ BROKERS = ("broker-1", "broker-2", "broker-3")
 HOSTS = (*BROKERS, "zookeeper", "client")
 OPTIONS = {"zookeeper.session.timeout.ms": "4000", "replica.lag.time.max.ms": "4000"}
 CUT_S = (0.5, 9.0)
+PROBED = "probed"
+# A second is usual. TCP alone would ask again when half the length of the cut has passed once more.
+HEALED_WITHIN_S = 5.0
 
 
 def from_peers(network: Network, victim: str) -> None:
@@ -78,6 +81,7 @@ def story(network: Network, folder: Path, rounds: int, seed: int) -> int:
         RealCluster(folder, zookeeper.address, options=OPTIONS, network=network) as cluster,
     ):
         cluster.create_topic(TOPIC, PARTITIONS)
+        cluster.create_topic(PROBED, PARTITIONS)
         load = Load(cluster.bootstrap)
         try:
             for number in range(rounds):
@@ -88,8 +92,10 @@ def story(network: Network, folder: Path, rounds: int, seed: int) -> int:
                 cut(network, victim)
                 time.sleep(length_s)
                 network.heal()
-                healed_s = cluster.wait_until_whole(TOPIC)
+                healed_s = cluster.wait_until_healed(PROBED)
+                cluster.wait_until_whole(TOPIC)
                 print(f"whole after {healed_s:.1f} s", flush=True)
+                assert healed_s < HEALED_WITHIN_S, cluster.stories()
                 load.wait_for_progress()
         finally:
             network.heal()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self
 
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ottla.protocol.errors import ErrorCode
 from tests.cluster.load import QUIET
+from tests.cluster.wire import Told, View, spoken, view_of, write
 from tests.support.broker_process import BrokerProcess
 
 if TYPE_CHECKING:
@@ -93,23 +95,64 @@ class RealCluster:
         """As some broker believes."""
         return int(self.admin.list_topics(timeout=10).controller_id)
 
+    def newest(self, topic: str) -> dict[int, Told]:
+        """Each partition in the newest leader epoch that any running broker knows of."""
+        found: dict[int, Told] = {}
+        for view in self.views(topic).values():
+            if isinstance(view, View):
+                for number, told in view.partitions.items():
+                    if number not in found or told.leader_epoch > found[number].leader_epoch:
+                        found[number] = told
+        return found
+
+    def views(self, topic: str) -> dict[int, View | str]:
+        """What each running broker believes; a word of excuse of one that does not answer."""
+        running = {node: one for node, one in self.brokers.items() if one.is_running}
+
+        async def ask() -> list[View | str]:
+            asked = (spoken(view_of(one.address, topic)) for one in running.values())
+            return await asyncio.gather(*asked)
+
+        return dict(zip(running, asyncio.run(ask()), strict=True))
+
     def wait_until_whole(self, topic: str, within_s: float = HEAL_S) -> float:
-        """Until every replica is in sync; how long it took. Fails with the brokers' stories."""
+        """Until all running brokers say the same: that all replicas are in sync; how long it took.
+
+        Fails with the brokers' stories."""
         begun = time.monotonic()
-        seen: object = None
-        while time.monotonic() - begun < within_s:
-            try:
-                found = self.admin.list_topics(topic, timeout=5).topics[topic].partitions
-                seen = {number: (part.leader, part.isrs) for number, part in found.items()}
-                if all(
-                    part.leader >= 0 and len(part.isrs) == len(part.replicas)
-                    for part in found.values()
-                ):
-                    return time.monotonic() - begun
-            except KafkaException as error:
-                seen = error
+        while True:
+            seen = self.views(topic)
+            if _is_whole(seen):
+                return time.monotonic() - begun
+            if time.monotonic() - begun > within_s:
+                raise AssertionError(f"not whole after {within_s} s: {seen}\n{self.stories()}")
             time.sleep(0.1)
-        raise AssertionError(f"not whole after {within_s} s: {seen}\n{self.stories()}")
+
+    def wait_until_healed(self, topic: str, within_s: float = HEAL_S) -> float:
+        """Until it is whole and takes records for every partition, and still is whole then."""
+        begun = time.monotonic()
+        while True:
+            self.wait_until_whole(topic, within_s)
+            answers = self._probe(topic)
+            if set(answers.values()) == {ErrorCode.NONE} and _is_whole(self.views(topic)):
+                return time.monotonic() - begun
+            if time.monotonic() - begun > within_s:
+                raise AssertionError(f"{answers} after {within_s} s\n{self.stories()}")
+            time.sleep(0.1)
+
+    def _probe(self, topic: str) -> dict[int, ErrorCode | str]:
+        places = {
+            number: self.brokers[told.leader].address for number, told in self.newest(topic).items()
+        }
+
+        async def ask() -> list[ErrorCode | str]:
+            asked = (
+                spoken(write(address, b"probe", topic=topic, partition=number))
+                for number, address in places.items()
+            )
+            return await asyncio.gather(*asked)
+
+        return dict(zip(places, asyncio.run(ask()), strict=True))
 
     def stories(self) -> str:
         """The ends of what the brokers have logged."""
@@ -117,6 +160,17 @@ class RealCluster:
             f"--- broker {node_id}\n{broker.stderr()[-3000:]}"
             for node_id, broker in self.brokers.items()
         )
+
+
+def _is_whole(seen: Mapping[int, View | str]) -> bool:
+    first = next(iter(seen.values()))
+    if isinstance(first, str) or not first.partitions:
+        return False
+    return (
+        all(view == first for view in seen.values())
+        and first.broker_ids == frozenset(seen)
+        and all(told.is_whole for told in first.partitions.values())
+    )
 
 
 def _host(network: Network | None, node_id: int) -> list[str]:
