@@ -7,6 +7,7 @@ each fetched batch.
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -22,6 +23,9 @@ from ottla.protocol.records.crc32c import crc32c
 if TYPE_CHECKING:
     from ottla.protocol.ports import Buffer
     from ottla.protocol.records.batch import RecordBatch
+
+
+_length_at = struct.Struct(">i").unpack_from
 
 
 class Limits(NamedTuple):
@@ -46,7 +50,9 @@ def runs_of(records: Buffer, limits: Limits) -> list[list[RecordBatch]]:
     run: list[RecordBatch] = []
     run_bytes = 0
     while size_bytes - position >= HEADER_BYTES:
-        start, position = position, _end_of_batch(view, position)
+        start = position
+        # Never backwards, whatever the bytes say: the parser refuses such a batch.
+        position += max(LENGTH_END + _length_at(view, start + LENGTH_POSITION)[0], HEADER_BYTES)
         if position > size_bytes:
             break
         batch = parse_batch(view, start)
@@ -72,12 +78,6 @@ def runs_of(records: Buffer, limits: Limits) -> list[list[RecordBatch]]:
     if run:
         runs.append(run)
     return runs
-
-
-def _end_of_batch(view: memoryview, position: int) -> int:
-    length = view[position + LENGTH_POSITION : position + LENGTH_END]
-    # Never backwards, whatever the bytes say: the parser refuses such a batch.
-    return position + max(LENGTH_END + int.from_bytes(length, signed=True), HEADER_BYTES)
 
 
 def _corrupt(batch: RecordBatch, reason: str) -> KafkaError:

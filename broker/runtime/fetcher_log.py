@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.broker.replica.following_batches import Limits, runs_of
+from ottla.broker.replica.partition import NO_EPOCH
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.records.batch import NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -40,15 +42,18 @@ def append_fetched(
     disk that is low on space does not matter here: a follower that stops costs more (S-11)."""
     replica, log = partition.replica, partition.log
     history = replica.history
-    written_bytes = 0
+    written_bytes, epoch = 0, NO_EPOCH
     moved = False
     try:
         for run in runs:
             log.append(run, now_ms)
+            written_bytes += sum(batch.size_bytes for batch in run)
             # Told before the next append, which may roll the log and save them (T-04).
             for batch in run:
+                if batch.producer_id == NO_PRODUCER_ID and batch.leader_epoch == epoch:
+                    continue
+                epoch = batch.leader_epoch
                 aborted = history.observe(batch)
-                written_bytes += batch.size_bytes
                 if aborted is not None:
                     log.append_aborted(AbortedTransaction(*aborted))
     finally:
