@@ -16,6 +16,7 @@ from ottla.broker.runtime.lost_replicas import LostReplicas, RefusedRoles
 from ottla.broker.runtime.rereading import Rereading, Wanted
 from ottla.broker.runtime.role_answers import role_answers
 from ottla.broker.runtime.senders import Reports, Senders
+from ottla.broker.runtime.state_log import StateLog
 from ottla.broker.runtime.world import WorldReader
 from ottla.coordinator.controller.events import (
     BalanceDue,
@@ -31,6 +32,7 @@ from ottla.coordinator.controller.events import (
 from ottla.coordinator.controller.machine import Controller
 from ottla.coordinator.controller.specs import TopicResult
 from ottla.coordinator.metadata.changes import PartitionChanged
+from ottla.coordinator.metadata.image import MetadataImage
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import (
     BadVersion,
@@ -112,12 +114,13 @@ class Controllership:
             session,
             self._on_watch,
             self._guard,
-            self._draw_id,
+            lambda: _drawn_id(parts.random),
             parts.settings.delete_topic_enable,
             Announcements(session, self._on_watch, self._guard),
         )
         self._rereading = Rereading(self._reader, lambda: self.machine.image)
         self._current: Controller | None = None
+        self._state_log = StateLog(MetadataImage(cluster_id))
         self._queue: asyncio.Queue[str | Event | _Command] = asyncio.Queue()
         self._marks: set[str] = set()
         self._commands: set[asyncio.Future[Any]] = set()
@@ -291,6 +294,7 @@ class Controllership:
             refused = await self._write(write)
             if refused is not None:
                 return _Refusal(index, refused)
+            self._state_log.take(machine.image, write)
             machine.replay(write)
         self._senders.keep_only(machine.image.brokers)
         if untold:
@@ -346,6 +350,7 @@ class Controllership:
             if self._current is not None:
                 machine.context.inherit(self._current.context)
             self._current = machine
+            self._state_log = StateLog(machine.image)
             if await self._carry_out(machine.start(self._parts.clock.now_ms()), []) is None:
                 return
         raise Fenced("the store refuses to be settled")
@@ -377,11 +382,12 @@ class Controllership:
             _fail(reply, KafkaError(ErrorCode.NOT_CONTROLLER, "the controller has resigned"))
         self._commands.clear()
 
-    def _draw_id(self) -> Uuid:
-        while True:
-            drawn = self._parts.random.token(16)
-            if is_usable_uuid(drawn):
-                return drawn
+
+def _drawn_id(random: Random) -> Uuid:
+    while True:
+        drawn = random.token(16)
+        if is_usable_uuid(drawn):
+            return drawn
 
 
 def _fail(reply: asyncio.Future[Any], error: KafkaError) -> None:

@@ -50,8 +50,9 @@ def settle(state: PartitionState, now: Circumstances) -> PartitionState:
     state is fenced; so does a restart of the leader, even if it leads again (R-23)."""
     if not state.has_state:
         return _first_state(state, now)
-    settled = _forget_losses(state, now)
-    settled = _without_failed(settled, now, now.live - now.restarted)
+    settled = _forget_losses(state, now) if now.unclean else state
+    if now.restarted:
+        settled = _without_failed(settled, now, now.live - now.restarted)
     settled = _without_failed(settled, now, now.live)
     settled = _handed_over(settled, now)
     settled = _with_leader(settled, now)
@@ -96,7 +97,10 @@ def _without_failed(
     if not isr:
         return replace(state, leader=leader)
     left = tuple(node_id for node_id in state.isr if node_id not in standing)
-    return replace(state, leader=leader, isr=isr, eligible_leaders=_eligible(state, isr, left, now))
+    eligible = _eligible(state, isr, left, now)
+    if not left and leader == state.leader and eligible == state.eligible_leaders:
+        return state
+    return replace(state, leader=leader, isr=isr, eligible_leaders=eligible)
 
 
 def _handed_over(state: PartitionState, now: Circumstances) -> PartitionState:

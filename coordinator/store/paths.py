@@ -245,18 +245,13 @@ def parse_topic(data: bytes) -> TopicPayload | None:
 
 
 def build_state(payload: StatePayload) -> bytes:
-    value: dict[str, object] = {
-        "version": 1,
-        "leader": payload.leader,
-        "leader_epoch": payload.leader_epoch,
-        "controller_epoch": payload.controller_epoch,
-        "isr": list(payload.isr),
-    }
-    if payload.is_recovering:
-        value["leader_recovery_state"] = 1
-    if payload.eligible_leaders:
-        value["eligible_leaders"] = list(payload.eligible_leaders)
-    return znode.build(value)
+    # Written out, as numbers are all there is: a failover builds thousands of these.
+    leader, leader_epoch, isr, controller_epoch, is_recovering, eligible = payload
+    text = f'{{"version":1,"leader":{leader},"leader_epoch":{leader_epoch},"controller_epoch":'
+    text += f'{controller_epoch},"isr":[{",".join(map(str, isr))}]'
+    text += ',"leader_recovery_state":1' if is_recovering else ""
+    text += f',"eligible_leaders":[{",".join(map(str, eligible))}]' if eligible else ""
+    return f"{text}}}".encode()
 
 
 def parse_state(data: bytes) -> StatePayload | None:
@@ -361,12 +356,9 @@ def build_moves(moves: Mapping[TopicPartition, Iterable[int]]) -> bytes:
 
 def parse_moves(data: bytes) -> dict[TopicPartition, tuple[int, ...]] | None:
     try:
-        return {
-            TopicPartition(str(item["topic"]), int(item["partition"])): znode.ids_of(
-                item["replicas"]
-            )
-            for item in znode.parse(data)["partitions"]
-        }
+        items = parse_partition_list(data) or ()
+        targets = [znode.ids_of(one["replicas"]) for one in znode.parse(data)["partitions"]]
+        return dict(zip(items, targets, strict=True))
     except (KeyError, ValueError, TypeError):
         return None
 

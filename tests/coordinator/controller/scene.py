@@ -27,6 +27,7 @@ from ottla.coordinator.controller.specs import (
     TopicResult,
     TopicSpec,
 )
+from ottla.coordinator.controller.states import StateChanges, Transition
 from ottla.coordinator.controller.writes import payload_of
 from ottla.coordinator.metadata.changes import BrokerChanged, Change, ConfigChanged, TopicChanged
 from ottla.coordinator.metadata.config_changes import check_topic_configs
@@ -48,7 +49,7 @@ from ottla.protocol.messages.stop_replica import StopReplicaRequest
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
 
 if TYPE_CHECKING:
-    from ottla.coordinator.controller.events import Event
+    from ottla.coordinator.controller.events import Event, Write
     from ottla.coordinator.store.tree import Step
     from ottla.protocol.errors import ErrorCode
 
@@ -72,6 +73,7 @@ class Scene:
         self.settings = settings or ControllerSettings()
         self.brokers = brokers
         self.sent: list[ControllerDecision] = []
+        self.transitions: list[Transition] = []
         self.apply(tuple(Create(path) for path in paths.PERMANENT_PATHS))
         self.apply((Create(paths.CONTROLLER_EPOCH, b"1"),))
         self.epoch = 1
@@ -88,6 +90,7 @@ class Scene:
         self.controller = Controller(
             Identity(1, self.epoch), self.settings, self.read_world(), check_topic_configs
         )
+        self.states = StateChanges(self.controller.image)
         self.carry_out(self.controller.start(now_ms))
         self.advance()
         return self.controller
@@ -129,9 +132,17 @@ class Scene:
         for write in decision.records:
             if write.operations:
                 self.apply((Check(paths.CONTROLLER_EPOCH, 0), *write.operations))
-            self.controller.replay(write)
+            self.replay(write)
         self.sent.append(decision)
         return decision
+
+    def replay(self, write: Write) -> None:
+        """Have the controller take in what is done; no state may follow that must not."""
+        self.controller.replay(write)
+        for change in write.changes:
+            for transition in self.states.take(change):
+                assert transition.is_legal, transition
+                self.transitions.append(transition)
 
     def handle(self, event: Event, now_ms: float = 0) -> ControllerDecision:
         """The decision on the event; the steps that follow from it are carried out as well."""
