@@ -51,6 +51,7 @@ from ottla.broker.runtime.services import Services
 from ottla.broker.runtime.settings import BROKERS, TOPICS, Settings
 from ottla.broker.runtime.throttles import ReplicationThrottles
 from ottla.broker.runtime.topic_making import TopicMaking
+from ottla.broker.runtime.vigil import Vigil
 from ottla.broker.runtime.waiting import Waiting
 from ottla.broker.runtime.wheel import TimingWheel
 from ottla.broker.runtime.wire_channel import WireChannel
@@ -189,7 +190,9 @@ class Broker:
             advertised(self.config, self.addresses),
             self.config.broker_rack,
             -1 if clean_epoch is None else clean_epoch,
+            logs.home,
         )
+        lifecycle.on_displaced = self._on_displaced
         failures = DirectoryFailures(self.node_id, self.ports.clock, self.tasks)
         # The controller, wherever it is, must be able to give this broker its partitions.
         network.start()
@@ -240,6 +243,7 @@ class Broker:
             clock=self.ports.clock,
             random=self.ports.random,
             tasks=self.tasks,
+            vigil=Vigil(self._peers, self.ports.clock),
         )
         return ControllerCandidate(self.node_id, self.metadata, parts)
 
@@ -330,6 +334,9 @@ class Broker:
         # A store that was stopped, or whose task died, is somebody else's story.
         if isinstance(error, OSError):
             self._fail(f"the metadata store has failed: {error}")
+
+    def _on_displaced(self) -> None:
+        self._fail(f"another process has registered as broker {self.node_id}")
 
     def _check_directories(self) -> None:
         if self._logs is not None and not self._logs.online:

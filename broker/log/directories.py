@@ -55,6 +55,8 @@ class LogDirectories:
         self.directories = list(directories)
         # Directories that others remember and that are not there; see ``forget_missing``.
         self.missing_ids: frozenset[str] = frozenset()
+        # The id of the first directory that works: who has locked it is alone with this data.
+        self.home = ""
         self.doubles = Doubles()
         self._locks = list(locks)
         self._release_due_ms = 0.0

@@ -56,6 +56,7 @@ async def open_directories(
             )
         opened = LogDirectories(config, directories, locks)
         opened.missing_ids = missing_directories(identities.values())
+        opened.home = next(iter(identities.values())).directory_id
         await _write_identities(opened, identities)
         await asyncio.gather(
             *(each.load(config.broker_id, config.workers_per_directory) for each in opened.online)

@@ -19,6 +19,7 @@ from ottla.coordinator.store.store import (
     Create,
     Delete,
     GroupFailed,
+    NoNode,
     Operation,
     Replace,
     SessionState,
@@ -103,11 +104,17 @@ class ControllerCandidate:
         def on_change(_event: WatchEvent) -> None:
             changed.set()
 
+        # Read first: whoever is elected after this makes the group below fail.
+        found = await session.get(paths.CONTROLLER_EPOCH)
+        doubted: frozenset[int] = frozenset()
         standing = await session.exists(paths.CONTROLLER, on_change)
         if standing is not None and standing.ephemeral_owner != session.session_id:
-            await changed.wait()
-            return None
-        found = await session.get(paths.CONTROLLER_EPOCH)
+            holder = await self._holder(session)
+            if holder != self._node_id:
+                if not await self._is_dead(holder, changed):
+                    return None
+                logger.warning("broker %s was the controller and seems to be dead", holder)
+                doubted = frozenset() if holder is None else frozenset({holder})
         epoch = (paths.parse_number(found.data) or 0) + 1
         data = paths.build_controller(self._node_id, self._parts.clock.wall_ms())
         operations: list[Operation] = [
@@ -115,7 +122,8 @@ class ControllerCandidate:
             Replace(paths.CONTROLLER_EPOCH, paths.build_number(epoch), found.stat.version),
         ]
         if standing is not None:
-            # Ours, of a controllership that is over: its epoch must not be used again (C-01).
+            # Of a controllership that is over: ours, of this life or an earlier one, or that of a
+            # broker that has died. Its epoch must not be used again (C-01).
             operations.insert(0, Delete(paths.CONTROLLER, standing.version))
         try:
             await session.multi(operations)
@@ -129,7 +137,23 @@ class ControllerCandidate:
         version = found.stat.version + 1
         identity = Identity(self._node_id, epoch)
         cluster_id = self._metadata.cluster_id
-        return Controllership(session, cluster_id, identity, version, self._parts)
+        return Controllership(session, cluster_id, identity, version, self._parts, doubted)
+
+    async def _holder(self, session: Session) -> int | None:
+        """Whose place it is; this broker's own id, in another session, is an earlier life of it:
+        nobody else can be registered under the id now."""
+        try:
+            return paths.parse_controller((await session.get(paths.CONTROLLER)).data)
+        except NoNode:
+            return None
+
+    async def _is_dead(self, holder: int | None, changed: asyncio.Event) -> bool:
+        """Wait for a change of the place, or for its holder's death, whichever shows first."""
+        vigil = self._parts.vigil
+        if vigil is None or holder is None:
+            await changed.wait()
+            return False
+        return await vigil.is_dead_before(changed, holder)
 
     async def _has_won(self, session: Session, epoch: int) -> bool:
         """After a lost answer: the place is ours and the epoch is the one we tried (C-03)."""

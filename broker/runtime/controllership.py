@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from ottla.broker.runtime.control import ControlChannel, ControlResponse
+    from ottla.broker.runtime.vigil import Vigil
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.controller.events import AnyControlRequest, Identity, Reply, Write
     from ottla.coordinator.controller.specs import ControllerSettings
@@ -76,6 +77,8 @@ class ControllerParts(NamedTuple):
     clock: Clock
     random: Random
     tasks: Tasks
+    # Without one, the death of a controller shows when its session ends.
+    vigil: Vigil | None = None
 
 
 class _Command(NamedTuple):
@@ -93,7 +96,8 @@ class _Refusal(NamedTuple):
 
 
 class Controllership:
-    """Made after an election; ``run`` ends by an exception only."""
+    """Made after an election; ``run`` ends by an exception only. ``doubted``: brokers that were
+    seen to die, though the store does not know yet."""
 
     def __init__(
         self,
@@ -102,6 +106,7 @@ class Controllership:
         identity: Identity,
         epoch_version: int,
         parts: ControllerParts,
+        doubted: frozenset[int] = frozenset(),
     ) -> None:
         self.identity = identity
         # Whether the world was read, settled and told.
@@ -126,16 +131,14 @@ class Controllership:
         self._commands: set[asyncio.Future[Any]] = set()
         queue, clock = self._queue.put_nowait, parts.clock
         self._lost = LostReplicas(clock, lambda node_id: queue(ReplicasAwaited(node_id)))
-        self._refused = RefusedRoles(
-            clock, lambda node_id, items: queue(RolesRefused(node_id, items))
-        )
+        self._refused = RefusedRoles(clock, lambda node, items: queue(RolesRefused(node, items)))
         self._chores = ControllerChores(clock, parts.settings, self._mark, queue)
         reports = Reports(
             self._on_answer,
             lambda node_id, generation: queue(BrokerSuspected(node_id, generation)),
             lambda node_id: queue(BrokerAnswers(node_id)),
         )
-        self._senders = Senders(parts.channel, clock, parts.tasks, reports)
+        self._senders = Senders(parts.channel, clock, parts.tasks, reports, doubted)
         self._is_over = False
 
     # ---- from outside ----

@@ -55,12 +55,16 @@ class SessionFollower(Protocol):
 
 
 class Registration(NamedTuple):
-    """What this broker says of itself; ``clean_stop_epoch`` comes from its mark of a clean stop."""
+    """What this broker says of itself; ``clean_stop_epoch`` comes from its mark of a clean stop.
+
+    ``home`` is the id of a data directory that this process has locked: whoever registered with
+    the same one before is dead."""
 
     node_id: int
     endpoints: tuple[paths.EndpointPayload, ...]
     rack: str | None = None
     clean_stop_epoch: int = -1
+    home: str = ""
 
 
 class Lifecycle:
@@ -85,7 +89,8 @@ class Lifecycle:
         self._session: Session | None = None
         self._own_sessions: set[int] = set()
         self._followers: Sequence[SessionFollower] = ()
-        self._states: asyncio.Queue[tuple[int, SessionState]] = asyncio.Queue()
+        # What a session has become; None: somebody has touched its registration.
+        self._states: asyncio.Queue[tuple[int, SessionState | None]] = asyncio.Queue()
         self._keeper: asyncio.Task[None] | None = None
         self.broker_epoch = -1
         self.cluster_id = ""
@@ -93,6 +98,8 @@ class Lifecycle:
         self.on_registered: Callable[[int], object] = lambda _broker_epoch: None
         # Told of each session before anything is done in it.
         self.on_session: Callable[[Session], object] = lambda _session: None
+        # Told when another process has taken this broker's place: one of them must go.
+        self.on_displaced: Callable[[], object] = lambda: None
 
     @property
     def session(self) -> Session:
@@ -160,6 +167,7 @@ class Lifecycle:
 
     async def _enter(self, session: Session) -> None:
         self.broker_epoch = await self._register(session)
+        await self._watch_registration(session)
         self.on_registered(self.broker_epoch)
         for follower in self._followers:
             await follower.begin(session)
@@ -174,6 +182,9 @@ class Lifecycle:
             session_id, state = await self._states.get()
             if self._session is None or session_id != self._session.session_id:
                 continue
+            if state is None:
+                await self._look_at_registration(self._session)
+                continue
             logger.warning("the session with the metadata store is %s", state.value)
             await self._end_followers()
             if state is SessionState.CONNECTED:
@@ -181,8 +192,34 @@ class Lifecycle:
             elif state is SessionState.LOST:
                 await self._replace()
 
+    async def _watch_registration(self, session: Session) -> Stat | None:
+        assert self._registration is not None
+        session_id = session.session_id
+        return await session.exists(
+            paths.broker(self._registration.node_id),
+            lambda _event: self._states.put_nowait((session_id, None)),
+        )
+
+    async def _look_at_registration(self, session: Session) -> None:
+        """Gone, it is made again; another process's, this one is not the broker any more."""
+        try:
+            standing = await self._watch_registration(session)
+            if standing is not None and standing.ephemeral_owner == session.session_id:
+                return
+            if standing is not None:
+                logger.error("another process has registered as this broker")
+                self.on_displaced()
+                return
+            logger.warning("the registration has been removed; registering again")
+            await self._end_followers()
+            await self._enter(session)
+        except (StoreError, KafkaError) as error:
+            logger.warning("the registration cannot be looked after: %s", error)
+
     async def _begin_again(self, session: Session) -> None:
         try:
+            # Watches went with the connection.
+            self._states.put_nowait((session.session_id, None))
             for follower in self._followers:
                 await follower.begin(session)
         except StoreError as error:
@@ -223,11 +260,13 @@ class Lifecycle:
             operations: list[Operation] = [
                 Create(paths.broker(node_id), paths.build_broker(payload), ephemeral=True),
                 Replace(
-                    paths.generation(node_id), paths.build_incarnation(self._incarnation), version
+                    paths.generation(node_id),
+                    paths.build_incarnation(self._incarnation, registration.home),
+                    version,
                 ),
             ]
             if standing is not None:
-                if not await self._is_mine(session, node_id, standing):
+                if not await self._is_mine(session, node_id, standing, generation.data):
                     continue
                 operations.insert(0, Delete(paths.broker(node_id), standing.version))
             if await self._try(session, operations, node_id):
@@ -250,11 +289,19 @@ class Lifecycle:
             return standing is not None and standing.ephemeral_owner == session.session_id
         return True
 
-    async def _is_mine(self, session: Session, node_id: int, standing: Stat) -> bool:
-        """Whether the registration in the way is one of this process (C-08).
+    def _is_home_of(self, generation: bytes) -> bool:
+        registration = self._registration
+        assert registration is not None
+        return registration.home != "" and paths.parse_home(generation) == registration.home
+
+    async def _is_mine(
+        self, session: Session, node_id: int, standing: Stat, generation: bytes
+    ) -> bool:
+        """Whether the registration in the way is one of this process (C-08), or of one that had
+        locked the data directory which this one has locked now, and is dead.
 
         False: it was not, and has gone meanwhile. Raises KafkaError if it stays (ZKT-05)."""
-        if standing.ephemeral_owner in self._own_sessions:
+        if standing.ephemeral_owner in self._own_sessions or self._is_home_of(generation):
             return True
         # It may be an earlier life of this broker, whose session has not run out yet.
         gone = asyncio.Event()

@@ -55,6 +55,7 @@ class _Sender:
         self.is_lost = False
         self.refusal_count = 0
         self.is_suspected = False
+        self.last_error = ""
 
     def failed(self, error: Exception) -> bool:
         """Take in why nothing got through; whether the broker is to be suspected now."""
@@ -75,6 +76,7 @@ class _Sender:
         self.has_answered = True
         self.is_lost = self.is_suspected = False
         self.refusal_count = 0
+        self.last_error = ""
         return was_suspected
 
 
@@ -82,8 +84,15 @@ class Senders:
     """Owned by one controllership."""
 
     def __init__(
-        self, channel: ControlChannel, clock: Clock, tasks: Tasks, reports: Reports
+        self,
+        channel: ControlChannel,
+        clock: Clock,
+        tasks: Tasks,
+        reports: Reports,
+        doubted: frozenset[int] = frozenset(),
     ) -> None:
+        """``doubted``: brokers whose connections somebody has seen break already."""
+        self._doubted = doubted
         self._channel = channel
         self._clock = clock
         self._tasks = tasks
@@ -123,6 +132,7 @@ class Senders:
     def _open(self, node_id: int, generation: int) -> _Sender:
         self._close(node_id)
         sender = self._senders[node_id] = _Sender(node_id, generation)
+        sender.has_answered = sender.is_lost = node_id in self._doubted
         sender.task = self._tasks.spawn(f"controller to broker {node_id}", self._run(sender))
         return sender
 
@@ -161,8 +171,11 @@ class Senders:
             try:
                 answer = await attempt()
             except (OSError, KafkaError, TransportError) as error:
-                logger.warning(
-                    "broker %d does not answer the controller: %s", sender.node_id, error
+                # Told once: it is tried ten times a second for as long as it is registered.
+                level = logging.DEBUG if str(error) == sender.last_error else logging.WARNING
+                sender.last_error = str(error)
+                logger.log(
+                    level, "broker %d does not answer the controller: %s", sender.node_id, error
                 )
                 if sender.failed(error):
                     logger.warning("broker %d seems to be dead", sender.node_id)

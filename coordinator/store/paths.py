@@ -295,14 +295,20 @@ def parse_number(data: bytes) -> int | None:
     return znode.number_of(data.decode("ascii", "replace"))
 
 
-def build_incarnation(incarnation: str) -> bytes:
-    """Which life of the process registered this generation of the broker."""
-    return znode.build({"version": 1, "incarnation": incarnation})
+def build_incarnation(incarnation: str, home: str = "") -> bytes:
+    """Which life of the process registered this generation of the broker, over which data."""
+    return znode.build({"version": 1, "incarnation": incarnation, "home": home})
 
 
 def parse_incarnation(data: bytes) -> str | None:
     found = znode.parse(data).get("incarnation")
     return found if isinstance(found, str) else None
+
+
+def parse_home(data: bytes) -> str:
+    """The id of the data directory of whoever registered; empty if it did not say."""
+    found = znode.parse(data).get("home")
+    return found if isinstance(found, str) else ""
 
 
 def build_config(values: Mapping[str, str]) -> bytes:

@@ -36,13 +36,13 @@ class Cluster:
             raise ConnectionRefusedError(node_id)
         return await self.nodes[node_id].receiver.apply(request)
 
-    async def start(self, node_id: int, clean_stop_epoch: int = -1) -> BrokerNode:
+    async def start(self, node_id: int, clean_stop_epoch: int = -1, home: str = "") -> BrokerNode:
         flaky = self.flaky[node_id] = FlakyStore(self.store)
         life = self.store.read_tree().last_zxid
         node = BrokerNode(flaky, node_id, clock=self.clock, random_start=life * 1000, channel=self)
         self.nodes[node_id] = node
         self.dead.discard(node_id)
-        await node.start(clean_stop_epoch)
+        await node.start(clean_stop_epoch, home)
         await quiet()
         return node
 

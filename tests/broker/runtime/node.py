@@ -224,13 +224,13 @@ class BrokerNode:
     def _on_registered(self, broker_epoch: int) -> None:
         self.receiver.broker_epoch = broker_epoch
 
-    async def start(self, clean_stop_epoch: int = -1) -> None:
+    async def start(self, clean_stop_epoch: int = -1, home: str = "") -> None:
         """Join, register, and wait until the controller has spoken."""
         cluster_id = await self.lifecycle.join()
         self.metadata.begin(cluster_id, self.lifecycle.controller_epoch_at_start)
         endpoint = EndpointPayload("PLAINTEXT", "localhost", 9092 + self.node_id, "PLAINTEXT")
         await self.lifecycle.register(
-            Registration(self.node_id, (endpoint,), None, clean_stop_epoch),
+            Registration(self.node_id, (endpoint,), None, clean_stop_epoch, home),
             (self.configs, self.candidate),
         )
 

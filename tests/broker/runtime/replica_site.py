@@ -7,6 +7,7 @@ lines that a fetch handler has; tests hold up, spoil and lose what goes over it.
 from __future__ import annotations
 
 import asyncio
+import copy
 import heapq
 import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,6 +35,7 @@ from ottla.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
+    FetchTopic,
     PartitionData,
 )
 from ottla.protocol.messages.leader_and_isr import (
@@ -181,6 +183,9 @@ class Site:
         # Called with (from, to, answer) before the answer is delivered; may change or hold it.
         self.on_answer: Callable[[int, int, FetchResponse], Any] | None = None
         self.cut: set[tuple[int, int]] = set()
+        # Leaders give sessions (KIP-227), by id: what each has been told, and its next epoch.
+        self.gives_sessions = False
+        self.sessions: dict[int, tuple[int, dict[int, FetchPartition]]] = {}
 
     async def start(self, *node_ids: int) -> None:
         for node_id in node_ids or NODES:
@@ -233,6 +238,32 @@ class Site:
         await self.nodes[node_id].partitions.apply_stop_replica(
             StopReplicaRequest(topic_states=[topic])
         )
+
+    def enter_session(self, request: FetchRequest) -> tuple[int, ErrorCode]:
+        """Complete an incremental request by what was said before; the session's id, and error."""
+        if not self.gives_sessions:
+            return 0, ErrorCode.NONE
+        asked = {part.partition: part for topic in request.topics for part in topic.partitions}
+        if request.session_epoch == 0:
+            self.sessions.pop(request.session_id, None)
+            session_id = len(self.requests)
+            self.sessions[session_id] = 1, asked
+            return session_id, ErrorCode.NONE
+        known = self.sessions.get(request.session_id)
+        if known is None:
+            request.topics = []
+            return 0, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        epoch, told = known
+        if epoch != request.session_epoch:
+            request.topics = []
+            return 0, ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        for topic in request.forgotten_topics_data:
+            for index in topic.partitions:
+                del told[index]
+        told.update(asked)
+        self.sessions[request.session_id] = epoch + 1, told
+        request.topics = [FetchTopic(topic_id=TOPIC_ID, partitions=list(told.values()))]
+        return request.session_id, ErrorCode.NONE
 
     async def settle(self, ms: float = 2_000.0) -> None:
         """Let everything happen that needs no event from outside."""
@@ -295,7 +326,7 @@ class Wire:
             future.set_exception(ConnectionResetError())
             return future
         arrived = decode(FetchRequest, version, encode(request, version))
-        self.site.requests.append((self.source, self.target, arrived))
+        self.site.requests.append((self.source, self.target, copy.copy(arrived)))
         self._waiting.append(future)
         task = loop.create_task(self._serve(arrived, version, future))
         self._tasks.add(task)
@@ -308,6 +339,9 @@ class Wire:
         site = self.site
         deadline_ms = site.clock.now_ms() + request.max_wait_ms
         is_first = True
+        session_id, error = site.enter_session(request)
+        if error != ErrorCode.NONE:
+            deadline_ms = 0.0
         while True:
             gone = not self.node.is_running or self.node.broker_epoch != self.epoch
             if self.closed or gone or (self.source, self.target) in site.cut:
@@ -318,6 +352,7 @@ class Wire:
             if has_news or site.clock.now_ms() >= deadline_ms:
                 break
             await site.clock.sleep(10)
+        answer.session_id, answer.error_code = session_id, error
         if site.on_answer is not None:
             answer = await site.on_answer(self.source, self.target, answer)
         if not future.done() and not self.closed:

@@ -407,6 +407,8 @@ async def test_an_unclean_election_names_what_it_has_cost(
     assert len(site.contents()) == 1
     (lost,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert "offsets 5 to 9 were committed and are lost" in lost.message
+    counts = site.nodes[1].fetchers.counts
+    assert (counts.cut_count, counts.lost_count) == (5, 5)
 
 
 async def test_an_out_of_range_answer_wipes_nothing(site: Site) -> None:

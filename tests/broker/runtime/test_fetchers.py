@@ -222,3 +222,86 @@ async def test_stopping_leaves_nothing_behind(site: Site) -> None:
     await site.lead(1, 1)
     assert node.tasks.names == []
     await quiet()
+
+
+async def test_in_a_session_only_what_changes_is_said(site: Site) -> None:
+    """KIP-227: a thousand quiet partitions must not be listed in each request."""
+    site.gives_sessions = True
+    site.version = 17
+    indexes = tuple(range(6))
+    await site.lead(1, indexes=indexes)
+    await site.settle(600)
+    before = len(site.requests)
+    for number in range(3):
+        site.nodes[1].produce(*values(2, 2 * number), index=4)
+        await site.settle(50)
+
+    said = [
+        (
+            request.session_epoch > 0,
+            [part.partition for t in request.topics for part in t.partitions],
+        )
+        for source, _, request in site.requests[before:]
+        if source == 2
+    ]
+    assert said
+    assert all(is_incremental and asked == [4] for is_incremental, asked in said)
+    for index in indexes:
+        assert site.nodes[2].content(index) == site.nodes[1].content(index)
+
+
+async def test_a_partition_that_leaves_is_forgotten_by_the_session(site: Site) -> None:
+    """What the leader goes on to send for it nobody would take."""
+    site.gives_sessions = True
+    site.version = 17
+    await site.lead(1, indexes=(0, 1, 2))
+    await site.settle(300)
+    await site.lead(3, 1, indexes=(1,))
+    await site.settle(600)
+    told = [set(told) for _epoch, told in site.sessions.values() if told]
+    assert told.count({0, 2}) == 2
+    site.nodes[3].produce(*values(2), index=1)
+    site.nodes[1].produce(*values(2), index=2)
+    await site.settle(600)
+    assert site.nodes[2].content(1) == site.nodes[3].content(1) != b""
+    assert site.nodes[2].content(2) == site.nodes[1].content(2) != b""
+
+
+async def test_a_session_that_the_leader_has_dropped_is_begun_again(site: Site) -> None:
+    """It keeps so many of them; and it may have taken in a request whose answer was lost."""
+    site.gives_sessions = True
+    await site.lead(1, indexes=(0, 1))
+    for number in range(12):
+        if number % 3 == 1:
+            site.sessions.clear()
+        elif number % 3 == 2:
+            for session_id, (epoch, told) in site.sessions.items():
+                site.sessions[session_id] = epoch + 1, told
+        site.nodes[1].produce(*values(2, number), index=number % 2)
+        await site.settle(100)
+    await site.settle(300)
+
+    for index in (0, 1):
+        assert site.nodes[2].content(index) == site.nodes[1].content(index) != b""
+
+
+async def test_a_row_of_elections_does_not_keep_records_from_coming(site: Site) -> None:
+    """Each new partition would like the connection for itself; none may have it all the time."""
+    site.manner = Manner(max_bytes=400)
+    await site.stop()
+    await site.start()
+    await site.lead(1)
+    for number in range(60):
+        site.nodes[1].produce(*values(5, number))
+
+    async def take_time(_source: int, _target: int, answer: FetchResponse) -> FetchResponse:
+        await site.clock.sleep(30)
+        return answer
+
+    site.on_answer = take_time
+    for index in range(1, 40):
+        await site.lead(1, indexes=(index,))
+        await site.clock.advance(15)
+    assert site.nodes[2].content() != b""
+    await site.settle()
+    assert site.nodes[2].content() == site.nodes[1].content()

@@ -172,6 +172,55 @@ async def test_a_restart_within_the_session_timeout_waits_for_its_earlier_life()
     assert sorted(cluster.nodes[1].metadata.image.brokers) == [1, 2]
 
 
+async def test_whoever_has_locked_the_data_of_an_earlier_life_need_not_wait_for_its_end() -> None:
+    """A broker that is killed and started again is back at once, not after its session."""
+    cluster = await open_cluster(1)
+    await cluster.start(2, home="disk-2")
+    await cluster.kill(2)
+    node = await cluster.start(2, home="disk-2")
+    await cluster.clock.advance(1000)
+
+    assert node.lifecycle.broker_epoch == 2
+    assert node.metadata.controller_id == 1
+    other = asyncio.ensure_future(cluster.start(2, home="disk-of-another"))
+    await quiet()
+    assert not other.done()
+    other.cancel()
+
+
+async def test_a_controllers_next_life_does_not_wait_for_the_place_of_its_last() -> None:
+    """Nobody else can be registered under its id, so the place is of a dead process."""
+    cluster = await open_cluster()
+    await cluster.start(1, home="disk-1")
+    await cluster.kill(1)
+    node = await cluster.start(1, home="disk-1")
+
+    assert cluster.controllers() == [1]
+    assert node.metadata.image.controller_epoch == 2
+
+
+async def test_a_broker_whose_place_was_taken_says_so() -> None:
+    """Copies of one disk on two machines: one of the two must go."""
+    cluster = await open_cluster(1)
+    first = await cluster.start(2, home="copied")
+    displaced: list[bool] = []
+    first.lifecycle.on_displaced = lambda: displaced.append(True)
+    await cluster.start(2, home="copied")
+
+    assert displaced == [True]
+
+
+async def test_a_registration_that_was_removed_is_made_again() -> None:
+    """By an operator's hand, or a script that tidies up: the broker lives all the same."""
+    cluster = await open_cluster(1, 2)
+    await cluster.session(1).delete(paths.broker(2))
+    await quiet()
+    await cluster.clock.advance(1000)
+
+    assert cluster.nodes[2].lifecycle.broker_epoch == 2
+    assert sorted(cluster.nodes[1].metadata.image.brokers) == [1, 2]
+
+
 async def test_an_earlier_life_may_be_ended_late_by_the_stores_coarse_clock() -> None:
     """ZooKeeper looks at sessions once in a tick; a restart must not fail for that."""
     cluster = await open_cluster(2)
@@ -229,7 +278,10 @@ async def test_a_broker_that_does_not_answer_is_told_later() -> None:
     """Repeating is safe; giving up would leave it behind for ever (C-21)."""
     cluster = await open_cluster(1, 2)
     cluster.dead.add(2)
-    assert await create(cluster.nodes[1], TopicSpec("t", 2)) == [ErrorCode.NONE]
+    creating = asyncio.ensure_future(create(cluster.nodes[1], TopicSpec("t", 2)))
+    while not creating.done():
+        await cluster.clock.advance(500)
+    assert creating.result() == [ErrorCode.NONE]
     assert cluster.nodes[2].metadata.topic("t") is None
     cluster.dead.discard(2)
     await cluster.clock.advance(1000)

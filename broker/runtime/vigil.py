@@ -1,0 +1,79 @@
+"""Keeps a connection to the controller's broker, to know at once when its process has died.
+
+ZooKeeper would tell after the session timeout. A connection that breaks, and a listener that then
+refuses twice, tell within a fraction of a second. Being wrong is safe: whoever is elected raises
+the controller epoch in the same group, and the one before it is fenced (C-02, C-03).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.client.errors import BrokerUnreachable, TransportError, UnsupportedByBroker
+from ottla.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.runtime.peers import Peers
+    from ottla.client.connection import Connection
+    from ottla.protocol.ports import Clock
+
+REFUSALS = 2
+BETWEEN_MS = 100
+RETRY_MS = 200
+
+
+class Vigil:
+    """Owned by the server; stateless."""
+
+    def __init__(self, peers: Peers, clock: Clock) -> None:
+        self._peers = peers
+        self._clock = clock
+
+    async def is_dead_before(self, changed: asyncio.Event, node_id: int) -> bool:
+        """Whether the broker died before something else changed."""
+        dead = asyncio.ensure_future(self._until_dead(node_id))
+        change = asyncio.ensure_future(changed.wait())
+        try:
+            await asyncio.wait((dead, change), return_when=asyncio.FIRST_COMPLETED)
+            return dead.done() and not changed.is_set()
+        finally:
+            for each in (dead, change):
+                each.cancel()
+            await asyncio.gather(dead, change, return_exceptions=True)
+
+    async def _until_dead(self, node_id: int) -> None:
+        while True:
+            connection = await self._connected(node_id)
+            closed = asyncio.Event()
+            connection.on_close(closed.set)
+            try:
+                await closed.wait()
+            finally:
+                connection.close()
+            if await self._refuses(node_id):
+                return
+
+    async def _connected(self, node_id: int) -> Connection:
+        """Who never answered may not have begun to listen: only what was there can be lost."""
+        while True:
+            try:
+                return await self._peers.connect(node_id, purpose="vigil")
+            except (KafkaError, TransportError, UnsupportedByBroker):
+                await self._clock.sleep(RETRY_MS)
+
+    async def _refuses(self, node_id: int) -> bool:
+        for attempt in range(REFUSALS):
+            if attempt:
+                await self._clock.sleep(BETWEEN_MS)
+            try:
+                connection = await self._peers.connect(node_id, purpose="vigil")
+            except BrokerUnreachable as error:
+                if not isinstance(error.__cause__, ConnectionRefusedError):
+                    return False
+            except (KafkaError, TransportError, UnsupportedByBroker):
+                return False
+            else:
+                connection.close()
+                return False
+        return True
