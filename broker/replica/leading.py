@@ -75,7 +75,8 @@ class Leading:
             leadership.isr, leadership.partition_epoch, leadership.eligible_leaders
         )
         self.followers: dict[int, FollowerProgress] = {}
-        # Followers that were told of a lower watermark than this are to be told at once.
+        # Followers that were told of a lower watermark than this are to be told at once; so is who
+        # was told nothing in this epoch.
         self.watermark_due = 0
         # How many certainly are in sync, this one included. Asked with every append.
         self.insync_count = 0

@@ -145,13 +145,18 @@ async def test_a_follower_that_says_nothing_new_acknowledges_nothing_new() -> No
             request = produce(batch(b"x"), 1)
             await producer.call(11, request)
         woken = await first.answer(VERSION, waiting)
+        older = _follow(site.fetch(site.first, 0, broker_epoch=0), full, 3)
+        refused = await first.call(VERSION, older)
         acknowledged = site.fetch(site.first, 1)
-        acknowledged.session_id, acknowledged.session_epoch = full.session_id, 3
+        acknowledged.session_id, acknowledged.session_epoch = full.session_id, 4
         await first.call(VERSION, acknowledged)
 
         assert full.session_id > 0
         assert told(idle) == []
         assert told(woken) == [0]
+        # Not even what is quiet is believed of an incarnation that is gone.
+        errors = [part.error_code for part in refused.responses[0].partitions]
+        assert errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
         assert site.leading.followers[site.first].log_end_offset == 1
 
 

@@ -156,6 +156,7 @@ def test_a_forgotten_partition_is_not_answered_for() -> None:
         (1, True, 10, {2, 3}),
         # An old session gives way to a larger one; one that is not used, to anybody.
         (9, False, EVICTION_MS + 10, {2, 3}),
+        (1, False, EVICTION_MS + 10, {1, 2}),
         (1, False, 2 * EVICTION_MS + 10, {2, 3}),
     ],
 )
