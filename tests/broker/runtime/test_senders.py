@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.runtime.senders import Reports, Senders
 from ottla.broker.tasks import Tasks
+from ottla.client.errors import BrokerUnreachable, ConnectionLost, RequestTimedOut
 from ottla.coordinator.controller.events import AnyControlRequest, ControlRequest
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ottla.protocol.ports import Address
 from tests.broker.runtime.node import HandClock, quiet
 
 if TYPE_CHECKING:
@@ -23,17 +25,19 @@ class Wire:
     def __init__(self) -> None:
         self.sent: list[tuple[int, int, int]] = []
         self.is_down = False
+        self.error: Exception = ConnectionResetError()
         self.error_code = ErrorCode.NONE
         self.on_lost: Callable[[int], object] = lambda _node_id: None
 
     async def reach(self, node_id: int) -> None:
+        self.sent.append((node_id, -1, -1))
         if self.is_down:
-            raise ConnectionRefusedError
+            raise self.error
 
     async def send(self, node_id: int, request: AnyControlRequest) -> ControlResponse:
         self.sent.append((node_id, request.broker_epoch, request.controller_id))
         if self.is_down:
-            raise ConnectionResetError
+            raise self.error
         return UpdateMetadataResponse(self.error_code)
 
 
@@ -76,6 +80,86 @@ async def test_requests_arrive_in_order_and_a_dead_broker_holds_up_nobody_else()
 
     assert site.wire.sent[2:] == [(1, 1, 0), (1, 1, 1), (1, 1, 2)]
     assert site.answers == [2, 1, 1, 1]
+    site.senders.stop()
+
+
+REFUSED = BrokerUnreachable(Address("127.0.0.1", 1), "refused")
+REFUSED.__cause__ = ConnectionRefusedError()
+
+
+async def test_a_broker_whose_connection_breaks_and_that_refuses_twice_is_suspected() -> None:
+    """Its process is gone; its session would say so many seconds later only."""
+    site = Site()
+    await site.send(1, 0)
+    site.wire.is_down, site.wire.error = True, REFUSED
+    site.wire.on_lost(1)
+    await quiet()
+    assert site.suspected == []
+    await site.clock.advance(300)
+    assert site.suspected == [(1, 1)]
+    await site.clock.advance(5_000)
+    assert (site.suspected, site.returned) == ([(1, 1)], [])
+    site.wire.is_down = False
+    await site.clock.advance(100)
+
+    assert site.returned == [1]
+    site.wire.is_down = True
+    site.wire.on_lost(1)
+    await quiet()
+    await site.clock.advance(300)
+    assert site.suspected == [(1, 1)] * 2
+    site.senders.stop()
+
+
+async def test_a_request_that_breaks_with_its_connection_leads_to_the_same() -> None:
+    """Then it is the sending that tells, not the connection's end."""
+    site = Site()
+    await site.send(1, 0)
+    site.wire.is_down = True
+    site.wire.error = ConnectionLost(Address("127.0.0.1", 1), "reset", was_sent=True)
+    await site.send(1, 1)
+    site.wire.error = REFUSED
+    await site.clock.advance(100)
+    await site.clock.advance(100)
+
+    assert site.suspected == [(1, 1)]
+    site.senders.stop()
+
+
+async def test_silence_and_a_late_start_are_no_death() -> None:
+    """A stopped process, a slow disk or a cut wire may come back; a new broker may not listen yet,
+    or be looked for at its old address."""
+    site = Site()
+    site.wire.is_down, site.wire.error = True, REFUSED
+    await site.send(1, 0)
+    await site.clock.advance(60_000)
+    assert site.suspected == []
+    site.wire.is_down = False
+    await site.clock.advance(100)
+    site.wire.is_down = True
+    for error in (
+        RequestTimedOut(Address("127.0.0.1", 1), "x", 1, was_sent=True),
+        BrokerUnreachable(Address("127.0.0.1", 1), "no connection in time"),
+        KafkaError(ErrorCode.BROKER_NOT_AVAILABLE),
+    ):
+        site.wire.error = error
+        await site.send(1, 1)
+        await site.clock.advance(1_000)
+
+    assert site.suspected == []
+    site.senders.stop()
+
+
+async def test_a_connection_that_is_made_again_is_no_news() -> None:
+    """Idle connections are closed now and then; that must cost nobody a leadership."""
+    site = Site()
+    await site.send(1, 0)
+    site.wire.on_lost(1)
+    site.wire.on_lost(7)
+    await site.clock.advance(1_000)
+
+    assert site.wire.sent == [(1, 1, 0), (1, -1, -1)]
+    assert (site.suspected, site.returned) == ([], [])
     site.senders.stop()
 
 

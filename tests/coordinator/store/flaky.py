@@ -43,6 +43,9 @@ class FlakySession:
         self.answers_to_lose = 0
         self.requests_to_lose = 0
         self.written: list[tuple[Operation, ...]] = []
+        # Paths that were read, and those of them that were watched as well.
+        self.read: list[str] = []
+        self.watched: list[str] = []
         inner.on_state(self._on_state)
 
     @property
@@ -70,15 +73,15 @@ class FlakySession:
         self._on_state(SessionState.CONNECTED)
 
     async def get(self, path: str, watch: Watch | None = None) -> Znode:
-        self._refuse_if_suspended()
+        self._note(path, watch)
         return await self.inner.get(path, self._kept(watch))
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        self._refuse_if_suspended()
+        self._note(path, watch)
         return await self.inner.exists(path, self._kept(watch))
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        self._refuse_if_suspended()
+        self._note(path, watch)
         return await self.inner.children(path, self._kept(watch))
 
     async def create(
@@ -125,6 +128,12 @@ class FlakySession:
         self.state = state
         for listener in self._listeners:
             listener(state)
+
+    def _note(self, path: str, watch: Watch | None) -> None:
+        self._refuse_if_suspended()
+        self.read.append(path)
+        if watch is not None:
+            self.watched.append(path)
 
     def _refuse_if_suspended(self) -> None:
         if self.state is SessionState.SUSPENDED:

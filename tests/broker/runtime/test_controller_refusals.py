@@ -1,0 +1,156 @@
+"""Writes that the store refuses because a leader was faster, and what that costs."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from ottla.broker.runtime.cluster_admin import TopicSpec
+from ottla.broker.runtime.lost_replicas import REFUSED_ROLE_RETRY_MS
+from ottla.coordinator.controller.specs import ControllerSettings
+from ottla.coordinator.store import paths
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
+from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from tests.broker.runtime.cluster import Cluster, open_cluster
+from tests.broker.runtime.node import quiet
+
+T0 = TopicPartition("t", 0)
+
+
+async def three(count: int, settings: ControllerSettings | None = None) -> Cluster:
+    """Broker 1 is the controller; broker 3 leads all partitions of the topic."""
+    cluster = await open_cluster(1, 2, 3, settings=settings)
+    await cluster.create(
+        TopicSpec("t", assignment={index: [3, 1, 2] for index in range(count)}),
+        TopicSpec("u", 5, 3),
+    )
+    assert cluster.controllers() == [1]
+    return cluster
+
+
+@pytest.mark.requirement("CTL-17", "CTL-21", "ZKT-26")
+async def test_a_failover_honours_an_isr_that_was_not_announced_yet() -> None:
+    """The leader took broker 1 out, acknowledged without it, and died with the announcement.
+
+    Elected by what the controller remembered, broker 1 would lose those records."""
+    cluster = await three(1)
+    await cluster.write_isr(T0, (3, 2))
+    await cluster.kill(3)
+    await cluster.expire(3)
+
+    state = cluster.nodes[1].metadata.image.partition("t", 0)
+    assert state is not None
+    assert (state.leader, state.isr, state.leader_epoch) == (2, (2,), 1)
+
+
+@pytest.mark.requirement("CTL-22")
+async def test_a_refused_failover_reads_only_what_it_was_about() -> None:
+    """Reading the world again takes as long as there are partitions, while nobody leads them."""
+    cluster = await three(1500)
+    for index in (3, 1400):
+        await cluster.write_isr(TopicPartition("t", index), (3, 2))
+    for node in cluster.nodes.values():
+        node.replicas.requests.clear()
+    session = cluster.session(1)
+    session.read.clear()
+    await cluster.kill(3)
+    await cluster.expire(3)
+
+    image = cluster.nodes[1].metadata.image
+    states = image.topics["t"].partitions
+    assert [states[index].leader for index in (0, 3, 999, 1400, 1499)] == [1, 2, 1, 2, 1]
+    assert all(3 not in state.isr for state in states.values())
+    assert paths.topic("t") not in session.read
+    told = [
+        (topic.topic_name, state.partition_index)
+        for request in cluster.nodes[2].replicas.requests
+        if isinstance(request, LeaderAndIsrRequest)
+        for topic in request.topic_states
+        for state in topic.partition_states
+    ]
+    assert len(told) == len(set(told)) >= 1500
+    assert len(cluster.nodes[2].replicas.requests) <= 3
+
+
+@pytest.mark.requirement("NET-36")
+async def test_a_failover_of_fifty_partitions_is_one_request_for_each_broker() -> None:
+    """Several commands in one: a request for each would be fifty disk and network turns."""
+    cluster = await three(50)
+    for node in cluster.nodes.values():
+        node.replicas.requests.clear()
+    await cluster.kill(3)
+    await cluster.expire(3)
+
+    for node_id in (1, 2):
+        (request,) = cluster.nodes[node_id].replicas.requests
+        assert isinstance(request, LeaderAndIsrRequest)
+        counts = {one.topic_name: len(one.partition_states) for one in request.topic_states}
+        assert counts["t"] == 50
+
+
+async def test_refused_roles_are_repeated_to_whoever_refused_them() -> None:
+    """C-12: told to all, with every broker refusing, each repetition would triple the refusals."""
+    cluster = await open_cluster(1, 2, 3)
+    for node in cluster.nodes.values():
+        node.replicas.errors = {("t", index): ErrorCode.UNKNOWN_SERVER_ERROR for index in range(50)}
+    await cluster.create(TopicSpec("t", 50, 3))
+    await quiet()
+    for node in cluster.nodes.values():
+        node.replicas.requests.clear()
+    for _ in range(3):
+        await cluster.clock.advance(REFUSED_ROLE_RETRY_MS)
+    assert [len(node.replicas.requests) for node in cluster.nodes.values()] == [3, 3, 3]
+    cluster.nodes[2].replicas.errors.clear()
+    for _ in range(2):
+        await cluster.clock.advance(REFUSED_ROLE_RETRY_MS)
+
+    assert [len(node.replicas.requests) for node in cluster.nodes.values()] == [5, 4, 5]
+
+
+@pytest.mark.requirement("REP-22", "REP-24")
+async def test_without_unclean_elections_a_partition_waits_for_a_member_of_its_isr() -> None:
+    """Whoever is back first may lack what was committed last."""
+    cluster = await three(1)
+    await cluster.leader_writes(T0, (3,))
+    await cluster.kill(3)
+    await cluster.expire(3)
+    assert cluster.nodes[1].metadata.leader_of("t", 0)[0] == -1
+    await cluster.start(3, 1)
+
+    assert cluster.nodes[1].metadata.leader_of("t", 0) == (3, 2)
+
+
+@pytest.mark.requirement("REP-23", "REP-24", "CTL-19")
+async def test_with_unclean_elections_any_replica_leads_at_once_and_the_loss_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Availability was wanted; that records may be gone must not be found out by chance."""
+    settings = ControllerSettings(unclean_leader_election_enable=True)
+    cluster = await three(1, settings)
+    await cluster.leader_writes(T0, (3,))
+    await cluster.kill(3)
+    with caplog.at_level(logging.WARNING, "ottla.state_change"):
+        await cluster.expire(3)
+
+    assert cluster.nodes[1].metadata.leader_of("t", 0)[0] == 1
+    assert "t-0: broker 1 leads with epoch 1 though it was not in sync" in caplog.text
+
+
+@pytest.mark.requirement("CTL-31")
+async def test_state_changes_can_be_followed_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """How an operator learns who led what when."""
+    with caplog.at_level(logging.DEBUG, "ottla.state_change"):
+        cluster = await three(1)
+        await cluster.kill(3)
+        await cluster.expire(3)
+
+    for line in (
+        "t-0: NonExistentPartition -> NewPartition",
+        "t-0: NewPartition -> OnlinePartition",
+        "t-0 on broker 3: NewReplica -> OnlineReplica",
+        "t-0: OnlinePartition -> OnlinePartition",
+        "t-0 on broker 3: OnlineReplica -> OfflineReplica",
+    ):
+        assert line in caplog.text
