@@ -81,6 +81,9 @@ class ConfigWatch:
         if session is None:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "no session with the metadata store")
         try:
+            # Somebody else said that there is something to read, and may have seen more of the
+            # store than this session's server has by now (C-24).
+            await session.sync()
             await self._refresh(session, entities)
         except StoreError as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the metadata store: {error}") from error

@@ -1,0 +1,58 @@
+"""What brokers read on somebody else's word must not be older than that word (hazard C-24)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.broker.runtime.config_watch import ConfigWatch
+from ottla.broker.runtime.metadata import MetadataCache
+from ottla.broker.tasks import Tasks
+from ottla.coordinator.store import paths
+from tests.simulation.cluster.ensemble import StoreProfile
+from tests.simulation.cluster.test_store import Stage
+
+if TYPE_CHECKING:
+    from ottla.protocol.ports import Ports
+    from tests.simulation.cluster.store import SimSession
+
+
+def test_the_settings_of_a_new_topic_are_read_as_they_are_now() -> None:
+    """A broker that is told of a topic before its server of the store has heard of its settings
+    would keep the topic's logs without them for as long as it lives: nobody tells it again."""
+    for seed in range(8):
+        stage = Stage(seed, StoreProfile(lag_probability=0.5, lag_ms=400.0))
+        told = asyncio.Event()
+        seen: list[dict[str, str]] = []
+
+        async def make(session: SimSession, ports: Ports, told: asyncio.Event = told) -> None:
+            for path in ("/config", "/config/topics", "/config/brokers", "/config/groups"):
+                await session.create(path)
+            await session.create(paths.CONFIG_CHANGES)
+            await ports.clock.sleep(4_000.0)
+            await session.create(paths.config("topics", "t"), paths.build_config({"a": "b"}))
+            told.set()
+
+        async def hear(
+            session: SimSession,
+            ports: Ports,
+            told: asyncio.Event = told,
+            seen: list[dict[str, str]] = seen,
+        ) -> None:
+            await ports.clock.sleep(3_500.0)
+            metadata = MetadataCache(ports.clock)
+            watch = ConfigWatch(metadata, ports.clock, Tasks())
+            await watch.begin(session)
+            await told.wait()
+            await watch.refresh_topics(["t"])
+            seen.append(dict(metadata.image.config("topics", "t")))
+            await watch.end()
+
+        stage.client("controller", make)
+        stage.client("broker", hear)
+
+        async def story() -> None:
+            await asyncio.sleep(10.0)
+
+        stage.run(story())
+        assert seen == [{"a": "b"}], seed
