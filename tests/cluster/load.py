@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import time
@@ -23,6 +24,7 @@ class Load:
 
     def __init__(self, address: str) -> None:
         self.acked: list[tuple[int, int, int]] = []
+        self.acked_at: dict[int, list[float]] = {number: [] for number in range(PARTITIONS)}
         self.failed: list[Any] = []
         self.sent = 0
         self._stop = threading.Event()
@@ -62,6 +64,7 @@ class Load:
     def _on_delivery(self, error: Any, message: Any) -> None:
         if error is None:
             self.acked.append((message.partition(), message.offset(), int(message.value())))
+            self.acked_at[message.partition()].append(time.monotonic())
         else:
             self.failed.append(error)
 
@@ -71,6 +74,24 @@ class Load:
         while len(self.acked) == known:
             assert time.monotonic() < deadline, f"stuck after {known} acknowledged records"
             time.sleep(0.005)
+
+    def wait_for_all(self) -> None:
+        """Until something that is sent from now on was acknowledged for every partition."""
+        begun = time.monotonic()
+        for times in self.acked_at.values():
+            # What is acknowledged in half a second from now was mostly sent after it.
+            while not times or times[-1] < begun + 0.5:
+                assert time.monotonic() < begun + PROGRESS_S, "a partition is stuck"
+                time.sleep(0.01)
+
+    def longest_gap(self, begun: float, ended: float) -> float:
+        """The longest time in which nothing was acknowledged for one of the partitions."""
+        return max(
+            later - earlier
+            for times in self.acked_at.values()
+            for earlier, later in itertools.pairwise(times)
+            if later > begun and earlier < ended
+        )
 
     def finish(self) -> None:
         """Stop producing and wait until every record is acknowledged."""

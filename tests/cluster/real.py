@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
 
 from ottla.protocol.errors import ErrorCode
 from tests.cluster.load import QUIET
@@ -15,7 +18,7 @@ from tests.cluster.wire import Told, View, spoken, view_of, write
 from tests.support.broker_process import BrokerProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -42,18 +45,38 @@ class RealCluster:
         count: int = 3,
         options: Mapping[str, str] | None = None,
         network: Network | None = None,
+        launchers: Mapping[int, Sequence[str]] | None = None,
     ) -> None:
-        """With a network, broker N runs on its host ``broker-N``."""
-        settings = {**SETTINGS, **(options or {})}
-        self.brokers = {
-            node_id: BrokerProcess(
-                folder / f"broker-{node_id}",
-                options=settings,
-                extra=["--zookeeper", zookeeper, "--id", str(node_id), *_host(network, node_id)],
-                launcher=network.launcher(f"broker-{node_id}") if network else (),
-            )
-            for node_id in range(1, count + 1)
-        }
+        """With a network, broker N runs on its host ``broker-N``. ``launchers`` stand before the
+        commands of some brokers."""
+        self._folder = folder
+        self._zookeeper = zookeeper
+        self._settings = {**SETTINGS, **(options or {})}
+        self._network = network
+        self._launchers = dict(launchers or {})
+        self._begun = time.monotonic()
+        self._frozen: set[int] = set()
+        self.brokers: dict[int, BrokerProcess] = {}
+        for node_id in range(1, count + 1):
+            self.add(node_id)
+
+    def add(self, node_id: int, folder: str = "") -> BrokerProcess:
+        """One more broker, not started yet. With a folder of its own it is a stranger that has
+        taken an id: nobody's brother, to be stopped by whoever made it."""
+        network = self._network
+        made = BrokerProcess(
+            self._folder / (folder or f"broker-{node_id}"),
+            options=self._settings,
+            extra=["--zookeeper", self._zookeeper, "--id", str(node_id), *_host(network, node_id)],
+            launcher=(
+                network.launcher(f"broker-{node_id}")
+                if network
+                else self._launchers.get(node_id, ())
+            ),
+        )
+        if not folder:
+            self.brokers[node_id] = made
+        return made
 
     def __enter__(self) -> Self:
         with ThreadPoolExecutor(len(self.brokers)) as pool:
@@ -66,10 +89,57 @@ class RealCluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        running = [broker for broker in self.brokers.values() if broker.is_running]
+        for broker in running:
+            # One that is frozen does not stop.
+            broker.signal(signal.SIGCONT)
         with ThreadPoolExecutor(len(self.brokers)) as pool:
-            list(pool.map(BrokerProcess.stop, self.brokers.values()))
+            list(pool.map(BrokerProcess.stop, running))
         if error is not None:
             print(self.stories())
+
+    def tell(self, what: str) -> None:
+        """Say what is done, and when: shown if the test fails."""
+        print(f"{time.strftime('%H:%M:%S')} {time.monotonic() - self._begun:6.2f} s: {what}")
+
+    def freeze(self, node_id: int) -> None:
+        """SIGSTOP: its connections stay, and nobody answers."""
+        self.tell(f"freeze broker {node_id}")
+        self._frozen.add(node_id)
+        self.brokers[node_id].signal(signal.SIGSTOP)
+
+    def thaw(self, node_id: int) -> None:
+        """SIGCONT."""
+        self.tell(f"thaw broker {node_id}")
+        self._frozen.discard(node_id)
+        self.brokers[node_id].signal(signal.SIGCONT)
+
+    @contextmanager
+    def tree(self) -> Iterator[KazooClient]:
+        """ZooKeeper's tree, seen by a foreign client."""
+        client = KazooClient(self._zookeeper, timeout=10)
+        client.start(timeout=20)
+        try:
+            yield client
+        finally:
+            client.stop()
+            client.close()
+
+    def wait_for(
+        self,
+        what: str,
+        holds: Callable[[], object],
+        within_s: float = HEAL_S,
+    ) -> float:
+        """Ask until it holds; how long that took. Fails with the brokers' stories."""
+        begun = time.monotonic()
+        while not holds():
+            took = time.monotonic() - begun
+            assert took < within_s, f"not within {within_s} s: {what}\n{self.stories()}"
+            time.sleep(0.05)
+        took = time.monotonic() - begun
+        self.tell(f"{what}, after {took:.2f} s")
+        return took
 
     @property
     def bootstrap(self) -> str:
@@ -81,10 +151,22 @@ class RealCluster:
         """A new client."""
         return AdminClient({"bootstrap.servers": self.bootstrap}, logger=QUIET)
 
-    def create_topic(self, name: str, partitions: int, replicas: int = 3) -> None:
+    def create_topic(
+        self, name: str, partitions: int, replicas: int = 3, config: Mapping[str, str] | None = None
+    ) -> None:
         """Make a topic and wait until it is there."""
+        self._create(NewTopic(name, partitions, replicas, config=dict(config or {})))
+
+    def create_placed(
+        self, name: str, replicas: Sequence[int], config: Mapping[str, str] | None = None
+    ) -> None:
+        """Make a topic of one partition on these brokers, the first of them leading."""
+        self._create(NewTopic(name, replica_assignment=[list(replicas)], config=dict(config or {})))
+
+    def _create(self, topic: NewTopic) -> None:
+        # What it has under way ends with the client.
         admin = self.admin
-        admin.create_topics([NewTopic(name, partitions, replicas)])[name].result(20)
+        admin.create_topics([topic])[topic.topic].result(20)
 
     def leaders(self, topic: str) -> dict[int, int]:
         """Who leads each partition, as some broker believes; -1 for nobody."""
@@ -107,13 +189,18 @@ class RealCluster:
 
     def views(self, topic: str) -> dict[int, View | str]:
         """What each running broker believes; a word of excuse of one that does not answer."""
-        running = {node: one for node, one in self.brokers.items() if one.is_running}
+        running = {
+            node: one
+            for node, one in self.brokers.items()
+            if one.is_running and node not in self._frozen
+        }
 
         async def ask() -> list[View | str]:
             asked = (spoken(view_of(one.address, topic)) for one in running.values())
             return await asyncio.gather(*asked)
 
-        return dict(zip(running, asyncio.run(ask()), strict=True))
+        found = dict(zip(running, asyncio.run(ask()), strict=True))
+        return found | dict.fromkeys(self._frozen, "it is frozen")
 
     def wait_until_whole(self, topic: str, within_s: float = HEAL_S) -> float:
         """Until all running brokers say the same: that all replicas are in sync; how long it took.
