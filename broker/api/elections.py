@@ -39,10 +39,10 @@ async def handle(
     if named is not None:
         items = [TopicPartition(one.topic, index) for one in named for index in one.partitions]
     if not services.door.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
-        return _refused(items, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+        return _refused(context, items, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
     if request.election_type not in (PREFERRED, UNCLEAN):
         text = f"there is no election of type {request.election_type}"
-        return _refused(items, ErrorCode.INVALID_REQUEST, text)
+        return _refused(context, items, ErrorCode.INVALID_REQUEST, text)
     try:
         results = await services.admin.partitions.elect_leaders(
             items,
@@ -50,15 +50,20 @@ async def handle(
             timeout_ms=request.timeout_ms,
         )
     except KafkaError as error:
-        return _refused(items, error.code, error.message)
+        return _refused(context, items, error.code, error.message)
     return _answer(results)
 
 
 def _refused(
-    items: list[TopicPartition] | None, code: ErrorCode, message: str | None
+    context: RequestContext,
+    items: list[TopicPartition] | None,
+    code: ErrorCode,
+    message: str | None,
 ) -> ElectLeadersResponse:
     response = _answer(Outcome(item, code, message) for item in items or ())
-    response.error_code = code
+    if context.api_version >= 1:
+        # Version 0 has no error for the whole, only one for each partition.
+        response.error_code = code
     return response
 
 

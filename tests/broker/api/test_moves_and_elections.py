@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -19,6 +20,7 @@ from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 from tests.broker.api.requests import create
+from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:
     from tests.support.raw_client import RawClient
@@ -59,6 +61,25 @@ async def test_an_unknown_kind_of_election_is_refused(client: RawClient) -> None
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     (result,) = answer.replica_election_results
     assert result.partition_result[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_an_election_that_cannot_be_is_refused_in_all_versions(version: int) -> None:
+    """Version 0 has no error for the whole; an answer with one could not be sent at all."""
+    async with running_broker() as running, running.connect() as client:
+        await create(client)
+        lifecycle = running.broker._lifecycle
+        assert lifecycle is not None
+        # As every broker but the controller answers.
+        for follower in lifecycle._followers:
+            if isinstance(follower, ControllerCandidate):
+                await follower.end()
+        wanted = [TopicPartitions("t", [0])]
+        answer = await client.call(version, ElectLeadersRequest(topic_partitions=wanted))
+
+    assert answer.error_code == (ErrorCode.NOT_CONTROLLER if version else ErrorCode.NONE)
+    (result,) = answer.replica_election_results
+    assert result.partition_result[0].error_code == ErrorCode.NOT_CONTROLLER
 
 
 @pytest.mark.parametrize("version", [0, 1])
