@@ -144,7 +144,8 @@ class PartitionClient(Client):
         self._cluster = cluster
         self._partition = partition
         self._is_stale = True
-        self._last: Wire | None = None
+        # A replica that consumers were sent to (KIP-392); forgotten when anything goes wrong.
+        self.read_from: int | None = None
 
     @property
     def leader_epoch(self) -> int:
@@ -167,9 +168,12 @@ class PartitionClient(Client):
             self._is_stale = True
             raise Gone(f"nobody leads {self._partition}")
         try:
-            return await cluster.wire_to(known.node_id)
+            return await cluster.wire_to(
+                known.node_id if self.read_from is None else self.read_from
+            )
         except Gone:
             self._is_stale = True
+            self.read_from = None
             raise
 
     def disconnect(self) -> None:
@@ -178,6 +182,7 @@ class PartitionClient(Client):
     async def pause(self) -> None:
         """Something went wrong: ask anew who leads, after a little while."""
         self._is_stale = True
+        self.read_from = None
         # Brokers differ in what they know; so the next one is asked, now and then.
         if self.random.chance(0.3):
             self._cluster.disconnect()

@@ -76,6 +76,8 @@ class ClusterOptions(NamedTuple):
     fault_mean_ms: float
     faults: tuple[str, ...]
     keeps_topics: bool
+    moves: bool
+    reads_followers: bool
     session_timeout_ms: int
     lag_time_ms: int
     settings: dict[str, str]
@@ -121,7 +123,9 @@ def draw_cluster_options(seed: int, chaos_s: float | None = None) -> ClusterOpti
         pace_ms=random.choice((80.0, 200.0, 500.0)),
         fault_mean_ms=random.choice((400.0, 1_000.0, 2_500.0)),
         faults=faults,
-        keeps_topics=random.chance(0.3),
+        keeps_topics=random.chance(0.3) and not unclean,
+        moves=random.chance(0.35),
+        reads_followers=random.chance(0.3),
         session_timeout_ms=session_timeout_ms,
         lag_time_ms=random.choice((1_000, 2_000, 5_000)),
         settings=_draw_settings(random),
@@ -166,7 +170,8 @@ def _draw_topic_settings(random: SimRandom) -> dict[str, str]:
         "segment.bytes": str(random.choice((1_500, 6_000, 1_048_576, 1_048_576))),
         "index.interval.bytes": str(random.choice((1, 256, 4_096))),
     }
-    if random.chance(0.2):
+    # Hundreds of tiny files are not flushed as fast as they are written.
+    if random.chance(0.2) and settings["segment.bytes"] != "1500":
         settings["flush.messages"] = str(random.choice((1, 20)))
     return settings
 

@@ -106,8 +106,9 @@ class Cluster:
         for name, payload in self.topics().items():
             for number, replicas in payload.partitions.items():
                 state = self.state(name, number)
-                if state is None or state.leader < 0 or {*state.isr} != {*replicas}:
-                    found.append(f"{name}-{number}: {state}, replicas {replicas}")
+                moving = number in payload.adding or number in payload.removing
+                if moving or state is None or state.leader < 0 or {*state.isr} != {*replicas}:
+                    found.append(f"{name}-{number}: {state}, replicas {replicas}, {moving=}")
         return found
 
 

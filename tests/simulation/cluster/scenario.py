@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ottla.broker.server import Broker
@@ -20,6 +21,7 @@ from tests.simulation.cluster.chaos import BrokerChaos, ClusterChaos
 from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.ensemble import STORE_HOST, Ensemble
 from tests.simulation.cluster.evidence import ClusterHistory, judge_cluster
+from tests.simulation.cluster.operators import ClusterKeeper, Mover
 from tests.simulation.cluster.options import ClusterOptions, draw_cluster_options
 from tests.simulation.cluster.oracles import Cluster, Watchman
 from tests.simulation.cluster.store import SimStore, Surroundings
@@ -45,6 +47,10 @@ SET_UP_S = 60.0
 RECOVERY_S = 30.0
 DRAIN_S = 60.0
 STOCK_S = 60.0
+RACKS = 3
+FOLLOWER_READS = MappingProxyType(
+    {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
+)
 ENDINGS = ("kill all", "stop all", "rolling", "leave")
 
 
@@ -77,7 +83,10 @@ class ClusterRun:
             for topic in range(options.topics)
             for number in range(options.partitions)
         ]
+        # Whether operators go on, and whether the workload does.
+        self._has_chaos = True
         self._go_on = True
+        self._keeper_history = ClusterHistory()
         self._tasks: list[asyncio.Future[None]] = []
         self._clients: list[str] = []
 
@@ -93,6 +102,8 @@ class ClusterRun:
             "unclean.leader.election.enable": str(self.options.unclean).lower(),
             "zookeeper.session.timeout.ms": str(self.options.session_timeout_ms),
             "replica.lag.time.max.ms": str(self.options.lag_time_ms),
+            "broker.rack": f"rack-{number % RACKS}",
+            **(FOLLOWER_READS if self.options.reads_followers else {}),
             **self.options.settings,
         }
         config = parse_broker_config(settings).config
@@ -114,6 +125,7 @@ class ClusterRun:
             *self.world.violations,
             *self.watchman.violations,
             *judge_cluster(history, clean=not options.unclean),
+            *(f"surprise: {surprise}" for surprise in self._keeper_history.surprises),
             *self._complaints(),
         ]
         fates = {
@@ -178,6 +190,7 @@ class ClusterRun:
             one_at_a_time=options.cuts_power,
         )
         await chaos.heal()
+        self._has_chaos = False
         self.watchman.counts.update({f"fault {n}": c for n, c in sorted(chaos.counts.items())})
         await self._restart_all(chaos)
         await self._recover()
@@ -218,7 +231,11 @@ class ClusterRun:
             kind = Kind.IDEMPOTENT if number == 0 else random.choice((Kind.IDEMPOTENT, Kind.PLAIN))
             self.start_client(f"producer-{number}", partial(self._produce, kind))
         for number in range(options.consumers):
-            self.start_client(f"consumer-{number}", self._consume)
+            self.start_client(f"consumer-{number}", partial(self._consume, f"rack-{number}"))
+        if options.moves:
+            self.start_client("mover", self._move)
+        if options.keeps_topics:
+            self.start_client("keeper", self._keep_topics, self._keeper_history)
 
     async def _produce(self, kind: Kind, client: ClusterClient) -> None:
         count = 1 + client.random.below(min(3, len(self.partitions)))
@@ -228,9 +245,20 @@ class ClusterRun:
         ]
         await asyncio.gather(*(one.run(lambda: self._go_on) for one in producers))
 
-    async def _consume(self, client: ClusterClient) -> None:
-        consumers = [ClusterConsumer(client.view(one), one) for one in self.partitions]
+    async def _consume(self, rack: str, client: ClusterClient) -> None:
+        consumers = [ClusterConsumer(client.view(one), one, rack) for one in self.partitions]
         await asyncio.gather(*(one.run(lambda: self._go_on) for one in consumers))
+
+    async def _move(self, client: ClusterClient) -> None:
+        mover = Mover(client, self.partitions, self.options.brokers, self.options.replicas)
+        await mover.run(lambda: self._has_chaos)
+
+    async def _keep_topics(self, client: ClusterClient) -> None:
+        keeper = ClusterKeeper(client, self.options.replicas)
+        await keeper.run(lambda: self._has_chaos)
+        while self._go_on:
+            await client.pause()
+        await keeper.verify()
 
     # ---- the end ----
 
@@ -288,6 +316,8 @@ class ClusterRun:
             if paths.broker(node_id) not in self.ensemble.tree.nodes:
                 found.append(f"{node.name} is not registered")
             image = broker.metadata.image
+            gone = image.topics.keys() - self.cluster.topics().keys()
+            found += [f"{node.name} still knows {name}" for name in sorted(gone)]
             for name, payload in self.cluster.topics().items():
                 for number in payload.partitions:
                     stored = self.cluster.state(name, number)
@@ -315,13 +345,16 @@ class ClusterRun:
     # ---- parts ----
 
     def start_client(
-        self, name: str, work: Callable[[ClusterClient], Coroutine[Any, Any, None]]
+        self,
+        name: str,
+        work: Callable[[ClusterClient], Coroutine[Any, Any, None]],
+        history: ClusterHistory | None = None,
     ) -> asyncio.Future[None]:
         """Run the work on a machine of its own; the future tells when it is done."""
         done: asyncio.Future[None] = self.world.loop.create_future()
 
         async def program(ports: Ports) -> None:
-            client = ClusterClient(ports, self.addresses, self.history, name)
+            client = ClusterClient(ports, self.addresses, history or self.history, name)
             try:
                 await client.negotiate()
                 await work(client)

@@ -6,8 +6,9 @@ is out of range, may be its word, and is no proof of a loss: the final logs are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ottla.protocol.errors import ErrorCode
 from tests.simulation.client import EARLIEST
 from tests.simulation.cluster.evidence import ClusterHistory
 from tests.simulation.consumers import Consumer
@@ -15,13 +16,13 @@ from tests.simulation.history import Fate
 from tests.simulation.producers import Kind, Producer
 
 if TYPE_CHECKING:
-    from ottla.protocol.errors import ErrorCode
     from ottla.protocol.messages.fetch import FetchRequest
     from tests.simulation.cluster.client import PartitionClient
     from tests.simulation.history import Partition
     from tests.simulation.producers import Outgoing
 
 EPOCHS_FROM_VERSION = 9
+RACKS_FROM_VERSION = 11
 
 
 class ClusterProducer(Producer):
@@ -54,15 +55,24 @@ class ClusterProducer(Producer):
 class ClusterConsumer(Consumer):
     """Reads one partition from its leader; young clients fence their fetches (KIP-320)."""
 
-    def __init__(self, client: PartitionClient, partition: Partition) -> None:
+    def __init__(self, client: PartitionClient, partition: Partition, rack: str = "") -> None:
         super().__init__(client, [partition])
         self._view = client
+        self._rack = rack
 
     def _request(self, wait_ms: int) -> FetchRequest:
         request = super()._request(wait_ms)
         if self._view.versions.fetch >= EPOCHS_FROM_VERSION:
             request.topics[0].partitions[0].current_leader_epoch = self._view.leader_epoch
+        if self._view.versions.fetch >= RACKS_FROM_VERSION:
+            request.rack_id = self._rack
         return request
+
+    async def _take(self, partition: Partition, found: Any, asked: int) -> bool:
+        if found.error_code == ErrorCode.NONE and found.preferred_read_replica >= 0:
+            self._view.read_from = found.preferred_read_replica
+            return True
+        return await super()._take(partition, found, asked)
 
     async def _reset(self, partition: Partition, asked: int) -> None:
         await self._client.pause()
