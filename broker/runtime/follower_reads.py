@@ -83,13 +83,13 @@ class FollowerReads:
             verdict = partition.on_follower_fetch(_as_fetch(plan, wanted))
             if verdict.watermark_moved:
                 self._has_moved(partition)
-            if verdict.error != ErrorCode.NONE:
-                active.append(wanted._replace(error_code=verdict.error))
-                continue
-            active.append(wanted)
             leading = partition.replica.leading
-            if leading is not None and verdict.is_good:
-                leading.followers[plan.replica_id].asked = wanted
+            follower = None if leading is None else leading.followers.get(plan.replica_id)
+            if follower is not None:
+                follower.asked = wanted if verdict.is_good else None
+            if verdict.error != ErrorCode.NONE:
+                wanted = wanted._replace(error_code=verdict.error)
+            active.append(wanted)
         plan.wanted = active
         return poll
 

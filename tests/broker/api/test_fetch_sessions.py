@@ -14,7 +14,7 @@ from ottla.protocol.messages.fetch import (
     ForgottenTopic,
 )
 from tests.broker.api.followers import VERSION, replicated
-from tests.broker.api.requests import batch, create, fetch, name_by_id, produce, produced
+from tests.broker.api.requests import batch, create, fetch, name_by_id, produced
 from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:
@@ -139,16 +139,15 @@ async def test_a_follower_that_says_nothing_new_acknowledges_nothing_new() -> No
         asked = site.fetch(site.first, 0, session_epoch=0)
         full = await first.call(VERSION, asked)
         idle = await first.call(VERSION, _follow(site.fetch(site.first, 0), full, 1))
-        waiting = _follow(site.fetch(site.first, 0, max_wait_ms=5_000), full, 2)
-        first.send(VERSION, waiting)
-        async with site.connect() as producer:
-            request = produce(batch(b"x"), 1)
-            await producer.call(11, request)
-        woken = await first.answer(VERSION, waiting)
-        older = _follow(site.fetch(site.first, 0, broker_epoch=0), full, 3)
+        older = _follow(site.fetch(site.first, 0, broker_epoch=0), full, 2)
         refused = await first.call(VERSION, older)
+        well = await first.call(VERSION, _follow(site.fetch(site.first, 0), full, 3))
+        waiting = _follow(site.fetch(site.first, 0, max_wait_ms=5_000), full, 4)
+        first.send(VERSION, waiting)
+        await site.produced()
+        woken = await first.answer(VERSION, waiting)
         acknowledged = site.fetch(site.first, 1)
-        acknowledged.session_id, acknowledged.session_epoch = full.session_id, 4
+        acknowledged.session_id, acknowledged.session_epoch = full.session_id, 5
         await first.call(VERSION, acknowledged)
 
         assert full.session_id > 0
@@ -157,6 +156,7 @@ async def test_a_follower_that_says_nothing_new_acknowledges_nothing_new() -> No
         # Not even what is quiet is believed of an incarnation that is gone.
         errors = [part.error_code for part in refused.responses[0].partitions]
         assert errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        assert [part.error_code for part in well.responses[0].partitions] == [ErrorCode.NONE]
         assert site.leading.followers[site.first].log_end_offset == 1
 
 
