@@ -60,8 +60,9 @@ class _Sender:
     def failed(self, error: Exception) -> bool:
         """Take in why nothing got through; whether the broker is to be suspected now."""
         if not _is_refusal(error):
-            # Whoever never answered may not have begun to listen, or be expected elsewhere.
-            self.is_lost = self.has_answered and _is_loss(error)
+            # Whoever never answered may not have begun to listen, or be expected elsewhere. A loss
+            # is remembered: a dying process resets a connection or two before nobody listens.
+            self.is_lost = self.is_lost or (self.has_answered and _is_loss(error))
             self.refusal_count = 0
             return False
         self.refusal_count += 1

@@ -10,7 +10,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ottla.client.errors import BrokerUnreachable, TransportError, UnsupportedByBroker
+from ottla.client.errors import (
+    BrokerUnreachable,
+    ConnectionLost,
+    TransportError,
+    UnsupportedByBroker,
+)
 from ottla.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Clock
 
 REFUSALS = 2
+ATTEMPTS_MAX = 10
 BETWEEN_MS = 100
 RETRY_MS = 200
 
@@ -63,17 +69,22 @@ class Vigil:
                 await self._clock.sleep(RETRY_MS)
 
     async def _refuses(self, node_id: int) -> bool:
-        for attempt in range(REFUSALS):
+        refusals = 0
+        for attempt in range(ATTEMPTS_MAX):
             if attempt:
                 await self._clock.sleep(BETWEEN_MS)
             try:
                 connection = await self._peers.connect(node_id, purpose="vigil")
             except BrokerUnreachable as error:
-                if not isinstance(error.__cause__, ConnectionRefusedError):
+                # A dying process may reset a connection or two before nobody listens.
+                if not isinstance(error.__cause__, ConnectionError | ConnectionLost):
                     return False
+                refusals += isinstance(error.__cause__, ConnectionRefusedError)
+                if refusals == REFUSALS:
+                    return True
             except (KafkaError, TransportError, UnsupportedByBroker):
                 return False
             else:
                 connection.close()
                 return False
-        return True
+        return False

@@ -233,3 +233,19 @@ async def test_who_waits_for_it_hears_when_every_living_broker_has_answered() ->
     assert before == [True]
     assert site.answers.count(2) == 1
     site.senders.stop()
+
+
+async def test_a_dying_process_may_reset_a_connection_before_it_refuses() -> None:
+    """Between the end of its threads and that of its sockets the kernel still says hello."""
+    site = Site()
+    await site.send(1, 0)
+    site.wire.is_down = True
+    await site.send(1, 1)
+    site.wire.error = BrokerUnreachable(Address("127.0.0.1", 1), "connection reset by peer")
+    await site.clock.advance(100)
+    site.wire.error = ConnectionRefusedError()
+    await site.clock.advance(100)
+    await site.clock.advance(100)
+
+    assert site.suspected == [(1, 1)]
+    site.senders.stop()
