@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.replica.following import Followed, Following, Pauses
-from ottla.broker.replica.following_session import FetchSession
 from ottla.broker.replica.following_steps import Action, step_for
+from ottla.broker.runtime.fetcher_link import FetcherLink
 from ottla.broker.runtime.fetcher_log import (
     append_fetched,
     begin_within,
@@ -23,67 +23,29 @@ from ottla.broker.runtime.fetcher_log import (
     raise_log_start,
     start_over,
 )
-from ottla.broker.runtime.fetcher_wire import (
-    FETCH,
-    Manner,
-    Sender,
-    build_request,
-    parts_of,
-    told_by,
-    version_for,
-)
+from ottla.broker.runtime.fetcher_wire import Manner, Sender, parts_of, told_by
 from ottla.client.errors import ClientError
-from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError, error_code
+from ottla.protocol.errors import CorruptLogError, KafkaError
 from ottla.protocol.ids import ZERO_UUID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from ottla.broker.replica.following_steps import Ask, Step, Told
+    from ottla.broker.runtime.fetcher_link import Peers
+    from ottla.broker.runtime.fetcher_log import Cut
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.throttles import ReplicationThrottles
     from ottla.broker.tasks import Tasks
-    from ottla.client.api import Api
     from ottla.protocol.ids import TopicPartition, Uuid
-    from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
-    from ottla.protocol.ports import Clock, Timer
+    from ottla.protocol.messages.fetch import FetchResponse, PartitionData
+    from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.replication")
 
-# A request that only waits for news is given up for a partition that was added meanwhile.
-HURRY_MS = 10.0
-
-
-class FetchConnection(Protocol):
-    """What a fetcher needs of a connection to another broker."""
-
-    @property
-    def closed(self) -> bool: ...
-
-    def version_of(self, api: Api[FetchRequest, FetchResponse], /) -> int: ...
-
-    def send(
-        self,
-        api: Api[FetchRequest, FetchResponse],
-        request: FetchRequest,
-        /,
-        *,
-        timeout_ms: float | None = None,
-        version: int | None = None,
-    ) -> asyncio.Future[FetchResponse]: ...
-
-    def close(self, reason: str = "") -> None: ...
-
-
-class Peers(Protocol):
-    """The way to other brokers (read peers.py)."""
-
-    async def connect(self, node_id: int, *, purpose: str) -> FetchConnection:
-        """A new connection. Raises KafkaError, ClientError, OSError."""
-
 
 class FetcherParts(NamedTuple):
-    """What all fetchers of a broker share. ``sender`` is asked for each request."""
+    """What all fetchers of a broker share."""
 
     peers: Peers
     sender: Callable[[], Sender]
@@ -95,31 +57,37 @@ class FetcherParts(NamedTuple):
     throttles: ReplicationThrottles | None = None
 
 
+class FetchCounts:
+    """What all fetchers of a broker have done since it started, and logs that are being cut."""
+
+    def __init__(self) -> None:
+        self.fetched_bytes = 0
+        # Records cut because the leader does not have them, and how many of them were committed.
+        self.cut_count = 0
+        self.lost_count = 0
+        self.works: set[asyncio.Task[None]] = set()
+
+    def cut(self, cut: Cut) -> None:
+        """A log was cut."""
+        self.cut_count += cut.cut_count
+        self.lost_count += cut.lost_count
+
+
 class Fetcher:
     """Owned by ``Fetchers``; runs as long as anything is followed of its leader."""
 
-    def __init__(
-        self, leader: int, number: int, parts: FetcherParts, works: set[asyncio.Task[None]]
-    ) -> None:
+    def __init__(self, leader: int, number: int, parts: FetcherParts, counts: FetchCounts) -> None:
         self.leader = leader
         self.name = f"fetcher {number} of broker {leader}"
         self.following = Following(parts.pauses)
-        self.fetched_bytes = 0
-        self.request_count = 0
+        self.link = FetcherLink(leader, self.name, parts)
         self._parts = parts
         self._clock = parts.clock
-        # Logs being cut, by whichever fetcher.
-        self._works = works
+        self._counts = counts
         self._runtimes: dict[TopicPartition, PartitionRuntime] = {}
         self._names: dict[Uuid, str] = {}
         self._raising: set[TopicPartition] = set()
-        self._connection: FetchConnection | None = None
-        self._session = FetchSession()
         self._wake = asyncio.Event()
-        self._failure_count = 0
-        self._is_asking = False
-        self._is_hurried = False
-        self._timer: Timer | None = None
 
     # ---- what is followed ----
 
@@ -143,19 +111,7 @@ class Fetcher:
 
     def _hurry(self) -> None:
         self._wake.set()
-        if self._is_asking and self._timer is None:
-            asked = self.request_count
-            self._timer = self._clock.call_at(
-                self._clock.now_ms() + HURRY_MS, lambda: self._interrupt(asked)
-            )
-
-    def _interrupt(self, asked: int) -> None:
-        """The leader may keep a request for long; a new epoch's first fetch cannot wait for that,
-        since no record is committed in it before."""
-        self._timer = None
-        if self._is_asking and self.request_count == asked and self._connection is not None:
-            self._is_hurried = True
-            self._connection.close("another partition is to be fetched")
+        self.link.hurry()
 
     # ---- the loop ----
 
@@ -172,58 +128,13 @@ class Fetcher:
                     continue
                 wait_ms = None if next_ready_ms is None else next_ready_ms - now_ms
                 try:
-                    response = await self._ask([(one, one.ask()) for one in ready], wait_ms)
+                    response = await self.link.ask([(one, one.ask()) for one in ready], wait_ms)
                 except (OSError, KafkaError, ClientError) as error:
-                    self._drop_connection(error)
-                    await self._pause(now_ms)
-                    continue
-                await self._take(response)
+                    await self.link.failed(error, now_ms)
+                else:
+                    await self._take(response)
         finally:
-            if self._timer is not None:
-                self._timer.cancel()
-            if self._connection is not None:
-                self._connection.close("nothing is fetched any more")
-
-    async def _ask(self, asked: list[tuple[Followed, Ask]], wait_ms: float | None) -> FetchResponse:
-        """``wait_ms``: when somebody else may be asked for, too."""
-        self._is_hurried = False
-        connection = self._connection
-        if connection is None or connection.closed:
-            connection = await self._parts.peers.connect(self.leader, purpose="fetcher")
-            self._connection = connection
-        version = version_for(connection.version_of(FETCH), asked)
-        delta = self._session.next_request(asked)
-        request = build_request(delta, self._parts.sender(), self._parts.manner, version)
-        if wait_ms is not None:
-            request.max_wait_ms = min(request.max_wait_ms, max(1, int(wait_ms)))
-        self.request_count += 1
-        self._is_asking = True
-        try:
-            return await connection.send(
-                FETCH, request, version=version, timeout_ms=self._parts.timeout_ms
-            )
-        finally:
-            self._is_asking = False
-
-    def _drop_connection(self, error: Exception) -> None:
-        self._session.lost()
-        if self._connection is not None:
-            self._connection.close("a fetch has failed")
-            self._connection = None
-        if self._is_hurried:
-            return
-        if self._failure_count == 0:
-            logger.warning("%s: %s", self.name, error)
-        self._failure_count += 1
-
-    async def _pause(self, begun_ms: float) -> None:
-        """Between attempts, from the start of one to that of the next: who has waited in vain for
-        a connection has paused already, and the cut may be healed."""
-        if self._is_hurried:
-            self._is_hurried = False
-            return
-        pause_ms = self._parts.pauses.after(self._failure_count - 1)
-        await self._clock.sleep(max(0.0, begun_ms + pause_ms - self._clock.now_ms()))
+            self.link.close()
 
     async def _sleep(self, until_ms: float | None) -> None:
         timer = None if until_ms is None else self._clock.call_at(until_ms, self._wake.set)
@@ -235,20 +146,11 @@ class Fetcher:
 
     # ---- answers ----
 
-    async def _take(self, response: FetchResponse) -> None:
-        error = error_code(response.error_code)
-        self._session.answered(error, response.session_id)
-        if error is not ErrorCode.NONE:
-            logger.info("%s: %s", self.name, error.text)
-            if self._failure_count:
-                await self._clock.sleep(self._parts.pauses.after(self._failure_count - 1))
-            self._failure_count += 1
+    async def _take(self, response: FetchResponse | None) -> None:
+        if response is None:
             return
-        if self._failure_count:
-            logger.info("%s: it answers again", self.name)
-            self._failure_count = 0
         for partition, part in parts_of(response, self._names):
-            asked = self._session.asked_for(partition)
+            asked = self.link.asked_for(partition)
             if asked is not None and self._take_part(*asked, part):
                 # So that ten partitions of a megabyte each are not one long standstill.
                 await asyncio.sleep(0)
@@ -295,7 +197,7 @@ class Fetcher:
                 self._work(one, begin_within(runtime, runs, told, one.leader_epoch))
                 return True
             written_bytes = append_fetched(runtime, runs, told.high_watermark, now_ms)
-            self.fetched_bytes += written_bytes
+            self._counts.fetched_bytes += written_bytes
         except KafkaError as error:
             self._rest(one, error)
             return False
@@ -320,7 +222,7 @@ class Fetcher:
         finally:
             self._raising.discard(one.partition)
 
-    def _work(self, one: Followed, coroutine: Coroutine[None, None, None]) -> None:
+    def _work(self, one: Followed, coroutine: Coroutine[None, None, Cut]) -> None:
         """Change the log in a task of its own: cancelled half-way, it would be unusable (P-04)."""
         one.is_busy = True
         self._spawn(one, self._finish(one, coroutine))
@@ -328,12 +230,12 @@ class Fetcher:
     def _spawn(self, one: Followed, coroutine: Coroutine[None, None, None]) -> None:
         name = f"cutting {one.partition.topic}-{one.partition.partition}"
         task = self._parts.tasks.spawn(name, coroutine)
-        self._works.add(task)
-        task.add_done_callback(self._works.discard)
+        self._counts.works.add(task)
+        task.add_done_callback(self._counts.works.discard)
 
-    async def _finish(self, one: Followed, coroutine: Coroutine[None, None, None]) -> None:
+    async def _finish(self, one: Followed, coroutine: Coroutine[None, None, Cut]) -> None:
         try:
-            await coroutine
+            self._counts.cut(await coroutine)
         except (KafkaError, CorruptLogError) as error:
             self._rest(one, error)
         finally:

@@ -8,7 +8,7 @@ partition serves nobody: its producers and transactions are being told again.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.broker.replica.following_batches import Limits, runs_of
@@ -25,6 +25,17 @@ if TYPE_CHECKING:
     from ottla.protocol.records.batch import RecordBatch
 
 logger = logging.getLogger("ottla.replication")
+
+
+class Cut(NamedTuple):
+    """Records that have gone because the leader does not have them."""
+
+    cut_count: int = 0
+    # Of those, the ones known to have been committed.
+    lost_count: int = 0
+
+
+NO_CUT = Cut()
 
 
 def may_change(partition: PartitionRuntime, leader_epoch: int) -> bool:
@@ -73,7 +84,7 @@ def fetched_runs(
     return runs_of(records, Limits(log.log_end_offset, leader_epoch, log.settings.segment_bytes))
 
 
-async def cut_back(partition: PartitionRuntime, offset: int, leader_epoch: int) -> None:
+async def cut_back(partition: PartitionRuntime, offset: int, leader_epoch: int) -> Cut:
     """Drop what the leader does not have. Raises KafkaError, CorruptLogError."""
     before, committed = partition.log.log_end_offset, partition.replica.high_watermark
 
@@ -81,7 +92,7 @@ async def cut_back(partition: PartitionRuntime, offset: int, leader_epoch: int) 
         await partition.log.truncate_to(offset, may_begin)
 
     if not await _change(partition, leader_epoch, cut):
-        return
+        return NO_CUT
     end = partition.log.log_end_offset
     logger.info(
         "%s-%d is cut from offset %d to %d, where it parts from its leader of epoch %d",
@@ -100,9 +111,10 @@ async def cut_back(partition: PartitionRuntime, offset: int, leader_epoch: int) 
             committed - 1,
             leader_epoch,
         )
+    return Cut(before - end, max(0, committed - end))
 
 
-async def start_over(partition: PartitionRuntime, offset: int, leader_epoch: int) -> None:
+async def start_over(partition: PartitionRuntime, offset: int, leader_epoch: int) -> Cut:
     """Drop everything and go on, empty, at an offset. Raises KafkaError, CorruptLogError."""
     start, end = partition.log.log_start_offset, partition.log.log_end_offset
 
@@ -117,11 +129,13 @@ async def start_over(partition: PartitionRuntime, offset: int, leader_epoch: int
             start,
             end - 1,
         )
+    # The leader has forgotten them, too: nothing is lost by it.
+    return NO_CUT
 
 
 async def begin_within(
     partition: PartitionRuntime, runs: list[list[RecordBatch]], told: Told, leader_epoch: int
-) -> None:
+) -> Cut:
     """The leader's log starts in the middle of a batch, which comes whole: so does this one.
 
     Raises KafkaError, CorruptLogError."""
@@ -133,6 +147,7 @@ async def begin_within(
         now_ms = log.home.clock.now_ms()
         append_fetched(partition, runs, told.high_watermark, now_ms)
         await raise_log_start(partition, told.log_start_offset, leader_epoch)
+    return NO_CUT
 
 
 async def _change(

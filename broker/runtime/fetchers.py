@@ -13,7 +13,7 @@ from zlib import crc32
 
 from ottla.broker.replica.following import Pauses
 from ottla.broker.replica.roles import Role
-from ottla.broker.runtime.fetcher import Fetcher, FetcherParts
+from ottla.broker.runtime.fetcher import FetchCounts, Fetcher, FetcherParts
 from ottla.broker.runtime.fetcher_wire import Manner, Sender
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Fetchers:
         self._fetchers: dict[Place, Fetcher] = {}
         self._tasks: dict[Place, asyncio.Task[None]] = {}
         self._places: dict[TopicPartition, Place] = {}
-        self._works: set[asyncio.Task[None]] = set()
+        self.counts = FetchCounts()
         self._is_stopping = False
 
     def __iter__(self) -> Iterator[Fetcher]:
@@ -53,11 +53,6 @@ class Fetchers:
         """All partitions that are fetched, with their lag."""
         for fetcher in self._fetchers.values():
             yield from fetcher.following
-
-    @property
-    def fetched_bytes(self) -> int:
-        """Bytes of batches appended from fetchers that run now."""
-        return sum(fetcher.fetched_bytes for fetcher in self._fetchers.values())
 
     def throttle(self, throttles: ReplicationThrottles) -> None:
         """Keep to these from now on; said before anything is followed."""
@@ -87,7 +82,7 @@ class Fetchers:
     def _fetcher(self, place: Place) -> Fetcher:
         fetcher = self._fetchers.get(place)
         if fetcher is None:
-            fetcher = self._fetchers[place] = Fetcher(*place, self._parts, self._works)
+            fetcher = self._fetchers[place] = Fetcher(*place, self._parts, self.counts)
             self._tasks[place] = self._parts.tasks.spawn(fetcher.name, fetcher.run())
         return fetcher
 
@@ -107,7 +102,7 @@ class Fetchers:
         for task in tasks:
             task.cancel()
         # A log that is being cut is finished with: half-way it could not be closed.
-        await asyncio.gather(*tasks, *self._works, return_exceptions=True)
+        await asyncio.gather(*tasks, *self.counts.works, return_exceptions=True)
 
 
 def number_of(partition: TopicPartition, count: int) -> int:

@@ -119,7 +119,7 @@ async def test_all_replicas_are_equal_byte_by_byte(brokers: Brokers) -> None:
             {1, 2, 3} - {broker.node_id}
         )
         assert all(one.lag == 0 for one in broker.fetchers.followed)
-        assert all(fetcher._session.is_incremental for fetcher in broker.fetchers)
+        assert all(fetcher.link.is_incremental for fetcher in broker.fetchers)
 
 
 @pytest.mark.requirement("REP-17")

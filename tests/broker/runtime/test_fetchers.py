@@ -12,7 +12,8 @@ from ottla.broker.runtime.fetchers import number_of
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from tests.broker.runtime.node import quiet
-from tests.broker.runtime.replica_site import TOPIC, Site, values
+from tests.broker.runtime.replica_site import Site, values
+from tests.broker.runtime.replica_wire import TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -258,7 +259,7 @@ async def test_a_partition_that_leaves_is_forgotten_by_the_session(site: Site) -
     await site.settle(300)
     await site.lead(3, 1, indexes=(1,))
     await site.settle(600)
-    told = [set(told) for _epoch, told in site.sessions.values() if told]
+    told = [set(told) for _epoch, told in site.sessions.told.values() if told]
     assert told.count({0, 2}) == 2
     site.nodes[3].produce(*values(2), index=1)
     site.nodes[1].produce(*values(2), index=2)
@@ -273,10 +274,10 @@ async def test_a_session_that_the_leader_has_dropped_is_begun_again(site: Site) 
     await site.lead(1, indexes=(0, 1))
     for number in range(12):
         if number % 3 == 1:
-            site.sessions.clear()
+            site.sessions.told.clear()
         elif number % 3 == 2:
-            for session_id, (epoch, told) in site.sessions.items():
-                site.sessions[session_id] = epoch + 1, told
+            for session_id, (epoch, told) in site.sessions.told.items():
+                site.sessions.told[session_id] = epoch + 1, told
         site.nodes[1].produce(*values(2, number), index=number % 2)
         await site.settle(100)
     await site.settle(300)
