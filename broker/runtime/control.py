@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.coordinator.metadata.changes import FULL_UPDATE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.runtime.config_watch import ConfigWatch
     from ottla.broker.runtime.metadata import MetadataCache
+    from ottla.coordinator.metadata.image import MetadataImage
     from ottla.protocol.messages.leader_and_isr import LeaderAndIsrTopicState
     from ottla.protocol.messages.update_metadata import UpdateMetadataTopicState
 
@@ -32,6 +34,9 @@ class PartitionControl(Protocol):
     async def apply_leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse: ...
 
     async def apply_stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse: ...
+
+    async def drop_moved(self, image: MetadataImage) -> None:
+        """Delete replicas that the image, which is complete, gives to other brokers."""
 
 
 class ControlChannel(Protocol):
@@ -76,7 +81,10 @@ class ControlReceiver:
                     if self._is_stale(request.broker_epoch):
                         return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
                     await self._learn_settings(request.topic_states)
-                    return self._metadata.apply(request)
+                    answer = self._metadata.apply(request)
+                    if request.type == FULL_UPDATE and answer.error_code == ErrorCode.NONE:
+                        await self._partitions.drop_moved(self._metadata.image)
+                    return answer
 
     async def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         if self._is_stale(request.broker_epoch):

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ottla.broker.log.settings import LogSettings
     from ottla.broker.runtime.topic_settings import TopicSettings
     from ottla.broker.runtime.waiting import Waiting
+    from ottla.coordinator.metadata.image import MetadataImage
     from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import Clock
 
@@ -287,6 +288,24 @@ class Partitions:
             logger.error("%s-%d cannot be deleted: %s", *partition, error.message)
             return error.code
         return ErrorCode.NONE
+
+    async def drop_moved(self, image: MetadataImage) -> None:
+        """Delete replicas that were moved to other brokers while this one was away.
+
+        Nobody tells it to: the move was over without it. A topic that is not in the image at all
+        says nothing; it may be one that the controller could not read."""
+        async with self._lock:
+            for log in list(self.logs):
+                topic = image.topics.get(log.partition.topic)
+                state = None if topic is None else topic.partitions.get(log.partition.partition)
+                if topic is None or state is None or log.topic_id != topic.topic_id:
+                    continue
+                if self._node_id not in state.replicas and self._node_id not in state.isr:
+                    logger.info("%s-%d was moved to other brokers", *log.partition)
+                    told = StopReplicaPartitionState(
+                        log.partition.partition, state.leader_epoch, delete_partition=True
+                    )
+                    await self._stop(log.partition, told)
 
     def _on_directory_failure(self, path: str) -> None:
         """Synchronous: nothing of that directory is led a moment longer (S-12)."""

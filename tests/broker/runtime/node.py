@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.runtime.control import ControlChannel, ControlRequest, ControlResponse
+    from ottla.coordinator.metadata.image import MetadataImage
     from ottla.coordinator.store.store import Store
     from ottla.protocol.ports import Random
     from tests.coordinator.store.disk import TestDisk
@@ -167,6 +168,9 @@ class Replicas:
                 )
             )
         return response
+
+    async def drop_moved(self, image: MetadataImage) -> None:
+        """What moved is remembered as deleted by the requests alone."""
 
     async def apply_stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         self.requests.append(request)
