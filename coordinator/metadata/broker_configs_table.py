@@ -343,7 +343,7 @@ num.recovery.threads.per.data.dir | int | 1 | >=1 | cluster-wide | yes
     Logs of a data directory that are loaded and recovered side by side.
 num.replica.alter.log.dirs.threads | int | null | - | read-only | no
     Threads that move replicas between directories.
-num.replica.fetchers | int | 1 | - | cluster-wide | no
+num.replica.fetchers | int | 1 | - | cluster-wide | yes
     Fetchers per leading broker that a follower runs.
 offset.metadata.max.bytes | int | 4096 | - | read-only | yes
     Largest text that may go with a committed offset.
@@ -450,18 +450,20 @@ remote.log.storage.system.enable | bool | false | - | read-only | no
     Whether tiered storage is on; there is none here.
 replica.alter.log.dirs.io.max.bytes.per.second | long | MAX | >=0 | per-broker | no
     Bytes per second for moves between directories.
-replica.fetch.backoff.ms | int | 1000 | >=0 | read-only | no
+replica.fetch.backoff.ms | int | 1000 | >=0 | read-only | yes
     Pause of a follower after a failed fetch.
-replica.fetch.max.bytes | int | 1048576 | >=0 | read-only | no
+replica.fetch.max.bytes | int | 1048576 | >=0 | read-only | yes
     Bytes per partition that a follower fetches at once.
-replica.fetch.min.bytes | int | 1 | - | read-only | no
+replica.fetch.min.bytes | int | 1 | - | read-only | yes
     Bytes that a follower waits for.
-replica.fetch.response.max.bytes | int | 10485760 | >=0 | read-only | no
+replica.fetch.response.max.bytes | int | 10485760 | >=0 | read-only | yes
     Bytes in all that a follower fetches at once.
-replica.fetch.wait.max.ms | int | 500 | - | read-only | no
+replica.fetch.wait.max.ms | int | 500 | - | read-only | yes
     Longest wait of a follower's fetch at the leader.
 replica.high.watermark.checkpoint.interval.ms | long | 5000 | - | read-only | yes
     Time between writes of the high watermarks.
+replica.lag.max.messages | long | 4000 | >=1 | read-only | no
+    Has had no meaning since Kafka 0.9: lag is the time since a follower had caught up.
 replica.lag.time.max.ms | long | 30000 | - | read-only | yes
     Time without being caught up after which a follower leaves the in-sync set.
 replica.selector.class | string | null | \
@@ -470,7 +472,7 @@ replica.selector.class | string | null | \
     Who picks the replica that a consumer reads from: the leader alone serves, or one in its rack.
 replica.socket.receive.buffer.bytes | int | 65536 | - | read-only | no
     Receive buffer of a follower's connections.
-replica.socket.timeout.ms | int | 30000 | - | read-only | no
+replica.socket.timeout.ms | int | 30000 | - | read-only | yes
     Time limit of a follower's requests.
 replication.quota.window.num | int | 11 | >=1 | read-only | no
     Samples kept for replication quotas.
