@@ -241,3 +241,36 @@ async def test_a_stale_answer_that_the_leader_starts_later_wipes_nothing(site: S
     held.release()
     await site.settle(100)
     assert records(site, 2) == values(4)
+
+
+async def test_a_stop_waits_for_a_cut_under_way(site: Site) -> None:
+    """P-04: cancelled half-way, the log could not be closed as one that was stopped cleanly."""
+    await site.lead(1)
+    site.nodes[1].produce(*values(2))
+    site.nodes[1].produce(*values(2, 2))
+    await site.settle(600)
+    node = site.nodes[2]
+    partition = node.partition()
+    lent = partition.log.read(0, 1000, 4, True)
+    held = Held(site, 2)
+    site.nodes[1].produce(*values(1, 4))
+    await site.settle(30)
+    held.change = says(diverging_epoch=EpochEndOffset(0, 2))
+    held.release()
+    await quiet()
+    assert partition.log.refusal is not None
+    node.partitions.close()
+    stopping = asyncio.create_task(node.fetchers.stop())
+    await quiet()
+    assert not stopping.done()
+    for _ in range(4):
+        await site.clock.advance(100)
+    await stopping
+
+    assert node.partition().log.refusal is None
+    assert partition.log.log_end_offset == 2
+    assert not partition.is_open
+    assert lent.region is not None
+    assert node.logs is not None
+    node.is_running = False
+    assert await node.logs.close(1)

@@ -306,3 +306,25 @@ async def test_a_row_of_elections_does_not_keep_records_from_coming(site: Site) 
     assert site.nodes[2].content() != b""
     await site.settle()
     assert site.nodes[2].content() == site.nodes[1].content()
+
+
+async def test_while_records_flow_nobody_interrupts(site: Site) -> None:
+    """The next request is near, and an answer of megabytes would be thrown away."""
+    site.manner = Manner(max_bytes=400)
+    await site.stop()
+    await site.start()
+    await site.lead(1)
+    for number in range(200):
+        site.nodes[1].produce(*values(5, number))
+
+    async def take_time(_source: int, _target: int, answer: FetchResponse) -> FetchResponse:
+        await site.clock.sleep(30)
+        return answer
+
+    site.on_answer = take_time
+    await site.settle(100)
+    before = site.connection_count
+    for index in range(1, 20):
+        await site.lead(1, indexes=(index,))
+        await site.clock.advance(15)
+    assert site.connection_count == before
