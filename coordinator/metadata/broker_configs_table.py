@@ -464,7 +464,7 @@ replica.high.watermark.checkpoint.interval.ms | long | 5000 | - | read-only | ye
     Time between writes of the high watermarks.
 replica.lag.max.messages | long | 4000 | >=1 | read-only | no
     Has had no meaning since Kafka 0.9: lag is the time since a follower had caught up.
-replica.lag.time.max.ms | long | 30000 | - | read-only | yes
+replica.lag.time.max.ms | long | 10000 | - | read-only | yes
     Time without being caught up after which a follower leaves the in-sync set.
 replica.selector.class | string | null | \
 {org.apache.kafka.common.replica.RackAwareReplicaSelector, RackAwareReplicaSelector} \
