@@ -161,7 +161,9 @@ class RealCluster:
         self, name: str, replicas: Sequence[int], config: Mapping[str, str] | None = None
     ) -> None:
         """Make a topic of one partition on these brokers, the first of them leading."""
-        self._create(NewTopic(name, replica_assignment=[list(replicas)], config=dict(config or {})))
+        self._create(
+            NewTopic(name, 1, replica_assignment=[list(replicas)], config=dict(config or {}))
+        )
 
     def _create(self, topic: NewTopic) -> None:
         # What it has under way ends with the client.
