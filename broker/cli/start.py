@@ -12,6 +12,7 @@ import gc
 import logging
 import os
 import sys
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -184,10 +185,9 @@ def real_ports(*, memory: bool) -> Ports:
     )
 
 
-async def serve(arguments: argparse.Namespace) -> int:
-    """Start, say so, wait for the end, stop. Returns the exit status."""
-    ports = real_ports(memory=arguments.memory)
-    broker = make_server(arguments, ports)
+async def serve(ports: Ports, make: Callable[[Ports], Server]) -> int:
+    """Start what is made, say so, wait for the end, stop. Returns the exit status."""
+    broker = make(ports)
     stopped = asyncio.Event()
     serving = asyncio.current_task()
     assert serving is not None
@@ -237,7 +237,8 @@ def main(argv: Sequence[str]) -> int:
     )
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(serve(arguments))
+            ports = real_ports(memory=arguments.memory)
+            return runner.run(serve(ports, partial(make_server, arguments)))
     except (ConfigError, CannotStart) as error:
         sys.stderr.write(f"ottla: {error}\n")
         return 1

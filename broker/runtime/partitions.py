@@ -17,7 +17,6 @@ from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.roles import LogBounds
 from ottla.broker.runtime.lease import Lease, endless_lease
 from ottla.broker.runtime.partition import PartitionRuntime
-from ottla.broker.runtime.traffic import Traffic
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import ZERO_UUID, TopicPartition
 from ottla.protocol.messages.leader_and_isr import (
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from ottla.broker.log.partition_log import PartitionLog
     from ottla.broker.log.settings import LogSettings
     from ottla.broker.runtime.topic_settings import TopicSettings
+    from ottla.broker.runtime.traffic import Traffic
     from ottla.broker.runtime.waiting import Waiting
     from ottla.coordinator.metadata.image import MetadataImage
     from ottla.protocol.ids import Uuid

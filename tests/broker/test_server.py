@@ -11,7 +11,7 @@ from ottla.broker.cli.start import serve
 from ottla.broker.log.checkpoints import read_file
 from ottla.broker.log.clean_mark import decode_mark
 from ottla.broker.real import RealOffload, RealProcess
-from ottla.broker.server import CannotStart
+from ottla.broker.server import Broker, CannotStart
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.broker.testing.memory_disk import MemoryDisk
 from ottla.client.real import RealClock, RealNet, RealRandom
@@ -47,7 +47,7 @@ async def served(disk: Disk, process: RealProcess) -> int:
     """The exit status of a broker that is asked to stop by that process."""
     ports = Ports(RealClock(), RealRandom(), RealNet(), disk, RealOffload(), process)
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": "/data"}
-    return await serve(ports, parse_broker_config(settings).config)
+    return await serve(ports, lambda given: Broker(given, parse_broker_config(settings).config))
 
 
 async def filled_disk() -> MemoryDisk:
