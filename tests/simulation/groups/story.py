@@ -39,7 +39,9 @@ SETTLE_S = 45.0
 FETCH_VERSION = 5
 KINDS = (Kind.CLASSIC, Kind.CONSUMER, Kind.CONSUMER, Kind.MIXED, Kind.MIXED)
 SESSION_SETTING = "group.consumer.session.timeout.ms"
-SLEEPS_S = (0.1, 1.0, 6.0)
+# The third is longer than some sessions and shorter than a client's patience with an answer:
+# whoever wakes up then goes on as if nothing had been.
+SLEEPS_S = (0.1, 1.0, 2.7, 6.0)
 SPIKE_MS_MAX = 200.0
 DISTURBANCE_S = (0.7, 2.0)
 DISTURBANCES = ("_kill", "_stop", "_sleep", "_sleep")
