@@ -258,10 +258,15 @@ class ClusterChaos:
             return
         leader, joining = self._random.choice(self._cluster.expansions())
         one, other = self.brokers[leader].server.name, self.brokers[joining].server.name
-        links = [(STORE_HOST, one), (one, other), (other, one)]
+        links = [(one, other), (other, one)]
+        if self._random.chance(0.5):
+            links.append((STORE_HOST, one))
         for link in links:
             self._world.links.cut(*link)
         try:
+            if len(links) == 2:
+                await asyncio.sleep(self._ensemble.profile.commit_ms / 1_000.0)
+                self._ensemble.disconnect(one)
             await asyncio.sleep(self._random.choice((0.1, 0.5, 1.0)))
             await self.brokers[leader].strike(self._random.choice(TOPPLING))
             await asyncio.sleep(0.5)
@@ -278,7 +283,7 @@ class ClusterChaos:
         while not condition():
             if self._world.loop.time() >= deadline_s:
                 return False
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.005)
         return True
 
     async def _do_lose_quorum(self) -> None:

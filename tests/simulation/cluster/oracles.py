@@ -7,6 +7,7 @@ the store. Each violation is told once.
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ottla.broker.runtime.controller import ControllerCandidate
@@ -47,7 +48,7 @@ class Cluster:
     def state(self, topic: str, partition: int) -> StatePayload | None:
         """What the store has now."""
         node = self.tree.nodes.get(paths.state(topic, partition))
-        return None if node is None else paths.parse_state(node.data)
+        return None if node is None else _parsed(node.data)
 
     def topics(self) -> Mapping[str, paths.TopicPayload]:
         """What the store has now, by name."""
@@ -305,6 +306,12 @@ class Watchman:
                     f"{found.leader_epoch} has its watermark at {found.replica.high_watermark}",
                 )
         self._judged_writes = len(self._history.acknowledged)
+
+
+@lru_cache(maxsize=1_000)
+def _parsed(data: bytes) -> StatePayload | None:
+    """The same few states are looked at over and over."""
+    return paths.parse_state(data)
 
 
 def _partition_of(path: str) -> tuple[str, int]:

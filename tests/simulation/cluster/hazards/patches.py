@@ -20,7 +20,14 @@ from ottla.broker.runtime.partition import PartitionRuntime
 from ottla.broker.runtime.senders import Senders, _Sender
 from ottla.coordinator.controller.events import Identity
 from ottla.coordinator.store import paths
-from ottla.coordinator.store.store import ANY_VERSION, Check
+from ottla.coordinator.store.store import (
+    ANY_VERSION,
+    Check,
+    ConnectionLoss,
+    GroupFailed,
+    SessionExpired,
+)
+from ottla.protocol.errors import Fenced
 from tests.simulation.cluster.ensemble import StoreProfile
 from tests.simulation.cluster.hazards.replacing import Hazard, Replacement
 
@@ -65,6 +72,14 @@ def _lagging(options: ClusterOptions) -> ClusterOptions:
     settings = {**small.settings, "replica.fetch.max.bytes": "500"}
     net = small.net._replace(latency_ms=5.0)
     return small._replace(settings=settings, fault_mean_ms=400.0, net=net, pace_ms=40.0)
+
+
+def _taking_over(options: ClusterOptions) -> ClusterOptions:
+    """One leader after another, while replicas are on their way back into the in-sync set."""
+    small = _small(options, "topple", "topple", "topple", "kill")
+    net = small.net._replace(latency_ms=10.0)
+    store = StoreProfile(commit_ms=60.0)
+    return small._replace(fault_mean_ms=300.0, net=net, store=store, pace_ms=30.0)
 
 
 def _expanding(options: ClusterOptions) -> ClusterOptions:
@@ -156,6 +171,16 @@ def _counts_the_stored_set_only(_before: Any) -> Any:
     return counted_ends
 
 
+def _counts_members_only(_before: Any) -> Any:
+    """Without the second net, which waits for everybody that keeps up."""
+
+    def counted_ends(self: Leading, _log_end_offset: int, _now_ms: float) -> list[int]:
+        members = self.in_sync.maximal
+        return [one.log_end_offset for one in self.followers.values() if one.node_id in members]
+
+    return counted_ends
+
+
 def _commits_alone(_before: Any) -> Any:
     return property(lambda _self: True)
 
@@ -195,10 +220,16 @@ def _forgets_producers(before: Any) -> Any:
 
 
 def _writes_without_its_guard(_before: Any) -> Any:
-    async def write(self: Controllership, write: Any) -> bool:
-        if write.operations:
-            await self._session.multi(list(write.operations))
-        return True
+    async def write(self: Controllership, write: Any) -> Any:
+        try:
+            if write.operations:
+                await self._session.multi(list(write.operations))
+        except GroupFailed as failed:
+            # As if the guard stood before it.
+            return GroupFailed(failed.index + 1, failed.error, len(failed.errors) + 1)
+        except (ConnectionLoss, SessionExpired) as error:
+            raise Fenced(str(error)) from error
+        return None
 
     return write
 
@@ -303,7 +334,7 @@ HAZARDS = MappingProxyType(
         "R-11": Hazard(
             "a replica joins the ISR at the watermark of a leader that has just begun",
             (Replacement(Leading, "may_join", _joins_at_the_watermark),),
-            _lagging,
+            _taking_over,
         ),
         "R-12": Hazard(
             "the watermark does not wait for members that are being added",
@@ -312,8 +343,11 @@ HAZARDS = MappingProxyType(
         ),
         "R-13": Hazard(
             "a change of the ISR whose answer was lost is taken for refused",
-            (Replacement(InSyncSet, "on_answer", _takes_unknown_for_refused),),
-            _controllers,
+            (
+                Replacement(InSyncSet, "on_answer", _takes_unknown_for_refused),
+                Replacement(Leading, "counted_ends", _counts_members_only),
+            ),
+            _expanding,
         ),
         "R-18": Hazard(
             "below min.insync.replicas the leader commits alone",
