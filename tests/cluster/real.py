@@ -165,6 +165,11 @@ class RealCluster:
             NewTopic(name, 1, replica_assignment=[list(replicas)], config=dict(config or {}))
         )
 
+    def delete_topic(self, name: str) -> None:
+        """Have it deleted."""
+        admin = self.admin
+        admin.delete_topics([name])[name].result(20)
+
     def _create(self, topic: NewTopic) -> None:
         # What it has under way ends with the client.
         admin = self.admin

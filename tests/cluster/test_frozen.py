@@ -33,11 +33,10 @@ from ottla.protocol.messages.stop_replica import (
     StopReplicaTopicState,
 )
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
-from ottla.protocol.records.batch import iterate_batches
-from ottla.protocol.records.record import read_records
 from tests.broker.api.requests import batch, fetched, produce
 from tests.cluster.load import PARTITIONS, TOPIC, Load, check
 from tests.cluster.real import RealCluster
+from tests.cluster.records import values_of
 from tests.cluster.wire import SILENCE, raw, write
 from tests.zookeeper.servers import Ensemble, ZooKeeperServer
 
@@ -70,7 +69,8 @@ async def story(cluster: RealCluster, rounds: int) -> int:
             await freeze_the_controller(cluster)
     finally:
         await asyncio.to_thread(load.finish)
-    assert await values_of(cluster) == expected
+    found = await asyncio.to_thread(values_of, cluster, WRITTEN)
+    assert found == [value.decode() for value in expected]
     await asyncio.to_thread(check, load, cluster.bootstrap)
     return len(load.acked)
 
@@ -143,15 +143,6 @@ async def outcome(client: RawClient, acks: int) -> ErrorCode | str:
     return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
 
-async def values_of(cluster: RealCluster) -> list[bytes]:
-    """All that consumers can read."""
-    told = await newest(cluster)
-    async with raw(cluster.brokers[told.leader].address) as client:
-        answer = await fetched(client, 0, topic=WRITTEN)
-    batches = iterate_batches(answer.records)
-    return [bytes(one.value or b"") for part in batches for one in read_records(part, 1 << 20)]
-
-
 async def freeze_the_controller(cluster: RealCluster) -> None:
     """Another one takes over, and neither frames nor decisions of the old one count any more."""
     with cluster.tree() as tree:
@@ -200,6 +191,7 @@ def is_known_to_be_lost(cluster: RealCluster, node_id: int) -> bool:
         not isinstance(view, str)
         and node_id not in view.broker_ids
         and view.partitions[0].leader >= 0
+        and node_id not in view.partitions[0].isr
         for other, view in views.items()
         if other != node_id
     )

@@ -1,0 +1,53 @@
+"""Single records into a topic of one partition, and all that is in it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.batch import iterate_batches
+from ottla.protocol.records.record import read_records
+from tests.broker.api.requests import fetched
+from tests.cluster.wire import raw, write
+
+if TYPE_CHECKING:
+    from tests.cluster.real import RealCluster
+
+
+def leader_of(cluster: RealCluster, topic: str) -> str:
+    """Its address."""
+    return cluster.brokers[cluster.newest(topic)[0].leader].address
+
+
+def put(cluster: RealCluster, topic: str, value: str, acks: int = -1) -> ErrorCode:
+    """How the leader answers."""
+    address = leader_of(cluster, topic)
+    return asyncio.run(write(address, value.encode(), topic=topic, acks=acks))
+
+
+def put_for_sure(cluster: RealCluster, topic: str, value: str) -> None:
+    """With acks=all, as soon as the in-sync set has found itself."""
+    answers: list[ErrorCode] = []
+
+    def is_done() -> bool:
+        # Refused before it is written: it may be repeated.
+        answers.append(put(cluster, topic, value))
+        assert answers[-1] in (ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS), answers[-1]
+        return answers[-1] == ErrorCode.NONE
+
+    cluster.wait_for(f"{value} is in {topic}", is_done)
+
+
+def values_of(cluster: RealCluster, topic: str) -> list[str]:
+    """All that consumers can read."""
+    address = leader_of(cluster, topic)
+
+    async def read() -> list[str]:
+        async with raw(address) as client:
+            answer = await fetched(client, 0, topic=topic)
+        batches = iterate_batches(answer.records or b"")
+        records = [one for part in batches for one in read_records(part, 1 << 20)]
+        return [bytes(record.value or b"").decode() for record in records]
+
+    return asyncio.run(read())
