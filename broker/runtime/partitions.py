@@ -17,6 +17,7 @@ from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.roles import LogBounds
 from ottla.broker.runtime.lease import Lease, endless_lease
 from ottla.broker.runtime.partition import PartitionRuntime
+from ottla.coordinator.metadata.changes import FULL_UPDATE
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import ZERO_UUID, TopicPartition
 from ottla.protocol.messages.leader_and_isr import (
@@ -35,7 +36,7 @@ from ottla.protocol.messages.stop_replica import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ottla.broker.log.directories import LogDirectories
     from ottla.broker.log.observer import LogObserver
@@ -154,6 +155,8 @@ class Partitions:
             if request.controller_epoch < self._controller_epoch:
                 return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
             self._controller_epoch = request.controller_epoch
+            if request.type == FULL_UPDATE:
+                self._stop_others(request.topic_states)
             response = LeaderAndIsrResponse()
             for topic in request.topic_states:
                 errors = [await self._apply(topic, state) for state in topic.partition_states]
@@ -194,7 +197,10 @@ class Partitions:
             # The directory belongs to a topic of the same name that was deleted while this broker
             # was down. It is kept for the operator, under another name (hazards C-22, S-32).
             if runtime is not None:
-                raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+                # It has missed the deletion only, cut off or without a session.
+                self._forget(runtime)
+                runtime = None
+                await log.settled()
             await self.logs.set_aside(partition)
             log = None
             is_new = True
@@ -207,6 +213,23 @@ class Partitions:
             self._offline.discard(partition)
             runtime = self._partitions[partition] = self._make(partition, log)
         return runtime
+
+    def _stop_others(self, listed: Sequence[LeaderAndIsrTopicState]) -> None:
+        """Serve nothing that is not in the complete list: it was deleted or moved while this broker
+        did not hear of it, and must not be written to as if nothing had happened."""
+        known = {
+            (topic.topic_name, state.partition_index)
+            for topic in listed
+            for state in topic.partition_states
+        }
+        for runtime in self:
+            if runtime.partition not in known:
+                logger.info("%s-%d is not this broker's any more", *runtime.partition)
+                self._forget(runtime)
+
+    def _forget(self, runtime: PartitionRuntime) -> None:
+        runtime.stop()
+        del self._partitions[runtime.partition]
 
     async def _make_log(
         self, partition: TopicPartition, topic_id: Uuid, *, is_new: bool
@@ -275,8 +298,7 @@ class Partitions:
             if fenced and state.leader_epoch < runtime.leader_epoch:
                 # It was assigned here again meanwhile: a late request must not take it (C-10).
                 return ErrorCode.FENCED_LEADER_EPOCH
-            runtime.stop()
-            del self._partitions[partition]
+            self._forget(runtime)
         if not state.delete_partition:
             return ErrorCode.NONE
         self._offline.discard(partition)

@@ -50,14 +50,15 @@ from ottla.coordinator.controller.events import (
 from ottla.coordinator.controller.settlement import Settlement
 from ottla.coordinator.controller.topics import ConfigCheck, TopicPlan
 from ottla.coordinator.controller.writes import WriteList, topic_data
+from ottla.coordinator.metadata.image import NO_LEADER
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from ottla.coordinator.controller.specs import ControllerSettings
-    from ottla.coordinator.metadata.image import MetadataImage
+    from ottla.coordinator.metadata.image import MetadataImage, PartitionState
     from ottla.protocol.ids import TopicPartition
 
 
@@ -165,6 +166,20 @@ class Controller:
     def moving(self) -> frozenset[TopicPartition]:
         """Partitions whose replicas are being moved."""
         return frozenset(self.context.moving)
+
+    @property
+    def offline_partition_count(self) -> int:
+        """Partitions that nobody leads."""
+        return sum(state.leader == NO_LEADER for state in self._states())
+
+    @property
+    def displaced_leader_count(self) -> int:
+        """Partitions that are not led by their preferred leader."""
+        return sum(state.leader != state.replicas[0] for state in self._states())
+
+    def _states(self) -> Iterator[PartitionState]:
+        for topic in self.image.topics.values():
+            yield from topic.partitions.values()
 
     def offline_on(self, node_id: int) -> frozenset[TopicPartition]:
         """The replicas that a live broker cannot serve."""

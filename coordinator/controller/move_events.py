@@ -19,7 +19,12 @@ from ottla.coordinator.controller.events import (
 from ottla.coordinator.controller.moves import MoveStep, begin, elect, finish, next_step, shrink
 from ottla.coordinator.controller.settlement import Settlement
 from ottla.coordinator.controller.specs import MoveSpec, PartitionResult
-from ottla.coordinator.controller.writes import WriteList, payload_of, topic_data
+from ottla.coordinator.controller.writes import (
+    WriteList,
+    find_size_fault,
+    payload_of,
+    topic_data,
+)
 from ottla.coordinator.metadata.changes import PartitionChanged
 from ottla.coordinator.metadata.delta import next_image
 from ottla.coordinator.store import paths
@@ -42,16 +47,19 @@ States = dict[TopicPartition, "PartitionState"]
 
 def alter(context: ControllerContext, event: AlterMoves) -> ControllerDecision:
     """Begin, replace or give up moves; each partition gets its own answer."""
-    results: list[PartitionResult] = []
+    results: dict[TopicPartition, PartitionResult] = {}
     begun: States = {}
     for spec in event.moves:
         outcome = _alter(context, spec, event.allow_factor_change)
-        results.append(
-            outcome if isinstance(outcome, PartitionResult) else PartitionResult(spec.partition)
-        )
-        if not isinstance(outcome, PartitionResult):
+        results[spec.partition] = PartitionResult(spec.partition)
+        if isinstance(outcome, PartitionResult):
+            results[spec.partition] = outcome
+        else:
             begun |= outcome
-    return _begin(context, begun, tuple(results))
+    for item, fault in _too_large(context.image, begun).items():
+        del begun[item]
+        results[item] = PartitionResult(item, ErrorCode.POLICY_VIOLATION, fault)
+    return _begin(context, begun, tuple(results.values()))
 
 
 def asked(context: ControllerContext, event: MovesAsked) -> ControllerDecision:
@@ -63,7 +71,21 @@ def asked(context: ControllerContext, event: MovesAsked) -> ControllerDecision:
         outcome = _alter(context, MoveSpec(item, target), allow_factor_change=True)
         if not isinstance(outcome, PartitionResult):
             begun |= outcome
+    for item in _too_large(context.image, begun):
+        del begun[item]
     return _begin(context, begun, ())
+
+
+def _too_large(image: MetadataImage, begun: States) -> dict[TopicPartition, str]:
+    """Those whose topics would not fit into the store while all of these are on their way."""
+    faults: dict[TopicPartition, str] = {}
+    for name in {item.topic for item in begun}:
+        partitions = dict(image.topics[name].partitions)
+        partitions |= {item.partition: state for item, state in begun.items() if item.topic == name}
+        fault = find_size_fault(replace(image.topics[name], partitions=partitions))
+        if fault is not None:
+            faults |= {item: fault for item in begun if item.topic == name}
+    return faults
 
 
 def _begin(

@@ -20,7 +20,12 @@ from ottla.coordinator.controller.specs import (
     TopicResult,
     TopicSpec,
 )
-from ottla.coordinator.controller.writes import OPERATIONS_PER_WRITE_MAX, WriteList, topic_data
+from ottla.coordinator.controller.writes import (
+    OPERATIONS_PER_WRITE_MAX,
+    WriteList,
+    find_size_fault,
+    topic_data,
+)
 from ottla.coordinator.metadata.changes import ConfigChanged, ConfigGone, TopicChanged, TopicGone
 from ottla.coordinator.metadata.image import Entity, MetadataImage, PartitionState, TopicImage
 from ottla.coordinator.store import paths
@@ -83,7 +88,9 @@ class TopicPlan:
             self._refuse(spec.name, (error.code, error.message))
             return
         replica_count = sum(len(replicas) for replicas in assignment.values())
-        refusal = self._refuse_size(replica_count)
+        refusal = self._refuse_size(replica_count) or self._refuse_data(
+            TopicImage(spec.name, spec.topic_id, _stateless(assignment))
+        )
         if refusal is not None:
             self._refuse(spec.name, refusal)
             return
@@ -116,12 +123,12 @@ class TopicPlan:
             self._refuse(spec.name, added)
             return
         replica_count = sum(len(replicas) for replicas in added.values())
-        refusal = self._refuse_size(replica_count)
+        stateless = _stateless(added)
+        larger = TopicImage(topic.name, topic.topic_id, {**topic.partitions, **stateless})
+        refusal = self._refuse_size(replica_count) or self._refuse_data(larger)
         if refusal is not None:
             self._refuse(spec.name, refusal)
             return
-        stateless = {index: PartitionState(replicas) for index, replicas in added.items()}
-        larger = TopicImage(topic.name, topic.topic_id, {**topic.partitions, **stateless})
         self.writes.add(
             [Replace(paths.topic(topic.name), topic_data(larger))], [TopicChanged(larger)]
         )
@@ -256,7 +263,7 @@ class TopicPlan:
     def _write_topic(
         self, spec: TopicSpec, assignment: Replicas, configs: Mapping[str, str]
     ) -> None:
-        stateless = {index: PartitionState(replicas) for index, replicas in assignment.items()}
+        stateless = _stateless(assignment)
         topic = TopicImage(spec.name, spec.topic_id, stateless)
         entity = Entity("topics", spec.name)
         config_path, config_data = paths.config(*entity), paths.build_config(configs)
@@ -294,6 +301,10 @@ class TopicPlan:
         text = f"{replica_count} replicas more than {self._replica_count} are too many"
         return ErrorCode.POLICY_VIOLATION, f"{text}: the limit is {capacity}"
 
+    def _refuse_data(self, topic: TopicImage) -> Refusal | None:
+        fault = find_size_fault(topic)
+        return None if fault is None else (ErrorCode.POLICY_VIOLATION, fault)
+
     def _count(self) -> None:
         if self._keys is not None:
             return
@@ -306,3 +317,7 @@ class TopicPlan:
 
     def _refuse(self, name: str, refusal: Refusal) -> None:
         self.results.append(TopicResult(name, refusal[0], refusal[1]))
+
+
+def _stateless(assignment: Replicas) -> dict[int, PartitionState]:
+    return {index: PartitionState(replicas) for index, replicas in assignment.items()}

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 # A ZooKeeper server accepts a megabyte in one request and drops the connection at more (C-16).
 OPERATIONS_PER_WRITE_MAX = 1000
 BYTES_PER_WRITE_MAX = 900_000
+# What is written in the same group as a topic's assignment: its settings, or states that change
+# with it (``PARTITIONS_PER_UNIT`` of them).
+OVERHEAD_BYTES = 200_000
 # Besides path and data: the operation's header, lengths, version and access list.
 _BYTES_PER_OPERATION = 80
 
@@ -78,6 +81,16 @@ class WriteList:
 def _size_of(operation: Operation) -> int:
     data = operation.data if isinstance(operation, Create | Replace) else b""
     return len(operation.path) + len(data) + _BYTES_PER_OPERATION
+
+
+def find_size_fault(topic: TopicImage) -> str | None:
+    """Why a topic's assignment cannot be stored; None if it can.
+
+    Attempted all the same, it would end the session of whoever writes it (C-16)."""
+    size_bytes = len(topic_data(topic))
+    if size_bytes + OVERHEAD_BYTES <= BYTES_PER_WRITE_MAX:
+        return None
+    return f"an assignment of {size_bytes} bytes is more than the metadata store takes at once"
 
 
 def payload_of(state: PartitionState) -> paths.StatePayload:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ottla.broker.runtime.lost_replicas import DELAY_MAX_MS, FIRST_DELAY_MS, LostReplicas
+from ottla.broker.runtime.lost_replicas import (
+    DELAY_MAX_MS,
+    FIRST_DELAY_MS,
+    REFUSED_ROLE_RETRY_MS,
+    LostReplicas,
+    RefusedRoles,
+)
 from ottla.coordinator.controller.specs import TopicSpec
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
@@ -87,3 +93,22 @@ async def test_a_partition_whose_disk_was_full_is_led_once_there_is_room() -> No
     assert leaderless == -1
     assert node.metadata.leader_of("t", 0)[0] == 1
     assert node.replicas.leaders["t", 0] == 1
+
+
+def test_refused_roles_are_gathered_and_told_again_once() -> None:
+    """C-12: each refusal with a timer of its own would repeat what was repeated already."""
+    clock = HandClock()
+    told: list[tuple[int, tuple[TopicPartition, ...]]] = []
+    refused = RefusedRoles(clock, lambda *again: told.append(again))
+    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+    refused.refused(1, [second])
+    refused.refused(2, [first])
+    clock.advance_to(REFUSED_ROLE_RETRY_MS / 2)
+    refused.refused(1, [first, second])
+    clock.advance_to(REFUSED_ROLE_RETRY_MS)
+
+    assert told == [(1, (first, second)), (2, (first,))]
+    refused.refused(1, [first])
+    refused.stop()
+    clock.advance_to(4 * REFUSED_ROLE_RETRY_MS)
+    assert len(told) == 2

@@ -112,7 +112,8 @@ class Scene:
             int(node_id): int(self.tree.get(f"{paths.SEEN_GENERATIONS}/{node_id}").data)
             for node_id in self.tree.children(paths.SEEN_GENERATIONS)
         }
-        deleting = frozenset(self.tree.children(paths.DELETE_TOPICS))
+        wished = self.tree.children(paths.DELETE_TOPICS)
+        deleting = frozenset(wished if self.settings.delete_topic_enable else ())
         return World(apply_changes(image, [*changes, *topics]).after, seen, deleting)
 
     def read_topic(self, name: str) -> TopicImage:

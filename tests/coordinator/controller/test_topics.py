@@ -15,7 +15,7 @@ from ottla.coordinator.controller.specs import (
     TopicDeletion,
     TopicSpec,
 )
-from ottla.coordinator.controller.writes import OPERATIONS_PER_WRITE_MAX
+from ottla.coordinator.controller.writes import OPERATIONS_PER_WRITE_MAX, WriteList
 from ottla.coordinator.metadata.changes import LEADER_DURING_DELETE
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Create
@@ -268,3 +268,57 @@ def test_a_controller_that_dies_in_a_long_creation_is_succeeded() -> None:
     states = scene.controller.image.topics["t"].partitions
     assert all(states[index].leader == 1 for index in range(count))
     assert scene.state("t", count - 1).leader == 1
+
+
+def test_a_topic_is_deleted_and_made_again_while_one_of_its_brokers_is_dead() -> None:
+    """C-22, C-23: deletion waits for nobody, and the dead one's old replica is told apart by id."""
+    scene = Scene(broker(1), broker(2))
+    (first,) = scene.create(TopicSpec("t", assignment={0: [1, 2]}))
+    scene.live(broker(1))
+    decision = scene.delete("t")
+    assert scene.tree.exists(paths.topic("t")) is None
+    assert {message.node_id for message in decision.messages} == {1}
+    (second,) = scene.create(TopicSpec("t", assignment={0: [1]}))
+    decision = scene.live(broker(1), broker(2, 2))
+
+    assert second.topic_id != first.topic_id
+    (leadership,) = requests_to(decision, 2, LeaderAndIsrRequest)
+    assert leadership.topic_states == []
+    assert scene.state("t", 0).replicas == (1,)
+
+
+def test_what_does_not_fit_into_the_store_is_refused_and_not_attempted() -> None:
+    """C-16: a znode of a megabyte ends the session, again and again."""
+    settings = ControllerSettings(replicas_per_broker_max=10**9)
+    scene = Scene(*(broker(1000 + node_id) for node_id in range(6)), settings=settings)
+    zxid = scene.tree.last_zxid
+    assert refusals(scene, TopicSpec("t", 40_000, 3)) == [ErrorCode.POLICY_VIOLATION]
+    assert scene.tree.last_zxid == zxid
+    (made,) = scene.create(TopicSpec("t", 10, 3))
+    assert made.error_code == ErrorCode.NONE
+    decision = scene.handle(CreatePartitions((PartitionsSpec("t", 40_000),)))
+
+    assert [one.error_code for one in topic_results(decision)] == [ErrorCode.POLICY_VIOLATION]
+
+
+def test_groups_of_writes_stay_below_what_the_store_takes() -> None:
+    """C-16: by number of operations, and by their size."""
+    writes = WriteList()
+    for index in range(100):
+        writes.add([Create(f"/{index}", bytes(20_000))])
+    groups = writes.finish()
+
+    assert sum(len(group.operations) for group in groups) == 100
+    for group in groups:
+        assert sum(len(one.data) for one in group.operations if isinstance(one, Create)) < 900_000
+
+
+def test_a_recorded_wish_that_is_forbidden_changes_nothing_else() -> None:
+    """CTL-26: the topic is served as ever, failovers and all."""
+    scene = Scene(broker(1), broker(2), settings=ControllerSettings(delete_topic_enable=False))
+    scene.create(TopicSpec("t", assignment={0: [1, 2]}))
+    scene.apply((Create(paths.delete_topic("t")),))
+    scene.elect()
+    scene.live(broker(2))
+
+    assert scene.state("t", 0).leader == 2
