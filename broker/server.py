@@ -243,7 +243,7 @@ class Broker:
             clock=self.ports.clock,
             random=self.ports.random,
             tasks=self.tasks,
-            vigil=Vigil(self._peers, self.ports.clock),
+            vigil=Vigil(self._peers, self.ports.clock, self.tasks),
         )
         return ControllerCandidate(self.node_id, self.metadata, parts)
 

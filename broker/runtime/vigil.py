@@ -20,6 +20,7 @@ from ottla.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.runtime.peers import Peers
+    from ottla.broker.tasks import Tasks
     from ottla.client.connection import Connection
     from ottla.protocol.ports import Clock
 
@@ -32,21 +33,27 @@ RETRY_MS = 200
 class Vigil:
     """Owned by the server; stateless."""
 
-    def __init__(self, peers: Peers, clock: Clock) -> None:
+    def __init__(self, peers: Peers, clock: Clock, tasks: Tasks) -> None:
         self._peers = peers
         self._clock = clock
+        self._tasks = tasks
 
     async def is_dead_before(self, changed: asyncio.Event, node_id: int) -> bool:
-        """Whether the broker died before something else changed."""
-        dead = asyncio.ensure_future(self._until_dead(node_id))
-        change = asyncio.ensure_future(changed.wait())
+        """Whether the broker died before the event was set by somebody else; it is set then."""
+        deaths: list[int] = []
+
+        async def watch() -> None:
+            await self._until_dead(node_id)
+            if not changed.is_set():
+                deaths.append(node_id)
+                changed.set()
+
+        watching = self._tasks.spawn(f"vigil for broker {node_id}", watch())
         try:
-            await asyncio.wait((dead, change), return_when=asyncio.FIRST_COMPLETED)
-            return dead.done() and not changed.is_set()
+            await changed.wait()
         finally:
-            for each in (dead, change):
-                each.cancel()
-            await asyncio.gather(dead, change, return_exceptions=True)
+            watching.cancel()
+        return bool(deaths)
 
     async def _until_dead(self, node_id: int) -> None:
         while True:
