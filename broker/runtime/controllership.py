@@ -17,7 +17,7 @@ from ottla.broker.runtime.rereading import Rereading, Wanted
 from ottla.broker.runtime.role_answers import role_answers
 from ottla.broker.runtime.senders import Reports, Senders
 from ottla.broker.runtime.state_log import StateLog
-from ottla.broker.runtime.world import WorldReader
+from ottla.broker.runtime.world import WorldReader, drawn_id
 from ottla.coordinator.controller.events import (
     BalanceDue,
     BrokerAnswers,
@@ -44,8 +44,9 @@ from ottla.coordinator.store.store import (
     StoreError,
 )
 from ottla.protocol.errors import ErrorCode, Fenced, KafkaError, error_code
-from ottla.protocol.ids import TopicPartition, is_usable_uuid
+from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from ottla.protocol.messages.stop_replica import StopReplicaRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -119,7 +120,7 @@ class Controllership:
             session,
             self._on_watch,
             self._guard,
-            lambda: _drawn_id(parts.random),
+            lambda: drawn_id(parts.random),
             parts.settings.delete_topic_enable,
             Announcements(session, self._on_watch, self._guard),
         )
@@ -336,7 +337,11 @@ class Controllership:
             items = [TopicPartition(one.topic, one.partition) for one in concerned]
             event = await self._rereading.states(items)
             news = self.machine.handle(event, self._parts.clock.now_ms())
-            if len(written) == len(done) and news.records:
+            # Whom to stop is known to this decision alone, and not found again when a part is done.
+            is_whole = not done or not any(
+                isinstance(one.request, StopReplicaRequest) for one in decision.messages
+            )
+            if is_whole and len(written) == len(done) and news.records:
                 untold += [TopicPartition(one.topic, one.partition) for one in written]
                 if await self._carry_out(news, []) is None:
                     return
@@ -384,13 +389,6 @@ class Controllership:
         for reply in self._commands:
             _fail(reply, KafkaError(ErrorCode.NOT_CONTROLLER, "the controller has resigned"))
         self._commands.clear()
-
-
-def _drawn_id(random: Random) -> Uuid:
-    while True:
-        drawn = random.token(16)
-        if is_usable_uuid(drawn):
-            return drawn
 
 
 def _fail(reply: asyncio.Future[Any], error: KafkaError) -> None:

@@ -26,7 +26,7 @@ from ottla.coordinator.metadata.delta import next_image
 from ottla.coordinator.metadata.image import Entity, MetadataImage
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Check, Create, NoNode, Operation
-from ottla.protocol.ids import TopicPartition
+from ottla.protocol.ids import TopicPartition, is_usable_uuid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.metadata.image import BrokerRegistration, PartitionState, TopicImage
     from ottla.coordinator.store.store import Session, Watch, Znode
     from ottla.protocol.ids import Uuid
+    from ottla.protocol.ports import Random
 
 logger = logging.getLogger("ottla.controller")
 
@@ -274,3 +275,11 @@ def _completed(topic: TopicImage, kept: Mapping[int, PartitionState]) -> TopicIm
                 kept[index], replicas=read.replicas, adding=read.adding, removing=read.removing
             )
     return replace(topic, partitions=partitions)
+
+
+def drawn_id(random: Random) -> Uuid:
+    """An id for a topic."""
+    while True:
+        drawn = random.token(16)
+        if is_usable_uuid(drawn):
+            return drawn

@@ -82,8 +82,7 @@ def on_suspected(context: ControllerContext, event: BrokerSuspected) -> Controll
 
 def on_answers(context: ControllerContext, event: BrokerAnswers) -> ControllerDecision:
     """Give it again what nobody else could take over."""
-    if context.suspected.pop(event.node_id, None) is None:
-        return ControllerDecision(reason="it was not suspected")
+    context.suspected.pop(event.node_id, None)
     return _take_over(context, event.node_id, f"broker {event.node_id} answers again")
 
 

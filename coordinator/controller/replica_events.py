@@ -23,20 +23,33 @@ if TYPE_CHECKING:
 def on_failed(context: ControllerContext, event: ReplicasFailed) -> ControllerDecision:
     """Have others take over what a disk took with it."""
     offline = context.offline.setdefault(event.node_id, set())
-    # What is known is not told again: the broker would refuse that as well, and so on.
-    news = [item for item in event.partitions if item not in offline and context.has(item)]
+    # What is known is not told again: the broker would refuse that as well, and so on. But a
+    # decision that the store refused is made once more.
+    news = [
+        item
+        for item in event.partitions
+        if context.has(item) and (item not in offline or _is_needed(context, event.node_id, item))
+    ]
     offline.update(event.partitions)
     return _settled(context, news, f"broker {event.node_id} lost replicas")
+
+
+def _is_needed(context: ControllerContext, node_id: int, item: TopicPartition) -> bool:
+    """Whether the broker still has a part that others could take over."""
+    state = context.image.topics[item.topic].partitions[item.partition]
+    return state.leader == node_id or (node_id in state.isr and len(state.isr) > 1)
 
 
 def on_back(context: ControllerContext, event: ReplicasBack) -> ControllerDecision:
     """Replicas that were offline can be served again."""
     back = context.offline_on(event.node_id).intersection(event.partitions)
-    if not back:
-        return ControllerDecision(reason="nothing was missing")
-    context.offline[event.node_id].difference_update(back)
-    items = [item for item in sorted(back) if context.has(item)]
-    return _settled(context, items, f"broker {event.node_id} has replicas back")
+    context.offline.get(event.node_id, set()).difference_update(back)
+    items = [item for item in sorted(event.partitions) if context.has(item)]
+    decision = _settled(context, items, f"broker {event.node_id} has replicas back")
+    # Nothing is told that is known, but a decision that the store refused is made once more.
+    return (
+        decision if back or decision.records else ControllerDecision(reason="nothing was missing")
+    )
 
 
 def on_directory_failed(context: ControllerContext, event: DirectoryFailed) -> ControllerDecision:

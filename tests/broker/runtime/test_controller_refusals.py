@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ottla.broker.runtime.cluster_admin import TopicSpec
 from ottla.broker.runtime.lost_replicas import REFUSED_ROLE_RETRY_MS
+from ottla.broker.runtime.partition_admin import MoveSpec
+from ottla.coordinator.controller.events import (
+    BrokerSuspected,
+    ControllerDecision,
+    Event,
+    ReplicasBack,
+    ReplicasFailed,
+)
 from ottla.coordinator.controller.specs import ControllerSettings
 from ottla.coordinator.store import paths
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from tests.broker.runtime.cluster import Cluster, open_cluster
-from tests.broker.runtime.node import quiet
+from tests.broker.runtime.node import TIMEOUT_MS, quiet
+
+if TYPE_CHECKING:
+    from ottla.coordinator.metadata.image import PartitionState
 
 T0 = TopicPartition("t", 0)
 
@@ -154,3 +166,65 @@ async def test_state_changes_can_be_followed_in_the_log(caplog: pytest.LogCaptur
         "t-0 on broker 3: OnlineReplica -> OfflineReplica",
     ):
         assert line in caplog.text
+
+
+async def test_what_a_broker_said_is_not_forgotten_with_a_refused_write() -> None:
+    """It is said once: a replica that failed, one that is back, a broker that answers again."""
+    cluster = await three(1)
+    current = cluster.nodes[1].candidate.controllership
+    assert current is not None
+
+    async def meet(event: Event, isr: tuple[int, ...]) -> PartitionState:
+        await cluster.write_isr(T0, isr)
+        await current._perform(event)
+        state = current.machine.image.partition(*T0)
+        assert state is not None
+        return state
+
+    state = await meet(ReplicasFailed(3, (T0,)), (3, 2))
+    assert (state.leader, state.isr) == (2, (2,))
+    await current._perform(ReplicasFailed(2, (T0,)))
+    assert current.machine.offline_partition_count == 1
+    state = await meet(ReplicasBack(2, (T0,)), (2,))
+    assert (state.leader, state.isr) == (2, (2,))
+    await cluster.leader_writes(T0, (2, 1))
+    generation = cluster.nodes[2].lifecycle.broker_epoch
+    state = await meet(BrokerSuspected(2, generation), (2, 1))
+    assert (state.leader, state.isr) == (1, (1,))
+
+
+async def test_a_move_that_is_refused_in_part_is_told_in_full() -> None:
+    """R-30: whoever was not told that the old replicas count no more lets them back in."""
+    count = 1200
+    cluster = await three(count)
+    admin = cluster.nodes[1].admin.partitions
+    items = [TopicPartition("t", index) for index in range(count)]
+    # The second group of the step that takes the old replicas out is refused.
+    current = cluster.nodes[1].candidate.controllership
+    assert current is not None
+    moves = [MoveSpec(item, (3, 1)) for item in items]
+    shrink = current._carry_out
+    is_done = False
+
+    async def meddle(decision: ControllerDecision, untold: list[TopicPartition]) -> object:
+        nonlocal is_done
+        if "old replicas go" in decision.reason and not is_done:
+            is_done = True
+            await cluster.write_isr(items[-1], (3, 1))
+        return await shrink(decision, untold)
+
+    current._carry_out = meddle  # type: ignore[method-assign, assignment]
+    results = await admin.alter_moves(moves, allow_factor_change=True, timeout_ms=TIMEOUT_MS)
+    await quiet()
+
+    assert {one.error_code for one in results} == {ErrorCode.NONE}
+    assert is_done
+    image = current.machine.image
+    last: dict[int, list[int]] = {}
+    for request in cluster.nodes[3].replicas.requests:
+        if isinstance(request, LeaderAndIsrRequest):
+            for topic in request.topic_states:
+                if topic.topic_name == "t":
+                    last |= {one.partition_index: one.replicas for one in topic.partition_states}
+    assert {tuple(state.replicas) for state in image.topics["t"].partitions.values()} == {(3, 1)}
+    assert {tuple(replicas) for replicas in last.values()} == {(3, 1)}
