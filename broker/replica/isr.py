@@ -75,6 +75,11 @@ class InSyncSet:
             return self.committed
         return tuple(node for node in self.committed if node in self.pending.isr)
 
+    def differs(self, isr: tuple[int, ...], min_insync: int) -> bool:
+        """Whether the ISR, or who is eligible beside it, would not be as they are stored."""
+        known = self.eligible_leaders
+        return isr != self.committed or known != eligible_after(isr, known, isr, min_insync)
+
     def propose(
         self,
         isr: Iterable[int],
@@ -86,7 +91,7 @@ class InSyncSet:
         assert self.pending is None
         target = tuple(isr)
         assert target
-        assert target != self.committed
+        assert self.differs(target, min_insync)
         self.pending = IsrChange(
             target,
             tuple(added),

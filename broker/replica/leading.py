@@ -124,7 +124,12 @@ class Leading:
 
     @property
     def may_commit(self) -> bool:
-        """Whether enough are in sync for the watermark to move (hazards R-18, R-21)."""
+        """Whether enough are in sync for the watermark to move (hazards R-18, R-21).
+
+        Not while anybody outside could be elected who may lack what is acknowledged from now on: a
+        minimum that was lowered counts when the store has forgotten those."""
+        if self.in_sync.eligible_leaders:
+            return False
         wanted = self._limits.min_insync_replicas
         # The effective minimum is never above the configured one: nearly always that says it all.
         return self.insync_count >= wanted or self.insync_count >= self._min_insync
@@ -193,7 +198,7 @@ class Leading:
             if self.may_join(node, high_watermark) and live.get(node) == follower.broker_epoch
         )
         target = staying + tuple(node for node, _broker_epoch in joining)
-        if target == self.in_sync.committed:
+        if not self.in_sync.differs(target, self._min_insync):
             return None
         change = self.in_sync.propose(
             target, joining, self.leadership.leader_epoch, self._min_insync

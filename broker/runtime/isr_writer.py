@@ -226,7 +226,7 @@ class IsrWriter:
                 *partition.partition,
             )
             partition.resign()
-        elif found.isr == wanted.isr:
+        elif (found.isr, found.eligible_leaders) == (wanted.isr, wanted.eligible_leaders):
             self._settle(attempt, ChangeOutcome.APPLIED, version)
         else:
             stored = replace(
@@ -250,9 +250,8 @@ class IsrWriter:
         before = leading.in_sync.committed
         leading.on_answer(change, outcome, version)
         if outcome is ChangeOutcome.APPLIED:
-            grows = bool(change.added)
-            self.expand_count += grows
-            self.shrink_count += not grows
+            self.expand_count += bool(change.added)
+            self.shrink_count += len(change.isr) < len(before) and not change.added
             logger.info(
                 "isr of %s-%d: %s, was %s", *partition.partition, list(change.isr), list(before)
             )

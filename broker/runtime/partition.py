@@ -88,7 +88,7 @@ class PartitionRuntime:
         self._has_unsaved_epoch = False
         # Told after each change of role, when the partition serves in it or serves no more.
         self.on_role: Callable[[PartitionRuntime], object] = _nobody_listens
-        # Told when a follower could be in the ISR and is not.
+        # Told when a follower could be in the ISR and is not, or the rules for it have changed.
         self.on_may_join: Callable[[PartitionRuntime], object] = _nobody_listens
         self.append_key: Hashable = WaitKey(f"log end of {partition}")
         self.watermark_key: Hashable = WaitKey(f"high watermark of {partition}")
@@ -141,6 +141,8 @@ class PartitionRuntime:
         limits.unclean_leader_election = settings.unclean_leader_election
         if self.replica.maybe_raise_watermark(self._clock.now_ms()):
             self.wake_waiters()
+        # What was written for another minimum may have to be written anew.
+        self.on_may_join(self)
 
     def wake_waiters(self) -> None:
         """Have everybody who waits here look again."""

@@ -117,3 +117,12 @@ def test_those_who_leave_below_min_insync_stay_eligible(
 ) -> None:
     """The last one standing may be the only one that loses its disk (R-21, KIP-966)."""
     assert eligible_after(isr, eligible, new_isr, 2) == expected
+
+
+def test_who_is_eligible_for_nothing_any_more_is_a_difference() -> None:
+    """Else the store would go on naming somebody whom nobody waits for (R-21)."""
+    alone = InSyncSet((1,), 5, (2,))
+
+    assert not alone.differs((1,), min_insync=2)
+    assert alone.differs((1,), min_insync=1)
+    assert alone.propose((1,), (), leader_epoch=3, min_insync=1).eligible_leaders == ()

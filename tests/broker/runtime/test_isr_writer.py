@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.replica.roles import Role
+from ottla.broker.runtime.topic_settings import topic_settings
+from ottla.coordinator.metadata.configs import ConfigSources, topic_config
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Check, Replace
 from ottla.protocol.errors import ErrorCode
@@ -307,4 +309,29 @@ async def test_a_leadership_that_ends_takes_its_change_along() -> None:
 
     assert site.one.replica.role is Role.FOLLOWER
     assert site.session.written == []
+    await site.close()
+
+
+async def test_a_lower_minimum_commits_nothing_before_nobody_outside_may_lead() -> None:
+    """An operator lowers it to go on with one broker; what that one then acknowledges alone would
+    be cut if it died and one of those who had left were elected (R-21)."""
+    site = await open_site(1, 2, 3, min_insync=2)
+    site.write()
+    await site.pass_time(LAG_MS + 1)
+    site.writer.check()
+    await quiet()
+    site.session.requests_to_lose = 1
+    lowered = topic_config({"min.insync.replicas": "1"}, ConfigSources())
+    site.one.use_settings(topic_settings(lowered))
+    await quiet()
+    held = site.one.replica.high_watermark
+    known = site.write(-1)
+    await site.pass_time(1_000)
+
+    state, version = await site.stored()
+    assert held == 0
+    assert known.error_code == ErrorCode.NONE
+    assert (state.isr, state.eligible_leaders) == ((1,), ())
+    assert committed(site) == ((1,), version, False)
+    assert site.one.replica.high_watermark == 2
     await site.close()
