@@ -56,6 +56,7 @@ class ClassicMember:
         # The last generation in which it was told what it has.
         self._settled_generation = -1
         self._lease_s = -math.inf
+        self._is_first = True
 
     async def run(self, go_on: Callable[[], bool]) -> None:
         """Until told to leave."""
@@ -128,7 +129,11 @@ class ClassicMember:
             await self.reader.commit()
             self.reader.drop(surplus)
         self.reader.take(assigned, asked, self._lease_s)
-        return not surplus
+        # A static member gets what its former life had, without a round. What that one had to let
+        # go of has been promised to somebody, who waits for this one to join again.
+        is_heir = self._is_first and self.me.instance_id is not None and self.terms.is_cooperative
+        self._is_first = False
+        return not (surplus or is_heir)
 
     async def _work(self, go_on: Callable[[], bool]) -> None:
         """Read and commit until the generation is over for this member."""
