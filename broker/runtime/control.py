@@ -47,7 +47,7 @@ class ControlChannel(Protocol):
     on_lost: Callable[[int], object]
 
     async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
-        """The broker's answer. Raises OSError, KafkaError or TransportError when there is none:
+        """The broker's answer. Raises OSError, KafkaError or ClientError when there is none:
         send it again."""
 
     async def reach(self, node_id: int) -> None:

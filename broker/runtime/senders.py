@@ -14,7 +14,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ottla.client.errors import BrokerUnreachable, ConnectionLost, TransportError
+from ottla.client.errors import BrokerUnreachable, ClientError, ConnectionLost
 from ottla.protocol.errors import ErrorCode, KafkaError, error_code
 
 if TYPE_CHECKING:
@@ -171,7 +171,9 @@ class Senders:
         while True:
             try:
                 answer = await attempt()
-            except (OSError, KafkaError, TransportError) as error:
+            except (OSError, KafkaError, ClientError) as error:
+                # Also somebody else who has the address of a broker that is gone, and speaks
+                # other APIs: that is no reason for this broker to stop.
                 # Told once: it is tried ten times a second for as long as it is registered.
                 level = logging.DEBUG if str(error) == sender.last_error else logging.WARNING
                 sender.last_error = str(error)

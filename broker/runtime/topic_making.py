@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.runtime.cluster_admin import TopicResult, TopicSpec
 from ottla.client.api import declare
-from ottla.client.errors import TransportError
+from ottla.client.errors import ClientError
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, KafkaError, error_code
 from ottla.protocol.messages.create_topics import (
@@ -55,7 +55,7 @@ class TopicMaking:
             return results
         try:
             answers = await self._ask_controller(specs, deadline_ms)
-        except (KafkaError, TransportError) as error:
+        except (KafkaError, ClientError) as error:
             return [
                 TopicResult(spec.name, ErrorCode.REQUEST_TIMED_OUT, str(error)) for spec in specs
             ]

@@ -43,7 +43,7 @@ class WireChannel:
         self.on_lost: Callable[[int], object] = lambda _node_id: None
 
     async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
-        """The broker's answer. Raises KafkaError or TransportError when there is none."""
+        """The broker's answer. Raises KafkaError or ClientError when there is none."""
         if node_id == self._peers.node_id:
             return await self._receiver.apply(request)
         connection = await self._connection(node_id)
@@ -54,7 +54,7 @@ class WireChannel:
             raise
 
     async def reach(self, node_id: int) -> None:
-        """Have a connection to the broker. Raises KafkaError or TransportError."""
+        """Have a connection to the broker. Raises KafkaError or ClientError."""
         if node_id != self._peers.node_id:
             await self._connection(node_id)
 

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.runtime.senders import Reports, Senders
 from ottla.broker.tasks import Tasks
-from ottla.client.errors import BrokerUnreachable, ConnectionLost, RequestTimedOut
+from ottla.client.errors import (
+    BrokerUnreachable,
+    ConnectionLost,
+    RequestTimedOut,
+    UnsupportedByBroker,
+)
 from ottla.coordinator.controller.events import AnyControlRequest, ControlRequest
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
@@ -80,6 +85,19 @@ async def test_requests_arrive_in_order_and_a_dead_broker_holds_up_nobody_else()
 
     assert site.wire.sent[2:] == [(1, 1, 0), (1, 1, 1), (1, 1, 2)]
     assert site.answers == [2, 1, 1, 1]
+    site.senders.stop()
+
+
+async def test_a_stranger_at_a_brokers_address_stops_nobody() -> None:
+    """The address of a dead broker may be given to something else that speaks Kafka's protocol."""
+    site = Site()
+    site.wire.is_down, site.wire.error = True, UnsupportedByBroker("no LeaderAndIsr there")
+    await site.send(1, 0)
+    await site.clock.advance(1_000)
+    site.wire.is_down = False
+    await site.clock.advance(1_000)
+
+    assert (site.answers, site.suspected) == ([1], [])
     site.senders.stop()
 
 
