@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from ottla.broker.runtime.cluster_admin import ClusterAdmin, TopicResult, TopicSpec
 from ottla.broker.runtime.metadata import MetadataCache
-from ottla.broker.runtime.peers import Peers
 from ottla.broker.runtime.topic_making import TopicMaking
 from ottla.client.errors import BrokerUnreachable, UnsupportedByBroker
 from ottla.coordinator.metadata.image import MetadataImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ports import Address
 from tests.broker.runtime.node import HandClock
+
+if TYPE_CHECKING:
+    from ottla.broker.runtime.peers import Peers
 
 
 class _NotHere:
