@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from ottla.broker.stores import OpenedStore
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
     from ottla.coordinator.metadata.delta import Delta
-    from ottla.coordinator.store.store import Store
+    from ottla.coordinator.store.store import Session, Store
     from ottla.protocol.ports import Address, Ports
 
 logger = logging.getLogger("ottla.broker")
@@ -220,7 +220,7 @@ class Broker:
             self.tasks,
             self.config.zookeeper_session_timeout_ms,
         )
-        lifecycle.on_session = self._lease.enter
+        lifecycle.on_session = self._on_session
         await lifecycle.join()
         return lifecycle
 
@@ -295,6 +295,10 @@ class Broker:
             self.addresses = network.bind(specs)
         except OSError as error:
             raise CannotStart(why_not_bound(specs, error)) from error
+
+    def _on_session(self, session: Session) -> None:
+        self._lease.enter(session)
+        self._receiver.on_session()
 
     def _set_broker_epoch(self, broker_epoch: int) -> None:
         self._receiver.broker_epoch = broker_epoch

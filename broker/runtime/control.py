@@ -66,6 +66,15 @@ class ControlReceiver:
         # One after the other, as they were sent (C-11): a role change may wait for the disk.
         self._lock = asyncio.Lock()
         self.broker_epoch = -1
+        # Whatever is meant for this registration or an earlier one comes too late.
+        self._ended_epoch = -1
+
+    def on_session(self) -> None:
+        """A new session with the store has begun: the registration in the last one is over.
+
+        What was said to it may have been taken back since, and must not pass for a role that was
+        given in the new session (R-19, C-09)."""
+        self._ended_epoch = self.broker_epoch
 
     async def apply(self, request: ControlRequest) -> ControlResponse:
         """Carry out one request of the controller. Raises KafkaError: it must be sent again."""
@@ -107,4 +116,4 @@ class ControlReceiver:
     def _is_stale(self, broker_epoch: int) -> bool:
         """Meant for an earlier life of this broker. A later epoch than its own is one it has not
         learnt yet, and is fine."""
-        return -1 < broker_epoch < self.broker_epoch
+        return -1 < broker_epoch < max(self.broker_epoch, self._ended_epoch + 1)

@@ -1,0 +1,40 @@
+"""Which of the controller's requests are for this life of the broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.runtime.config_watch import ConfigWatch
+from ottla.broker.runtime.control import ControlReceiver
+from ottla.broker.runtime.metadata import MetadataCache
+from ottla.broker.tasks import Tasks
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from ottla.protocol.messages.stop_replica import StopReplicaRequest
+from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
+from tests.broker.runtime.node import HandClock, Replicas
+
+
+@pytest.mark.parametrize("kind", [LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest])
+async def test_a_registration_is_over_as_soon_as_the_next_session_begins(
+    kind: type[LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest],
+) -> None:
+    """A role that is repeated before the broker has registered again may be somebody else's by
+    now; taken on in the new session, it would be believed for as long as that lives (R-19)."""
+    clock = HandClock()
+    metadata = MetadataCache(clock)
+    receiver = ControlReceiver(metadata, Replicas(), ConfigWatch(metadata, clock, Tasks()))
+    receiver.broker_epoch = 7
+
+    async def answer(broker_epoch: int) -> ErrorCode:
+        return ErrorCode((await receiver.apply(kind(broker_epoch=broker_epoch))).error_code)
+
+    before = await answer(7)
+    receiver.on_session()
+    between = [await answer(epoch) for epoch in (7, 8)]
+    receiver.broker_epoch = 8
+
+    assert before == ErrorCode.NONE
+    # The store may tell the controller of a registration before it tells the broker.
+    assert between == [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NONE]
+    assert await answer(8) == ErrorCode.NONE
