@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.api import declare
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
@@ -40,6 +41,7 @@ class WireChannel:
         self._metadata = metadata
         self._receiver = receiver
         self._connections: dict[int, Connection] = {}
+        self._is_closed = False
         self.on_lost: Callable[[int], object] = lambda _node_id: None
 
     async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
@@ -59,7 +61,8 @@ class WireChannel:
             await self._connection(node_id)
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, and make no more: senders end a little later."""
+        self._is_closed = True
         for node_id, connection in list(self._connections.items()):
             self._give_up(node_id, connection, "the broker stops")
 
@@ -71,6 +74,9 @@ class WireChannel:
             self._give_up(node_id, known, "the broker has moved")
         await self._metadata.wait_for(lambda image: node_id in image.brokers, _LEARN_ADDRESS_MS)
         made = await self._peers.connect(node_id, purpose="controller")
+        if self._is_closed:
+            made.close("the broker stops")
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the broker stops")
         self._connections[node_id] = made
         made.on_close(lambda: self._on_close(node_id, made))
         return made
