@@ -6,6 +6,7 @@
     state is what was to be written         the answer was lost: the new set counts (R-15)
     state is another one of this epoch      (the controller wrote) that set counts
     another leader or leader epoch          it leads no longer, and waits for the controller (R-16)
+    another topic of that name              the same: its state may well have the same version
     nothing, or the connection is gone      unknown: it stays pending and is tried again (R-13)
 
 Trying again is safe: the write names the version it replaces, so it is done once at most, and the
@@ -188,11 +189,18 @@ class IsrWriter:
             leading.leadership.controller_epoch,
             eligible_leaders=change.eligible_leaders,
         )
+        topic = await _topic_of(session, partition)
+        if topic is None:
+            self._give_up(attempt, "its topic is not there any more")
+            return True
         checks = [Check(paths.generation(node), epoch) for node, epoch in change.added]
         write = Replace(state_path, paths.build_state(payload), change.partition_epoch)
         try:
-            results = await session.multi([*checks, write])
-        except GroupFailed:
+            results = await session.multi([topic, *checks, write])
+        except GroupFailed as failed:
+            if failed.index == 0:
+                # Deleted, or its replicas are being moved: look again.
+                return False
             try:
                 stored = await session.get(state_path)
             except NoNode:
@@ -221,11 +229,7 @@ class IsrWriter:
             or found.leader != wanted.leader
             or found.leader_epoch != wanted.leader_epoch
         ):
-            logger.warning(
-                "%s-%d is led by another broker, or anew: waiting for the controller",
-                *partition.partition,
-            )
-            partition.resign()
+            self._give_up(attempt, "it is led by another broker, or anew")
         elif (found.isr, found.eligible_leaders) == (wanted.isr, wanted.eligible_leaders):
             self._settle(attempt, ChangeOutcome.APPLIED, version)
         else:
@@ -239,6 +243,13 @@ class IsrWriter:
             partition.replica.become_leader(stored, self._clock.now_ms())
             self._settle(attempt, ChangeOutcome.REFUSED)
         return True
+
+    def _give_up(self, attempt: _Attempt, reason: str) -> None:
+        """What is led here is not what the store knows."""
+        if not attempt.is_over():
+            partition = attempt.partition
+            logger.warning("%s-%d: %s; waiting for the controller", *partition.partition, reason)
+            partition.resign()
 
     def _settle(
         self, attempt: _Attempt, outcome: ChangeOutcome, version: int | None = None
@@ -282,6 +293,21 @@ class IsrWriter:
                     self._unannounced.update(dict.fromkeys(told))
         finally:
             self._announces = False
+
+
+async def _topic_of(session: Session, partition: PartitionRuntime) -> Check | None:
+    """What holds as long as the topic is the one that the partition is of; None if it is not.
+
+    One that was deleted and made again has states with the same versions (C-22)."""
+    path = paths.topic(partition.partition.topic)
+    try:
+        found = await session.get(path)
+    except NoNode:
+        return None
+    known, stored = partition.log.topic_id, paths.parse_topic(found.data)
+    if known is not None and stored is not None and stored.topic_id not in (None, known):
+        return None
+    return Check(path, found.stat.version)
 
 
 async def _announced(session: Session, changed: Iterable[TopicPartition]) -> bool:

@@ -67,9 +67,9 @@ async def test_a_follower_that_has_caught_up_is_added_with_its_generation_checke
     assert (await site.stored())[0].isr == (1, 2, 3)
     assert committed(site)[0] == (1, 2, 3)
     (written,) = site.session.written
-    assert written[0] == Check(paths.generation(3), 1)
-    assert isinstance(written[1], Replace)
-    assert (written[1].path, written[1].version) == (STATE, 0)
+    assert written[1] == Check(paths.generation(3), 1)
+    assert isinstance(written[2], Replace)
+    assert (written[2].path, written[2].version) == (STATE, 0)
     await site.close()
 
 
@@ -267,6 +267,38 @@ async def test_the_change_of_a_deleted_topic_is_given_up() -> None:
     await quiet()
 
     assert committed(site) == ((1, 2, 3), 0, False)
+    await site.close()
+
+
+async def test_a_topic_of_the_same_name_made_anew_is_not_touched() -> None:
+    """Its state has the same version and epoch, and another leader, who would be overwritten by
+    one who was not told of the deletion (C-22)."""
+    site = await open_site(1, 2, 3)
+    site.one.log.topic_id = b"1" * 16
+    await lagging(site)
+    session = await site.store.connect()
+    anew = paths.TopicPayload(b"2" * 16, {PARTITION.partition: (2, 3)})
+    await session.set(paths.topic(PARTITION.topic), paths.build_topic(anew))
+    site.writer.check()
+    await quiet()
+
+    assert await site.stored() == (paths.StatePayload(1, EPOCH, (1, 2, 3), CONTROLLER_EPOCH), 0)
+    assert site.one.replica.role is Role.NONE
+    await site.close()
+
+
+async def test_a_topic_that_changes_meanwhile_is_looked_at_again() -> None:
+    """Its replicas are being moved: that is no reason to give up the change, or the lead."""
+    site = await open_site(1, 2, 3)
+    await lagging(site)
+    site.writer.check()
+    session = await site.store.connect()
+    await session.set(paths.topic(PARTITION.topic), b"{}")
+    await quiet()
+
+    assert len(site.session.written) == 2
+    assert (await site.stored())[0].isr == (1, 2)
+    assert committed(site) == ((1, 2), 1, False)
     await site.close()
 
 
