@@ -388,4 +388,7 @@ class ClusterRun:
 
 def run(seed: int, chaos_s: float | None = None) -> Outcome:
     """One seed."""
-    return ClusterRun(seed, draw_cluster_options(seed, chaos_s)).run()
+    outcome = ClusterRun(seed, draw_cluster_options(seed, chaos_s)).run()
+    if chaos_s is not None:
+        outcome = outcome._replace(scenario=f"--cluster --seconds {chaos_s} ")
+    return outcome

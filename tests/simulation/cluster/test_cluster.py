@@ -14,16 +14,18 @@ import pytest
 
 from tests.simulation.cluster.scenario import run
 
-SEEDS = 24
+SEEDS = 12
 SOAK_SEEDS = 3_000
-BLOCK = 6
+BLOCK = 4
 SOAK_BLOCK = 100
+# Of chaos, where the seed's own choice would be more.
+SHORT_S = 8.0
 
 
-def failures(seeds: range, reached: Counter[str]) -> list[str]:
+def failures(seeds: range, reached: Counter[str], chaos_s: float | None = None) -> list[str]:
     found = []
     for seed in seeds:
-        outcome = run(seed)
+        outcome = run(seed, chaos_s)
         reached.update(outcome.counts)
         if not outcome.ok:
             found.append(outcome.describe())
@@ -34,12 +36,12 @@ def failures(seeds: range, reached: Counter[str]) -> list[str]:
 def test_a_cluster_keeps_its_promises_under_chaos(first: int) -> None:
     """Nothing acknowledged is lost, doubled or reordered, and all works again when it is calm."""
     reached: Counter[str] = Counter()
-    found = failures(range(first, first + BLOCK), reached)
+    found = failures(range(first, first + BLOCK), reached, SHORT_S)
 
     assert not found, "\n\n".join(found)
     # Chaos that reaches nothing proves nothing.
-    assert reached["acknowledged"] > 100 * BLOCK
-    assert reached["elections"] > BLOCK
+    assert reached["acknowledged"] > 50 * BLOCK
+    assert reached["controllers"] > BLOCK
     assert reached["shrinkings"] > BLOCK
 
 
