@@ -357,6 +357,7 @@ class Controllership:
             )
             if self._current is not None:
                 machine.context.inherit(self._current.context)
+                self._mark(paths.REASSIGN_PARTITIONS)
             self._current = machine
             self._state_log = StateLog(machine.image)
             if await self._carry_out(machine.start(self._parts.clock.now_ms()), []) is None:

@@ -62,11 +62,12 @@ class ControllerContext:
             self._look_for_moves(TopicChanged(topic))
 
     def inherit(self, earlier: ControllerContext) -> None:
-        """Take over what the same controller had heard before it read the world again."""
+        """Take over what the same controller had heard before it read the world again.
+
+        But not which moves a znode asks for: that is read again, too."""
         self.offline = earlier.offline
         self.leaving, self.suspected = earlier.leaving, earlier.suspected
         self.joined_ms, self.balancing = earlier.joined_ms, earlier.balancing
-        self.asked_moves, self.asked_version = earlier.asked_moves, earlier.asked_version
 
     def replay(self, write: Write) -> None:
         """Take in what the store has accepted."""

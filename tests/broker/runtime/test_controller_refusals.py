@@ -26,7 +26,10 @@ from tests.broker.runtime.cluster import Cluster, open_cluster
 from tests.broker.runtime.node import TIMEOUT_MS, quiet
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ottla.coordinator.metadata.image import PartitionState
+    from ottla.coordinator.store.store import Operation, OperationResult
 
 T0 = TopicPartition("t", 0)
 
@@ -228,3 +231,28 @@ async def test_a_move_that_is_refused_in_part_is_told_in_full() -> None:
                     last |= {one.partition_index: one.replicas for one in topic.partition_states}
     assert {tuple(state.replicas) for state in image.topics["t"].partitions.values()} == {(3, 1)}
     assert {tuple(replicas) for replicas in last.values()} == {(3, 1)}
+
+
+async def test_a_wish_for_moves_that_was_withdrawn_costs_one_reading_of_the_world() -> None:
+    """An administrator removes the znode in the moment in which the last of its moves is over."""
+    cluster = await three(1)
+    session = cluster.session(1)
+    hurried: list[str] = []
+    multi = session.multi
+
+    async def withdrawn_before(operations: Sequence[Operation]) -> list[OperationResult]:
+        if not hurried and any(one.path == paths.REASSIGN_PARTITIONS for one in operations):
+            hurried.append(paths.REASSIGN_PARTITIONS)
+            await cluster.session(2).delete(paths.REASSIGN_PARTITIONS)
+        return await multi(operations)
+
+    session.multi = withdrawn_before  # type: ignore[method-assign]
+    moves = paths.build_moves({T0: (3,)})
+    await cluster.session(3).create(paths.REASSIGN_PARTITIONS, moves)
+    session.read.clear()
+    await quiet()
+
+    assert hurried
+    assert session.read.count(paths.topic("u")) == 1
+    assert cluster.nodes[2].metadata.image.controller_epoch == 1
+    assert cluster.nodes[2].metadata.leader_of("t", 0)[0] == 3
