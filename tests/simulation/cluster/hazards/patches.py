@@ -28,80 +28,11 @@ from ottla.coordinator.store.store import (
     SessionExpired,
 )
 from ottla.protocol.errors import Fenced
-from tests.simulation.cluster.ensemble import StoreProfile
+from tests.simulation.cluster.hazards import mixes
 from tests.simulation.cluster.hazards.replacing import Hazard, Replacement
 
 if TYPE_CHECKING:
     from ottla.broker.replica.leading import Leadership
-    from tests.simulation.cluster.options import ClusterOptions
-
-# ---- mixes ----
-
-
-def _small(options: ClusterOptions, *faults: str) -> ClusterOptions:
-    """Three brokers, all of them replicas of few partitions that are much written to."""
-    return options._replace(
-        brokers=3,
-        replicas=3,
-        min_insync=2,
-        unclean=False,
-        topics=1,
-        partitions=2,
-        producers=2,
-        pace_ms=60.0,
-        chaos_s=16.0,
-        fault_mean_ms=700.0,
-        faults=faults,
-        keeps_topics=False,
-        moves=False,
-        reads_followers=False,
-        session_timeout_ms=2_000,
-        lag_time_ms=1_000,
-        store=options.store._replace(loses_request=0.0, loses_answer=0.0),
-        machines=(*options.machines, *options.machines)[:3],
-    )
-
-
-def _toppling(options: ClusterOptions) -> ClusterOptions:
-    return _small(options, "topple", "topple", "kill", "cut_peer", "isolate", "stop")
-
-
-def _lagging(options: ClusterOptions) -> ClusterOptions:
-    """A follower falls behind, is about to come back, and then the leader goes."""
-    small = _small(options, "cut_peer", "kill", "topple", "topple", "slow", "hold")
-    settings = {**small.settings, "replica.fetch.max.bytes": "500"}
-    net = small.net._replace(latency_ms=5.0)
-    return small._replace(settings=settings, fault_mean_ms=400.0, net=net, pace_ms=40.0)
-
-
-def _taking_over(options: ClusterOptions) -> ClusterOptions:
-    """One leader after another, while replicas are on their way back into the in-sync set."""
-    small = _small(options, "topple", "topple", "topple", "kill")
-    net = small.net._replace(latency_ms=10.0)
-    store = StoreProfile(commit_ms=60.0)
-    return small._replace(fault_mean_ms=300.0, net=net, store=store, pace_ms=30.0)
-
-
-def _expanding(options: ClusterOptions) -> ClusterOptions:
-    """Whoever is being added falls behind, the leader does not hear that it was, and goes."""
-    small = _small(options, "strike_expansion", "kill", "cut_peer")
-    return small._replace(fault_mean_ms=500.0, store=StoreProfile(commit_ms=20.0))
-
-
-def _power(options: ClusterOptions) -> ClusterOptions:
-    small = _small(options, "power_cut", "power_cut_joiner", "power_cut_joiner", "pause")
-    slow = StoreProfile(commit_ms=60.0)
-    topic_settings = {"segment.bytes": "1500", "index.interval.bytes": "1"}
-    return small._replace(store=slow, fault_mean_ms=400.0, topic_settings=topic_settings)
-
-
-def _controllers(options: ClusterOptions) -> ClusterOptions:
-    small = _small(options, "delete_controller", "expire_session", "pause", "kill", "topple")
-    store = StoreProfile(
-        commit_ms=10.0, lag_probability=0.5, lag_ms=300.0, loses_request=0.1, loses_answer=0.1
-    )
-    return small._replace(store=store, fault_mean_ms=400.0)
-
 
 # ---- replication ----
 
@@ -311,17 +242,17 @@ HAZARDS = MappingProxyType(
         "R-01": Hazard(
             "a new follower cuts its log to its own high watermark",
             (Replacement(PartitionRuntime, "become", _truncates_to_the_watermark),),
-            _toppling,
+            mixes.toppling,
         ),
         "R-03": Hazard(
             "a leader answers with its log end for an epoch that it does not know",
             (Replacement(LeaderEpochs, "end_offset_for", _answers_its_end_for_unknown_epochs),),
-            _toppling,
+            mixes.toppling,
         ),
         "R-04": Hazard(
             "a leadership without writes leaves no trace",
             (Replacement(Replica, "become_leader", _forgets_leaderships_without_writes),),
-            _toppling,
+            mixes.toppling,
         ),
         "R-10": Hazard(
             "fetches carry neither epoch nor lineage",
@@ -329,17 +260,17 @@ HAZARDS = MappingProxyType(
                 Replacement(Replica, "check_leader_epoch", _ignores_the_fetchers_epoch),
                 Replacement(LeaderEpochs, "divergence", _ignores_the_fetchers_lineage),
             ),
-            _toppling,
+            mixes.toppling,
         ),
         "R-11": Hazard(
             "a replica joins the ISR at the watermark of a leader that has just begun",
             (Replacement(Leading, "may_join", _joins_at_the_watermark),),
-            _taking_over,
+            mixes.taking_over,
         ),
         "R-12": Hazard(
             "the watermark does not wait for members that are being added",
             (Replacement(Leading, "counted_ends", _counts_the_stored_set_only),),
-            _expanding,
+            mixes.expanding,
         ),
         "R-13": Hazard(
             "a change of the ISR whose answer was lost is taken for refused",
@@ -347,7 +278,7 @@ HAZARDS = MappingProxyType(
                 Replacement(InSyncSet, "on_answer", _takes_unknown_for_refused),
                 Replacement(Leading, "counted_ends", _counts_members_only),
             ),
-            _expanding,
+            mixes.expanding,
         ),
         "R-18": Hazard(
             "below min.insync.replicas the leader commits alone",
@@ -355,12 +286,12 @@ HAZARDS = MappingProxyType(
                 Replacement(Leading, "may_commit", _commits_alone),
                 Replacement(Leading, "_count", _counts_one_as_enough),
             ),
-            _lagging,
+            mixes.lagging,
         ),
         "R-22": Hazard(
             "a replica is added to the ISR whatever has become of it since it fetched",
             (Replacement(isr_writer, "Check", _checks_nothing),),
-            _power,
+            mixes.power,
         ),
         "C-01": Hazard(
             "a controller that was replaced goes on writing",
@@ -368,17 +299,17 @@ HAZARDS = MappingProxyType(
                 Replacement(Controllership, "_write", _writes_without_its_guard),
                 Replacement(Controllership, "_check_place", _stays),
             ),
-            _controllers,
+            mixes.controllers,
         ),
         "C-03": Hazard(
             "an election is two steps, and who has done the first takes the second for done",
             (Replacement(ControllerCandidate, "_elect", _is_elected_in_two_steps),),
-            _controllers,
+            mixes.controllers,
         ),
         "C-05": Hazard(
             "the end of a session is waited for by what needs the session",
             (Replacement(ControllerCandidate, "end", _waits_for_what_needs_the_session),),
-            _controllers,
+            mixes.controllers,
         ),
         "C-11": Hazard(
             "the controller's requests overtake each other, and late ones are obeyed",
@@ -386,17 +317,17 @@ HAZARDS = MappingProxyType(
                 Replacement(Senders, "send", _sends_as_it_comes),
                 Replacement(replica_partition, "_is_stale", _is_never_stale),
             ),
-            _controllers,
+            mixes.controllers,
         ),
         "T-01": Hazard(
             "a new leader does not know what producers have written",
             (Replacement(Replica, "become_leader", _forgets_producers),),
-            _toppling,
+            mixes.toppling,
         ),
         "S-06": Hazard(
             "the recovery point promises what was not synced",
             (Replacement(flushing, "_flush_segment", _promises_what_is_not_synced),),
-            _power,
+            mixes.power,
         ),
     }
 )
