@@ -10,8 +10,9 @@ import asyncio
 import re
 from typing import TYPE_CHECKING
 
+from ottla.broker.log.names import META_PROPERTIES
 from ottla.broker.server import READY_TIMEOUT_MS, Broker
-from ottla.broker.stores import CannotStart, OpenedStore, open_embedded
+from ottla.broker.stores import FIRST_BROKER_ID, CannotStart, OpenedStore, open_embedded
 from ottla.broker.tasks import Tasks
 from ottla.coordinator.metadata.broker_configs import for_embedded_store, parse_broker_config
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
     from ottla.protocol.ports import Address, Ports
 
-FIRST_BROKER_ID = 1
 _PORT = re.compile(r":(\d+)(?=\s*(?:,|$))")
 
 
@@ -83,7 +83,22 @@ class BrokersInProcess:
             await self.stop()
             raise
 
+    def _check_directory(self) -> None:
+        """What was written by one broker, or by more of them, is not what these could serve."""
+        exists, count = self._ports.disk.exists, len(self._configs)
+        if exists(f"{self._directory}/{META_PROPERTIES}"):
+            raise CannotStart(
+                f"{self._directory} holds the data of a single broker. Choose another directory "
+                "for the cluster with --data-dir."
+            )
+        if exists(f"{self._directory}/{FIRST_BROKER_ID + count}/{META_PROPERTIES}"):
+            raise CannotStart(
+                f"{self._directory} holds the data of more than {count} brokers. Start as many as "
+                "before with --brokers, or choose another directory with --data-dir."
+            )
+
     async def _start(self) -> None:
+        self._check_directory()
         store = await open_embedded(
             self._ports, self._tasks, self._directory, lambda _error: self._fail()
         )

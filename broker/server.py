@@ -55,8 +55,8 @@ from ottla.broker.runtime.vigil import Vigil
 from ottla.broker.runtime.waiting import Waiting
 from ottla.broker.runtime.wheel import TimingWheel
 from ottla.broker.runtime.wire_channel import WireChannel
+from ottla.broker.stores import FIRST_BROKER_ID, open_store
 from ottla.broker.stores import CannotStart as CannotStart
-from ottla.broker.stores import open_store
 from ottla.broker.tasks import Tasks
 from ottla.coordinator.controller.specs import controller_settings
 from ottla.coordinator.metadata.broker_configs import for_embedded_store
@@ -76,8 +76,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.broker")
 
-# The first id that a cluster in one process gives; an own one is set with broker.id.
-FIRST_BROKER_ID = 1
 # Internal topics must be possible with the brokers that an embedded store can have.
 BROKERS_IN_PROCESS = 1
 DRAIN_MS = 5_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.broker.log.names import METADATA_STORE
+from ottla.broker.log.names import META_PROPERTIES, METADATA_STORE
 from ottla.coordinator.store.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ottla.coordinator.store.store import Store
     from ottla.coordinator.store.zookeeper import ZooKeeperStore
     from ottla.protocol.ports import Ports
+
+
+# The ids of brokers in one process begin here; each has a directory of that name.
+FIRST_BROKER_ID = 1
 
 
 class CannotStart(Exception):
@@ -57,7 +61,13 @@ async def open_store(
     if config.zookeeper_connect is not None:
         zookeeper = await _open_zookeeper(ports, config)
         return zookeeper, zookeeper
-    embedded = await open_embedded(ports, tasks, config.log_dirs[0], on_failure)
+    directory = config.log_dirs[0]
+    if ports.disk.exists(f"{directory}/{FIRST_BROKER_ID}/{META_PROPERTIES}"):
+        raise CannotStart(
+            f"{directory} holds the data of several brokers. Start them with --brokers, or choose "
+            "another directory with --data-dir."
+        )
+    embedded = await open_embedded(ports, tasks, directory, on_failure)
     return embedded, embedded
 
 

@@ -42,6 +42,8 @@ logger = logging.getLogger("ottla")
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
 DEFAULT_DATA_DIR = "ottla-data"
+# Not the same: what one broker wrote and what several did cannot be mixed.
+DEFAULT_CLUSTER_DIR = "ottla-cluster"
 METRICS_LISTENER = "ottla.metrics.listener"
 
 
@@ -73,7 +75,8 @@ def parser() -> Parser:
     made.add_argument(
         "--data-dir",
         metavar="DIR",
-        help=f"where the logs live, created if missing (default ./{DEFAULT_DATA_DIR})",
+        help=f"where the logs live, created if missing (default ./{DEFAULT_DATA_DIR}, with "
+        f"--brokers ./{DEFAULT_CLUSTER_DIR})",
     )
     made.add_argument(
         "--zookeeper",
@@ -131,7 +134,9 @@ def gather_settings(arguments: argparse.Namespace) -> dict[str, str]:
         number = arguments.port if arguments.port is not None else DEFAULT_PORT
         settings["listeners"] = f"PLAINTEXT://{host}:{number}"
     if arguments.data_dir is not None or not {"log.dirs", "log.dir"} & settings.keys():
-        data_dir = arguments.data_dir or DEFAULT_DATA_DIR
+        is_cluster = arguments.brokers is not None
+        default = DEFAULT_CLUSTER_DIR if is_cluster else DEFAULT_DATA_DIR
+        data_dir = arguments.data_dir or default
         settings.pop("log.dir", None)
         settings["log.dirs"] = data_dir
     if arguments.metrics is not None:
@@ -235,6 +240,9 @@ def main(argv: Sequence[str]) -> int:
         level=logging.DEBUG if arguments.verbose else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    if not arguments.verbose:
+        # It tells of every attempt; the store says what comes of them.
+        logging.getLogger("ottla.store.kazoo").setLevel(logging.ERROR)
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             ports = real_ports(memory=arguments.memory)

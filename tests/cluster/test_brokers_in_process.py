@@ -118,6 +118,22 @@ def test_what_does_not_go_together_is_said_in_a_sentence(
         BrokerProcess(tmp_path / "data", extra=extra).start()
 
 
+def test_data_of_one_broker_and_of_several_is_not_mixed(tmp_path: Path) -> None:
+    """Started over the other's, each would show topics without their records."""
+    with BrokerProcess(tmp_path / "one"):
+        pass
+    with BrokerProcess(tmp_path / "many", extra=BROKERS):
+        pass
+
+    for folder, extra, words in (
+        ("one", BROKERS, "holds the data of a single broker"),
+        ("many", [], "holds the data of several brokers"),
+        ("many", ["--brokers", "2"], "holds the data of more than 2 brokers"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            BrokerProcess(tmp_path / folder, extra=extra).start()
+
+
 def _three_free_ports() -> int:
     """The first of three ports in a row that nobody has."""
     for _attempt in range(50):
