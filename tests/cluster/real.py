@@ -114,6 +114,11 @@ class RealCluster:
         self._frozen.discard(node_id)
         self.brokers[node_id].signal(signal.SIGCONT)
 
+    def thaw_all(self) -> None:
+        """Whatever has gone wrong meanwhile."""
+        for node_id in sorted(self._frozen):
+            self.thaw(node_id)
+
     @contextmanager
     def tree(self) -> Iterator[KazooClient]:
         """ZooKeeper's tree, seen by a foreign client."""

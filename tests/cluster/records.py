@@ -40,14 +40,29 @@ def put_for_sure(cluster: RealCluster, topic: str, value: str) -> None:
 
 
 def values_of(cluster: RealCluster, topic: str) -> list[str]:
-    """All that consumers can read."""
-    address = leader_of(cluster, topic)
+    """All that consumers can read, up to the high watermark."""
 
-    async def read() -> list[str]:
+    async def read(address: str) -> list[str] | str:
         async with raw(address) as client:
             answer = await fetched(client, 0, topic=topic)
+        if answer.error_code != ErrorCode.NONE:
+            return f"{address}: {ErrorCode(answer.error_code)!r}"
         batches = iterate_batches(answer.records or b"")
         records = [one for part in batches for one in read_records(part, 1 << 20)]
+        if (records[-1].offset + 1 if records else 0) != answer.high_watermark:
+            return f"{address}: {len(records)} records below {answer.high_watermark}"
         return [bytes(record.value or b"").decode() for record in records]
 
-    return asyncio.run(read())
+    answers: list[list[str] | str] = []
+
+    def is_read() -> bool:
+        answers.append(asyncio.run(read(leader_of(cluster, topic))))
+        if isinstance(answers[-1], str):
+            # The leader may be about to change.
+            cluster.tell(answers[-1])
+        return not isinstance(answers[-1], str)
+
+    cluster.wait_for(f"{topic} is read", is_read)
+    found = answers[-1]
+    assert isinstance(found, list)
+    return found

@@ -50,6 +50,7 @@ OPTIONS = {
 # Six beats in a session, and what a busy machine is late: the earliest end of a lease.
 EARLIEST_S = 1.0
 ADMIN_ANSWERS_S = 6.0
+STOPS_WITHIN_S = 12.0
 GROUP = "reading"
 ALL, ALONE, UNCLEAN, SINGLE, QUIET = "replicated", "alone", "unclean", "single", "quiet"
 TOPICS = (ALL, ALONE, UNCLEAN, SINGLE, QUIET)
@@ -165,7 +166,26 @@ class Outage:
         assert len(ends) <= 1, self.quiet.answers
 
 
-async def lose_ensemble(cluster: RealCluster, ensemble: Ensemble, length_s: float) -> None:
+def stop_a_broker(cluster: RealCluster) -> None:
+    """As an operator does it: with nobody to ask it ends well, and soon (C-14)."""
+    begun = time.monotonic()
+    assert cluster.brokers[FOLLOWS].stop() == 0
+    took = time.monotonic() - begun
+    cluster.tell(f"broker 2 is stopped, in {took:.2f} s: nobody may act upon it")
+    assert took < STOPS_WITHIN_S
+
+
+def kill_a_broker(cluster: RealCluster) -> None:
+    cluster.tell("broker 2 is killed: nobody may act upon it")
+    cluster.brokers[FOLLOWS].kill()
+
+
+async def lose_ensemble(
+    cluster: RealCluster,
+    ensemble: Ensemble,
+    length_s: float,
+    lose_a_broker: Callable[[RealCluster], None],
+) -> None:
     """Lose it, watch, have it back, and see that all is as before."""
     views = await asyncio.to_thread(partitions_of, cluster)
     coordinator = await coordinator_of(cluster)
@@ -190,8 +210,7 @@ async def lose_ensemble(cluster: RealCluster, ensemble: Ensemble, length_s: floa
         outage.ended = time.monotonic()
         await asyncio.sleep(0.5)
     outage.check()
-    cluster.tell("broker 2 is killed: nobody may act upon it")
-    cluster.brokers[FOLLOWS].kill()
+    await asyncio.to_thread(lose_a_broker, cluster)
     await asyncio.sleep(1.5)
     assert await asyncio.to_thread(partitions_of, cluster) == {STAYS: views[STAYS]}
     cluster.tell("the ensemble comes back")
@@ -266,7 +285,7 @@ async def all_is_well(cluster: RealCluster) -> None:
         assert tree.exists(f"/brokers/topics/{ALL}") is not None
 
 
-async def run(folder: Path, length_s: float) -> None:
+async def run(folder: Path, length_s: float, lose_a_broker: Callable[[RealCluster], None]) -> None:
     with (
         Ensemble() as ensemble,
         RealCluster(folder, ensemble.address, options=OPTIONS) as cluster,
@@ -274,7 +293,7 @@ async def run(folder: Path, length_s: float) -> None:
         # Their topic is made with as many replicas as it is to have, while there are three brokers.
         await coordinator_of(cluster)
         await asyncio.to_thread(prepare, cluster)
-        await lose_ensemble(cluster, ensemble, length_s)
+        await lose_ensemble(cluster, ensemble, length_s, lose_a_broker)
 
 
 @pytest.mark.timeout(200)
@@ -282,11 +301,11 @@ async def test_without_its_store_the_cluster_does_what_is_safe_and_nothing_else(
     tmp_path: Path,
 ) -> None:
     """R-19, C-06: nobody tells a leader that its session is over; it has to know by itself."""
-    await run(tmp_path, 2 * SESSION_S)
+    await run(tmp_path, 2 * SESSION_S, stop_a_broker)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 async def test_a_minute_without_its_store_is_as_good_as_eight_seconds(tmp_path: Path) -> None:
     """Whatever waits for the store must not pile up, or run out."""
-    await run(tmp_path, 60.0)
+    await run(tmp_path, 60.0, kill_a_broker)
