@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.controller.leadership import Circumstances, settle
+from ottla.coordinator.store import paths
+from ottla.coordinator.store.store import Check
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,6 +47,11 @@ class Settlement:
             if settled is not state:
                 writes.add_state(item.topic, item.partition, settled)
                 changed.append(item)
+            elif state.has_state and not now.unclean.isdisjoint(state.replicas):
+                # Its leader may have added the broker's last life to the ISR and not announced it
+                # yet; from this life's registration on it cannot any more.
+                path = paths.state(item.topic, item.partition)
+                writes.add([Check(path, state.partition_epoch)])
         return changed
 
     def at(self, item: TopicPartition, state: PartitionState, now: Circumstances) -> Circumstances:
