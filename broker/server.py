@@ -360,6 +360,8 @@ class Broker:
         """Hand over what others can lead, answer who waits, let answers leave, close the logs and
         leave the cluster. ``is_last``: the others stop as well, so nothing is handed over."""
         self.monitoring.on_stopping()
+        # A fetch after it was relieved would bring it back into an ISR, which then waits for it.
+        await self.fetchers.stop()
         if self._farewell is not None and not is_last:
             await self._farewell.say(self._receiver.broker_epoch)
         if self.network is not None:
@@ -368,7 +370,6 @@ class Broker:
         if self.housekeeping is not None:
             await self.housekeeping.finish()
         self.partitions.close()
-        await self.fetchers.stop()
         await asyncio.sleep(0)
         if self.network is not None:
             await self.network.stop(DRAIN_MS)
