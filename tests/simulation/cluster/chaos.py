@@ -243,11 +243,12 @@ class ClusterChaos:
     async def _do_power_cut_joiner(self) -> None:
         """Of a replica that is being added to an in-sync set at that very moment (R-22).
 
-        It is in none yet, so that nothing rests on it."""
-        found = await self._wait_for(3.0, lambda: bool(self._cluster.expansions()))
-        if not found or any(not one.server.running for one in self.brokers):
+        It may be a member of others, so that all its fellows must be whole."""
+        if not await self._wait_for(3.0, lambda: bool(self._cluster.expansions())):
             return
         _, joining = self._random.choice(self._cluster.expansions())
+        if not self._cluster.is_whole(but=joining):
+            return
         broker = self.brokers[joining]
         await broker.strike("power_cut_soon")
 

@@ -80,12 +80,15 @@ class Cluster:
                     found |= dict.fromkeys((node_id, joining) for joining, _ in added)
         return sorted(found)
 
-    def is_whole(self) -> bool:
-        """Every broker runs, is registered in its latest life, and is in all its in-sync sets."""
+    def is_whole(self, but: int | None = None) -> bool:
+        """Every broker runs, is registered in its latest life, and is in all its in-sync sets;
+        all except one, perhaps."""
         tree = self.tree
         if paths.TOPICS not in tree.nodes:
             return False
         for node_id, node in self.nodes.items():
+            if node_id == but:
+                continue
             generation = tree.nodes.get(paths.generation(node_id))
             seen = tree.nodes.get(paths.seen_generation(node_id))
             broker = self.brokers.get(node_id)
@@ -99,16 +102,18 @@ class Cluster:
                 return False
             if paths.broker(node_id) not in tree.nodes:
                 return False
-        return not self.missing()
+        return not self.missing(but)
 
-    def missing(self) -> list[str]:
+    def missing(self, but: int | None = None) -> list[str]:
         """Partitions without a leader or with replicas that are not in sync."""
         found = []
         for name, payload in self.topics().items():
             for number, replicas in payload.partitions.items():
                 state = self.state(name, number)
                 moving = number in payload.adding or number in payload.removing
-                if moving or state is None or state.leader < 0 or {*state.isr} != {*replicas}:
+                is_led = state is not None and state.leader >= 0
+                absent = {*replicas} if state is None else {*replicas} - {*state.isr}
+                if moving or not is_led or absent - {but}:
                     found.append(f"{name}-{number}: {state}, replicas {replicas}, {moving=}")
         return found
 

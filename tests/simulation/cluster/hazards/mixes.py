@@ -63,7 +63,7 @@ def expanding(options: ClusterOptions) -> ClusterOptions:
 def power(options: ClusterOptions) -> ClusterOptions:
     small = few(options, "power_cut", "power_cut_joiner", "power_cut_joiner", "pause")
     slow = StoreProfile(commit_ms=60.0)
-    topic_settings = {"segment.bytes": "1500", "index.interval.bytes": "1"}
+    topic_settings = {"segment.bytes": "20000", "index.interval.bytes": "1"}
     return small._replace(store=slow, fault_mean_ms=400.0, topic_settings=topic_settings)
 
 
