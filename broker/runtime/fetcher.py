@@ -99,9 +99,13 @@ class Fetcher:
         if is_same and self._runtimes[partition] is runtime:
             return
         topic_id = runtime.log.topic_id or ZERO_UUID
-        self._names[topic_id] = partition.topic
         self._runtimes[partition] = runtime
         self.following.add(Followed(partition, topic_id, runtime.replica))
+        self._names[topic_id] = partition.topic
+        if len(self._names) > 2 * len(self.following):
+            # Topics come and go for as long as the leader lives. Now and then only: to look at all
+            # that is followed each time would make a failover quadratic.
+            self._names = {one.topic_id: one.partition.topic for one in self.following}
         self._hurry()
 
     def leave(self, partition: TopicPartition) -> bool:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.broker.runtime.fetcher import Fetcher
 from ottla.broker.runtime.fetcher_wire import Manner
 from ottla.broker.runtime.fetchers import number_of
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from tests.broker.runtime.node import quiet
 from tests.broker.runtime.replica_site import Site, values
-from tests.broker.runtime.replica_wire import TOPIC
+from tests.broker.runtime.replica_wire import TOPIC, TOPIC_ID
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -328,3 +329,21 @@ async def test_while_records_flow_nobody_interrupts(site: Site) -> None:
         await site.lead(1, indexes=(index,))
         await site.clock.advance(15)
     assert site.connection_count == before
+
+
+async def test_topics_that_are_not_followed_any_more_are_forgotten(site: Site) -> None:
+    """A fetcher lives as long as its leader: a name kept per topic ever seen is a leak."""
+    await site.lead(1, indexes=(0, 1))
+    node = site.nodes[2]
+    (used,) = node.fetchers
+    idle = Fetcher(1, 0, used._parts, node.fetchers.counts)
+    idle.follow(node.partition(1))
+    for number in range(100):
+        runtime = node.partition()
+        runtime.log.topic_id = number.to_bytes(16, "big")
+        idle.follow(runtime)
+        idle.leave(runtime.partition)
+
+    idle.follow(node.partition())
+    assert len(idle._names) <= 4
+    assert {TOPIC_ID, (99).to_bytes(16, "big")} <= idle._names.keys()
