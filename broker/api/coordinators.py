@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.policy.door import Operation, ResourceType
-from ottla.broker.runtime.groups import partition_for
 from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC
+from ottla.coordinator.hashing import partition_for
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,

@@ -14,8 +14,9 @@ from ottla.broker.runtime.group_times import OwnTimes
 from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC
 from ottla.broker.runtime.later import Later
 from ottla.broker.runtime.shards import Asked, Shard, State
-from ottla.coordinator.group.effects import Caller
+from ottla.coordinator.effects import Caller
 from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.hashing import partition_for
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -34,21 +35,6 @@ if TYPE_CHECKING:
 _MINUTE_MS = 60_000
 # Of the largest batch that the offsets topic takes, what is not a group's own record.
 _BATCH_OVERHEAD_BYTES = 1_024
-_HASH_MODULUS = 1 << 32
-_INT32_LIMIT = 1 << 31
-
-
-def partition_for(key: str, partition_count: int) -> int:
-    """The internal partition of a group or transactional id: Java's string hash, made positive.
-
-    The hash goes over UTF-16 units, and its smallest value counts as 0, as in every Kafka."""
-    value = 0
-    units = key.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) % _HASH_MODULUS
-    if value >= _INT32_LIMIT:
-        value = 0 if value == _INT32_LIMIT else _HASH_MODULUS - value
-    return value % partition_count
 
 
 def caller_of(context: RequestContext) -> Caller:

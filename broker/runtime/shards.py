@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ottla.broker.replica.append import AppendPlan
 from ottla.broker.runtime.shards_appends import OpenAppends
 from ottla.broker.runtime.shards_machine import MachineReplay
-from ottla.coordinator.group.effects import Answer, Moment
+from ottla.coordinator.effects import Answer, Moment
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.records.batch import parse_batch
 from ottla.protocol.records.builder import BatchOptions, encode_batch
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.waiting import Waiting
     from ottla.broker.runtime.wheel import TimingWheel, WheelTimer
     from ottla.broker.tasks import Tasks
-    from ottla.coordinator.group.effects import Append, Caller, Effect, Effects, Ticket, Token
+    from ottla.coordinator.effects import Append, Caller, Effect, Effects, Ticket, Token
     from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.coordinator")

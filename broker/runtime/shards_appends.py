@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.waiting import Waiter, Waiting
-    from ottla.coordinator.group.effects import Token
+    from ottla.coordinator.effects import Token
     from ottla.protocol.ports import Clock
 
 

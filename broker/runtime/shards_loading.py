@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.runtime.inside import INLINE_BYTES_MAX
-from ottla.coordinator.group.effects import NOBODY, LogRecord, Writer
+from ottla.coordinator.effects import NOBODY, LogRecord, Writer
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records.batch import HEADER_BYTES, check_crc, iterate_batches
 from ottla.protocol.records.control import ControlType, read_marker

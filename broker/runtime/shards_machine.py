@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ottla.coordinator.group.effects import (
+    from ottla.coordinator.effects import (
         Caller,
         Effects,
         LogRecord,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Machine(Protocol):
-    """What runs in a shard: decisions only (see coordinator/group/effects.py)."""
+    """What runs in a shard: decisions only (see coordinator/effects.py)."""
 
     @property
     def must_reload(self) -> bool: ...

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import GROUP_TYPE as CLASSIC
 from ottla.coordinator.group.offsets_removal import APPEND_COST
-from ottla.coordinator.group.outbox import Continuation, nothing
 from ottla.coordinator.group.records import decode_offset
+from ottla.coordinator.outbox import Continuation, nothing
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ottla.coordinator.group.effects import Moment
+    from ottla.coordinator.effects import Moment
     from ottla.coordinator.group.membership import Group
     from ottla.coordinator.group.offsets import OffsetTable
     from ottla.coordinator.group.scope import Scope

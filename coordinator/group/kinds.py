@@ -16,10 +16,10 @@ from ottla.coordinator.group.consumer.context import ConsumerContext
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.patterns import compile_pattern
 from ottla.coordinator.group.migration import downgraded, note, upgraded
-from ottla.coordinator.group.outbox import Continuation, nothing
 from ottla.coordinator.group.record_values import GroupMetadataValue
 from ottla.coordinator.group.records import RecordKind
 from ottla.coordinator.group.timeline import EventKind
+from ottla.coordinator.outbox import Continuation, nothing
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
@@ -30,7 +30,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartb
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from ottla.coordinator.group.effects import Caller, Moment, Ticket
+    from ottla.coordinator.effects import Caller, Moment, Ticket
     from ottla.coordinator.group.membership import Group, Groups
     from ottla.coordinator.group.records import GroupRecord
     from ottla.coordinator.group.scope import Scope

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from ottla.coordinator.group.effects import LogRecord, Moment
+    from ottla.coordinator.effects import LogRecord, Moment
     from ottla.protocol.errors import ErrorCode
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.coordinator.group.effects import NOBODY, Ticket, Writer
+from ottla.coordinator.effects import NOBODY, Ticket, Writer
 from ottla.coordinator.group.offsets_ledger import OffsetLedger, offset_record
 from ottla.coordinator.group.offsets_loading import OffsetLoading
 from ottla.coordinator.group.offsets_outcome import (
@@ -49,7 +49,7 @@ from ottla.protocol.primitives import STRING_BYTES_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ottla.coordinator.group.effects import Caller, LogRecord, Moment
+    from ottla.coordinator.effects import Caller, LogRecord, Moment
     from ottla.coordinator.group.membership import Group
     from ottla.coordinator.group.scope import Scope
     from ottla.protocol.messages.offset_fetch import OffsetFetchRequest

@@ -11,14 +11,14 @@ from __future__ import annotations
 from sys import intern
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.group.effects import NOBODY, LogRecord
+from ottla.coordinator.effects import NOBODY, LogRecord
 from ottla.coordinator.group.records import RecordKind, encode_key
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ottla.coordinator.group.effects import Writer
+    from ottla.coordinator.effects import Writer
 
 Values = dict[int, bytes]
 """By partition the values of the log's records. They stay bytes: read a thousand times less often

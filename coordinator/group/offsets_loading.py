@@ -9,14 +9,14 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.group.effects import NOBODY, LogRecord
+from ottla.coordinator.effects import NOBODY, LogRecord
 from ottla.coordinator.group.offsets_ledger import Change, OffsetLedger, Values
 from ottla.coordinator.group.records import Skipped, decode_key, decode_offset, is_plain_offset
 from ottla.protocol.errors import RemoteProtocolError
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.coordinator.group.effects import Writer
+    from ottla.coordinator.effects import Writer
 
 _Target = tuple[Values, str, str]
 """Where a commit goes, and the names of its group and topic."""

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group import failures
-from ottla.coordinator.group.outbox import Continuation
+from ottla.coordinator.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import OffsetCommitResponse
 from ottla.protocol.messages.offset_delete import OffsetDeleteResponse
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 
 if TYPE_CHECKING:
-    from ottla.coordinator.group.effects import Ticket
+    from ottla.coordinator.effects import Ticket
     from ottla.coordinator.group.offsets_ledger import Change, OffsetLedger
-    from ottla.coordinator.group.outbox import Outbox
+    from ottla.coordinator.outbox import Outbox
 
 CommitResponse = OffsetCommitResponse | TxnOffsetCommitResponse
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.group.effects import NOBODY, LogRecord
+from ottla.coordinator.effects import NOBODY, LogRecord
 from ottla.coordinator.group.offsets_ledger import offset_record
-from ottla.coordinator.group.outbox import Continuation, nothing
+from ottla.coordinator.outbox import Continuation, nothing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ottla.coordinator.group.offsets_ledger import OffsetLedger
-    from ottla.coordinator.group.outbox import Outbox
+    from ottla.coordinator.outbox import Outbox
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.ids import TopicPartition
 

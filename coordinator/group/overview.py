@@ -8,8 +8,8 @@ from ottla.coordinator.group.classic.group import GROUP_TYPE as CLASSIC
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.states import GroupState
 from ottla.coordinator.group.failures import answer_to
-from ottla.coordinator.group.outbox import Continuation
 from ottla.coordinator.group.timeline import EventKind
+from ottla.coordinator.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from ottla.protocol.messages.describe_groups import (
@@ -22,8 +22,8 @@ from ottla.protocol.messages.list_groups import ListedGroup
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ottla.coordinator.effects import Ticket
     from ottla.coordinator.group.classic.member import Member
-    from ottla.coordinator.group.effects import Ticket
     from ottla.coordinator.group.membership import Group, Groups
     from ottla.coordinator.group.offsets import OffsetTable
     from ottla.coordinator.group.scope import Scope

@@ -13,7 +13,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from ottla.coordinator.group.effects import LogRecord
+from ottla.coordinator.effects import LogRecord
 from ottla.coordinator.group.record_values import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,

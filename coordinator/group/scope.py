@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.deadlines import Deadlines
-from ottla.coordinator.group.effects import Moment
-from ottla.coordinator.group.outbox import Outbox
+from ottla.coordinator.effects import Moment
 from ottla.coordinator.group.timeline import Timeline
+from ottla.coordinator.outbox import Outbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.coordinator.effects import NOBODY
 from ottla.coordinator.group.classic.group import ClassicGroup
-from ottla.coordinator.group.effects import NOBODY
 from ottla.coordinator.group.expiry import EXAMINED_PER_SLICE_MAX, OffsetExpiry
 from ottla.coordinator.group.kinds import GroupKinds
 from ottla.coordinator.group.offsets import OffsetTable
@@ -33,7 +33,7 @@ from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ottla.coordinator.group.effects import (
+    from ottla.coordinator.effects import (
         Caller,
         Effects,
         LogRecord,

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from ottla.coordinator.group.effects import Moment
+    from ottla.coordinator.effects import Moment
 
 EVENTS_OF_GROUP_MAX = 300
 # A broker may have fifty shards; an event takes a few hundred bytes.

@@ -10,6 +10,7 @@
                      │                                   ├─► broker.log ────────────┤
                      │                                   ├─► coordinator.controller ┤
                      │                                   ├─► coordinator.group ─────┤
+                     │                                   ├─► coordinator.transaction┤
                      │                                   ├─► coordinator.store ─────┤
                      │                                   └─► client (wire part) ────┤
                      └─► all of the above                                           ▼
@@ -41,10 +42,8 @@ LEAVES = {"broker.context", "broker.tasks", "broker.metrics.histogram", "broker.
 GROUP_LEAVES = {
     f"coordinator.group.{name}"
     for name in (
-        "effects",
         "failures",
         "membership",
-        "outbox",
         "record_values",
         "records",
         "scope",
@@ -91,6 +90,12 @@ ALLOWED: dict[str, set[str]] = {
         "coordinator.group.classic",
         *GROUP_LEAVES,
     },
+    "coordinator.transaction": {
+        "protocol",
+        "protocol.messages",
+        "protocol.records",
+        "coordinator",
+    },
     "client.state": {"protocol", "protocol.messages", "protocol.records"},
     "client": {"protocol", "protocol.messages", "protocol.records", "client.state"},
     "client.cli": {"protocol", "protocol.messages", "protocol.records", "client", "client.state"},
@@ -110,6 +115,7 @@ ALLOWED: dict[str, set[str]] = {
         "coordinator.metadata",
         "coordinator.controller",
         "coordinator.group",
+        "coordinator.transaction",
         "coordinator.store",
         "client.api",
         "client.config",
@@ -135,7 +141,9 @@ ALLOWED: dict[str, set[str]] = {
         "protocol.records",
         "broker.policy",
         "broker.runtime",
+        "coordinator",
         "coordinator.metadata",
+        "coordinator.transaction",
         *LEAVES,
     },
 }

@@ -25,7 +25,7 @@ from ottla.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from ottla.coordinator.group.effects import LogRecord, Moment
+    from ottla.coordinator.effects import LogRecord, Moment
     from ottla.coordinator.group.record_values import GroupMetadataValue
     from ottla.coordinator.group.scope import Scope
     from ottla.protocol.messages.heartbeat import HeartbeatRequest

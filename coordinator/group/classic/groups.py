@@ -14,7 +14,7 @@ from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRes
 from ottla.protocol.messages.sync_group import SyncGroupRequest
 
 if TYPE_CHECKING:
-    from ottla.coordinator.group.effects import Caller, Ticket
+    from ottla.coordinator.effects import Caller, Ticket
     from ottla.coordinator.group.membership import Groups
     from ottla.coordinator.group.record_values import GroupMetadataValue
     from ottla.coordinator.group.scope import Scope

@@ -22,10 +22,10 @@ from ottla.coordinator.group.timeline import EventKind
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from ottla.coordinator.effects import Caller, Ticket
     from ottla.coordinator.group.classic.rebalance import Rebalance
     from ottla.coordinator.group.classic.sessions import Sessions
     from ottla.coordinator.group.classic.standing import Standing
-    from ottla.coordinator.group.effects import Caller, Ticket
     from ottla.coordinator.group.scope import Scope
     from ottla.protocol.messages.join_group import JoinGroupRequest
 

@@ -11,7 +11,7 @@ from ottla.protocol.errors import RemoteProtocolError
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-    from ottla.coordinator.group.effects import Ticket
+    from ottla.coordinator.effects import Ticket
     from ottla.protocol.messages.join_group import JoinGroupRequest
 
 Protocols = tuple[tuple[str, bytes], ...]

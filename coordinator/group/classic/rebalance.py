@@ -14,8 +14,8 @@ from ottla.coordinator.group.classic.replies import refused_join, refused_sync
 from ottla.coordinator.group.classic.sessions import JOIN, SYNC
 from ottla.coordinator.group.classic.standing import IN_A_GENERATION
 from ottla.coordinator.group.classic.states import GroupState
-from ottla.coordinator.group.outbox import Continuation, nothing
 from ottla.coordinator.group.timeline import EventKind, counted
+from ottla.coordinator.outbox import Continuation, nothing
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -13,16 +13,16 @@ from ottla.coordinator.group.classic.member import ParkedJoin, topics_of
 from ottla.coordinator.group.classic.replies import refused_join
 from ottla.coordinator.group.classic.states import GroupState
 from ottla.coordinator.group.failures import answer_to
-from ottla.coordinator.group.outbox import Continuation
 from ottla.coordinator.group.timeline import EventKind
+from ottla.coordinator.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from ottla.coordinator.effects import Caller, Ticket
     from ottla.coordinator.group.classic.member import Member
     from ottla.coordinator.group.classic.rebalance import Rebalance
     from ottla.coordinator.group.classic.sessions import Sessions
     from ottla.coordinator.group.classic.standing import Standing
-    from ottla.coordinator.group.effects import Caller, Ticket
     from ottla.coordinator.group.scope import Scope
     from ottla.protocol.messages.join_group import JoinGroupRequest
 

@@ -15,12 +15,12 @@ from ottla.protocol.messages.join_group import JoinGroupResponse, JoinGroupRespo
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ottla.coordinator.effects import LogRecord
     from ottla.coordinator.group.classic.member import Member
     from ottla.coordinator.group.classic.roster import Roster
-    from ottla.coordinator.group.effects import LogRecord
-    from ottla.coordinator.group.outbox import Continuation
     from ottla.coordinator.group.scope import Scope
     from ottla.coordinator.group.timeline import EventKind
+    from ottla.coordinator.outbox import Continuation
 
 INT32_MAX = 2**31 - 1
 IN_A_GENERATION = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)

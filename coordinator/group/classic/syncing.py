@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.group.classic.replies import refused_sync
 from ottla.coordinator.group.classic.states import GroupState
 from ottla.coordinator.group.failures import answer_to
-from ottla.coordinator.group.outbox import Continuation
 from ottla.coordinator.group.timeline import EventKind
+from ottla.coordinator.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.sync_group import SyncGroupResponse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ottla.coordinator.effects import Ticket
     from ottla.coordinator.group.classic.member import Member
     from ottla.coordinator.group.classic.rebalance import Rebalance
     from ottla.coordinator.group.classic.sessions import Sessions
     from ottla.coordinator.group.classic.standing import Standing
-    from ottla.coordinator.group.effects import Ticket
     from ottla.coordinator.group.scope import Scope
     from ottla.protocol.messages.sync_group import SyncGroupRequest
 

@@ -17,7 +17,6 @@ from ottla.coordinator.group.consumer.member import (
     progress_value,
     subscription_value,
 )
-from ottla.coordinator.group.outbox import nothing
 from ottla.coordinator.group.record_values import (
     ConsumerGroupMetadataValue,
     ConsumerGroupRegularExpressionValue,
@@ -34,12 +33,13 @@ from ottla.coordinator.group.records import (
     group_record,
     group_tombstone,
 )
+from ottla.coordinator.outbox import nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from ottla.coordinator.effects import LogRecord
     from ottla.coordinator.group.consumer.state import GroupState
-    from ottla.coordinator.group.effects import LogRecord
 
 
 # What a batch has beside its records, and a record at most beside its key and value.

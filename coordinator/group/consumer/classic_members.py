@@ -36,9 +36,9 @@ from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.sync_group import SyncGroupResponse
 
 if TYPE_CHECKING:
+    from ottla.coordinator.effects import Caller
     from ottla.coordinator.group.consumer.changes import Changes
     from ottla.coordinator.group.consumer.rebalance import Rebalancing
-    from ottla.coordinator.group.effects import Caller
     from ottla.protocol.messages.heartbeat import HeartbeatRequest
     from ottla.protocol.messages.join_group import JoinGroupRequest
     from ottla.protocol.messages.leave_group import (

@@ -33,10 +33,10 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
+    from ottla.coordinator.effects import Caller, LogRecord, Moment, Ticket
     from ottla.coordinator.group.classic.groups import MembersRequest
     from ottla.coordinator.group.consumer.context import ConsumerContext
     from ottla.coordinator.group.consumer.takeover import Migrant
-    from ottla.coordinator.group.effects import Caller, LogRecord, Moment, Ticket
     from ottla.coordinator.group.records import GroupRecord
     from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 

@@ -56,9 +56,9 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
 )
 
 if TYPE_CHECKING:
+    from ottla.coordinator.effects import Caller
     from ottla.coordinator.group.consumer.changes import Changes
     from ottla.coordinator.group.consumer.rebalance import Rebalancing
-    from ottla.coordinator.group.effects import Caller
 
 
 NO_GROUP = Fault(ErrorCode.GROUP_ID_NOT_FOUND, "the group does not exist")

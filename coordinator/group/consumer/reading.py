@@ -20,7 +20,7 @@ from ottla.coordinator.group.consumer.member import (
 from ottla.coordinator.group.consumer.reconcile import Report
 
 if TYPE_CHECKING:
-    from ottla.coordinator.group.effects import Caller
+    from ottla.coordinator.effects import Caller
     from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 

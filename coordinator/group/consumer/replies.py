@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.group.failures import answer_to
-from ottla.coordinator.group.outbox import Continuation
+from ottla.coordinator.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ottla.coordinator.group.effects import LogRecord, Ticket
-    from ottla.coordinator.group.outbox import Outbox
+    from ottla.coordinator.effects import LogRecord, Ticket
+    from ottla.coordinator.outbox import Outbox
 
 
 class _Open:

@@ -9,8 +9,8 @@ from ottla.coordinator.group.consumer.rebalance import supported_assignors
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from ottla.coordinator.effects import Caller
     from ottla.coordinator.group.consumer.context import ConsumerContext
-    from ottla.coordinator.group.effects import Caller
     from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 # From this version on clients make their own member id (KIP-1082).

@@ -10,9 +10,9 @@ from ottla.coordinator.group.records import group_record
 from ottla.coordinator.group.timeline import EventKind
 
 if TYPE_CHECKING:
+    from ottla.coordinator.effects import LogRecord
     from ottla.coordinator.group.consumer.changes import Changes
     from ottla.coordinator.group.consumer.rebalance import Rebalancing
-    from ottla.coordinator.group.effects import LogRecord
     from ottla.coordinator.group.record_values import GroupMetadataValue
 
 

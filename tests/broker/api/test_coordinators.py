@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.api.table import TABLE
 from ottla.broker.policy.door import Door, Operation, ResourceType
-from ottla.broker.runtime.groups import partition_for
+from ottla.coordinator.hashing import partition_for
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest

@@ -24,7 +24,7 @@ from ottla.broker.runtime.waiting import Waiting
 from ottla.broker.runtime.wheel import TimingWheel
 from ottla.broker.tasks import Tasks
 from ottla.broker.testing.memory_disk import MemoryDisk
-from ottla.coordinator.group.effects import (
+from ottla.coordinator.effects import (
     NOBODY,
     Answer,
     Append,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.runtime.groups import partition_for
 from ottla.broker.runtime.partition import PartitionRuntime
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.broker.testing.memory_disk import MemoryDisk
+from ottla.coordinator.hashing import partition_for
 from ottla.coordinator.metadata.changes import PartitionChanged, TopicGone
 from ottla.coordinator.metadata.image import PartitionState
 from ottla.protocol.errors import ErrorCode

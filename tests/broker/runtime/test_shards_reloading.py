@@ -10,7 +10,7 @@ from ottla.broker.runtime.groups import GroupCoordinator
 from ottla.broker.runtime.shards import State
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.broker.testing.memory_disk import MemoryDisk
-from ottla.coordinator.group.effects import LogRecord, Writer
+from ottla.coordinator.effects import LogRecord, Writer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import parse_batch
 from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.coordinator.group.effects import Answer, Append, Caller, LogRecord, Moment
+from ottla.coordinator.effects import Answer, Append, Caller, LogRecord, Moment
 from ottla.coordinator.group.expiry import OffsetExpiry
 from ottla.coordinator.group.offsets import OffsetTable
 from ottla.coordinator.group.records import decode_offset
@@ -37,7 +37,7 @@ from ottla.protocol.messages.txn_offset_commit import (
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from ottla.coordinator.group.effects import Writer
+    from ottla.coordinator.effects import Writer
     from ottla.coordinator.group.membership import Group
 
 WALL_MS = 1_700_000_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.group.effects import Writer
+from ottla.coordinator.effects import Writer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.coordinator.group.offsets_scene import GROUP, PlainGroup, Scene

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.group.effects import LogRecord, Writer
+from ottla.coordinator.effects import LogRecord, Writer
 from ottla.coordinator.group.offsets_ledger import OffsetLedger, offset_record
 from ottla.coordinator.group.offsets_loading import OffsetLoading
 from ottla.coordinator.group.record_values import OffsetCommitValue

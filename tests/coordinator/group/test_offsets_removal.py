@@ -8,7 +8,7 @@ from ottla.coordinator.group.offsets_removal import (
     DELETION_BYTES_PER_APPEND_MAX,
     DELETIONS_PER_APPEND_MAX,
 )
-from ottla.coordinator.group.outbox import Continuation
+from ottla.coordinator.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_delete import OffsetDeleteResponse
 from tests.coordinator.group.offsets_scene import GROUP, PlainGroup, Scene

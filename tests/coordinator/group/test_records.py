@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coordinator.group.effects import LogRecord
+from ottla.coordinator.effects import LogRecord
 from ottla.coordinator.group.record_values import (
     ConsumerGroupMetadataValue,
     GroupMetadataValue,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.group.effects import LogRecord
+from ottla.coordinator.effects import LogRecord
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.group.timeline import EventKind
 from ottla.coordinator.metadata.image import MetadataImage, PartitionState, TopicImage

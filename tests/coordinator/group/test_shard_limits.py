@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.coordinator.effects import Caller
 from ottla.coordinator.group.classic.group import ClassicGroup
-from ottla.coordinator.group.effects import Caller
 from ottla.coordinator.group.expiry import EXAMINED_PER_SLICE_MAX
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.metadata.image import MetadataImage, PartitionState, TopicImage
@@ -24,7 +24,7 @@ from tests.coordinator.group.consumer.shard_site import Shard, join_request
 from tests.coordinator.group.consumer.site import join
 
 if TYPE_CHECKING:
-    from ottla.coordinator.group.effects import LogRecord
+    from ottla.coordinator.effects import LogRecord
 
 CHECK_MS = 1_000
 LIMIT_BYTES = GroupSettings().max_record_bytes

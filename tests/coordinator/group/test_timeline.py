@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.coordinator.group.effects import Moment
+from ottla.coordinator.effects import Moment
 from ottla.coordinator.group.timeline import DETAIL_CHARACTERS_MAX, EventKind, Timeline
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.coordinator.group.effects import Answer, Append, Caller, LogRecord, Moment
+from ottla.coordinator.effects import Answer, Append, Caller, LogRecord, Moment
 from ottla.coordinator.group.scope import Scope
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.group.shard import GroupShard
@@ -28,8 +28,8 @@ from ottla.protocol.messages.sync_group import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ottla.coordinator.effects import Effects, Ticket
     from ottla.coordinator.group.classic.group import ClassicGroup
-    from ottla.coordinator.group.effects import Effects, Ticket
 
 WALL_MS = 1_700_000_000_000
 GROUP = "g"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.coordinator.deadlines import Deadlines
-from ottla.coordinator.group.effects import Moment
+from ottla.coordinator.effects import Moment
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity

@@ -32,7 +32,7 @@ from ottla.protocol.messages.sync_group import (
 from tests.coordinator.group.classic.scene import GROUP, Scene, Wish, join_request
 
 if TYPE_CHECKING:
-    from ottla.coordinator.group.effects import Ticket
+    from ottla.coordinator.effects import Ticket
 
 REBALANCE_MS = 20_000
 SESSION_MS = 8_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.coordinator.effects import Append, Caller, LogRecord, Moment
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.effects import Append, Caller, LogRecord, Moment
 from ottla.coordinator.group.scope import Scope
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.group.shard import GroupShard
@@ -28,7 +28,7 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupReques
 from tests.coordinator.group.consumer.site import image_of
 
 if TYPE_CHECKING:
-    from ottla.coordinator.group.effects import Effects
+    from ottla.coordinator.effects import Effects
     from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 

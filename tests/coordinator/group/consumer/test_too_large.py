@@ -18,8 +18,8 @@ from tests.coordinator.group.consumer.shard_site import Shard
 from tests.coordinator.group.consumer.site import Site, beat, image_of, join, told
 
 if TYPE_CHECKING:
+    from ottla.coordinator.effects import LogRecord
     from ottla.coordinator.group.consumer.state import GroupState
-    from ottla.coordinator.group.effects import LogRecord
     from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 TOO_LARGE = ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,15 +1,15 @@
-"""Where the groups of one shard put what they want done, and what shall happen when it is done."""
+"""Where the machine of one shard puts what it wants done, and what shall happen when it is done."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.coordinator.group.effects import NOBODY, Answer, Append, Effects, LogRecord, Writer
+from ottla.coordinator.effects import NOBODY, Answer, Append, Effects, LogRecord, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ottla.coordinator.group.effects import Ticket, Token
+    from ottla.coordinator.effects import Ticket, Token
     from ottla.protocol.errors import ErrorCode
 
 
@@ -49,7 +49,7 @@ class Outbox:
         continuation: Continuation,
         writer: Writer = NOBODY,
     ) -> None:
-        """Write to the offsets partition, then go on as the outcome asks."""
+        """Write to the internal partition, then go on as the outcome asks."""
         assert records, "an empty batch would never be committed"
         self._last_token += 1
         self._open[self._last_token] = continuation

@@ -1,7 +1,7 @@
-"""What the group coordinator's machine and its shell say to each other.
+"""What the machine of a coordinator and its shell say to each other.
 
 The shell hands in a request with a ``Ticket``; the machine gives back effects. An ``Append`` goes
-to the offsets partition in the very same step, so that no rebalance slips between a check and its
+to the internal partition in the very same step, so that no rebalance slips between a check and its
 record (hazard G-02). What it means becomes visible when the shell reports it committed, and an
 ``Answer`` that depends on it leaves only then (hazard G-03).
 """
@@ -33,7 +33,7 @@ class Caller(NamedTuple):
 
 
 class LogRecord(NamedTuple):
-    """One record of the offsets partition, to write or as it was read; None is a tombstone."""
+    """One record of the internal partition, to write or as it was read; None is a tombstone."""
 
     key: bytes
     value: bytes | None
