@@ -1,0 +1,43 @@
+"""What the machine of transactional ids asks of its shell, beside answers and appends.
+
+Each of these carries a token of the machine; the shell reports the outcome once, by that token, and
+never after it has unloaded the shard.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.coordinator.effects import Answer, Append
+
+if TYPE_CHECKING:
+    from ottla.coordinator.effects import Token
+    from ottla.protocol.ids import TopicPartition
+
+
+class DrawId(NamedTuple):
+    """Get a producer id that nobody has, then call ``drawn(token, producer_id, error, moment)``
+    once; the producer id is -1 when there is an error."""
+
+    token: Token
+
+
+class WriteMarkers(NamedTuple):
+    """End the transaction in each of these partitions, with the leader epoch of the shard as the
+    coordinator epoch (hazard T-15).
+
+    The shell goes on until every partition has its marker or exists no more, and then calls
+    ``markers_written(token, moment)``; or ``markers_fenced(token, moment)`` as soon as a partition
+    says that a newer coordinator, or a newer epoch of the producer, has been there."""
+
+    token: Token
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    partitions: tuple[TopicPartition, ...]
+    transaction_version: int
+
+
+TransactionEffect = Answer | Append | DrawId | WriteMarkers
+TransactionEffects = list[TransactionEffect]
