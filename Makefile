@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SEED ?= 1
+SIM ?=
 START ?=
 
 .PHONY: run test check interop sim soak bench requirements clean
@@ -21,8 +22,10 @@ check: .venv/test
 interop: .venv/test
 	$(BIN)/python -m pytest -m interop
 
+# One seed: make sim SEED=7, of a cluster: make sim SIM=--cluster SEED=7. All seeds from there on for
+# an hour: SIM="--cluster --minutes 60"; until interrupted: SIM="--cluster --seeds 5000-".
 sim: .venv/test
-	$(BIN)/python -m tests.simulation $(SEED)
+	$(BIN)/python -m tests.simulation $(SIM) $(SEED)
 
 soak: .venv/test
 	$(BIN)/python -m pytest -m soak

@@ -1,5 +1,6 @@
 """``python -m tests.simulation SEED`` replays one seed; ``--seeds A-B`` runs many.
 
+``--seeds A-`` goes on until it is interrupted, ``--minutes M`` for that long, from SEED or A on.
 ``--groups`` runs the scenario of consumer groups, ``--cluster`` that of several brokers, ``--toy``
 the toy broker, to try the simulator itself. ``--twice`` runs each seed twice and compares the
 digests. Exit status 1 when any fails. ``--hazard R-01`` puts an old bug back into the cluster and
@@ -13,6 +14,7 @@ import logging
 import sys
 import time
 from functools import partial
+from itertools import count, takewhile
 from typing import TYPE_CHECKING
 
 from tests.simulation import single_broker
@@ -22,16 +24,17 @@ from tests.simulation.groups import story
 from tests.simulation.subject import build_broker, build_toy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tests.simulation.world import Outcome
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run what the command line asks for."""
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """What the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("seed", nargs="?", type=int, help="one seed, told in detail")
-    parser.add_argument("--seeds", metavar="A-B", help="all seeds from A to B")
+    parser.add_argument("--seeds", metavar="A-B", help="all seeds from A to B, or from A- on")
+    parser.add_argument("--minutes", type=float, help="one seed after the other for so long")
     parser.add_argument("--seconds", type=float, help="virtual seconds of chaos")
     parser.add_argument("--twice", action="store_true", help="run twice, compare the digests")
     parser.add_argument("--groups", action="store_true", help="the scenario of consumer groups")
@@ -39,7 +42,12 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--hazard", metavar="ID", help="a known bug, put back into the cluster")
     parser.add_argument("--toy", action="store_true", help="the toy broker instead")
     parser.add_argument("-v", "--verbose", action="store_true", help="with the broker's own log")
-    arguments = parser.parse_args(argv)
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Do it."""
+    arguments = parse(argv)
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.DEBUG if arguments.verbose else logging.CRITICAL,
@@ -51,9 +59,8 @@ def main(argv: Sequence[str]) -> int:
     run = scenario_of(arguments)
     if arguments.seconds is not None:
         run = partial(run, chaos_s=arguments.seconds)
-    if arguments.seeds:
-        first, _, last = arguments.seeds.partition("-")
-        seeds = range(int(first), int(last or first) + 1)
+    if arguments.seeds or arguments.minutes is not None:
+        seeds = seeds_of(arguments)
         if arguments.hazard:
             return hunt(run, seeds, arguments.hazard)
         return run_many(run, seeds, arguments.twice)
@@ -77,10 +84,23 @@ def scenario_of(arguments: argparse.Namespace) -> Callable[..., Outcome]:
     return partial(scenario.run, build=build)
 
 
-def hunt(run: Callable[[int], Outcome], seeds: range, hazard: str) -> int:
+def seeds_of(arguments: argparse.Namespace) -> Iterator[int]:
+    """The seeds that were asked for, until the time is up."""
+    first, dash, last = (arguments.seeds or f"{arguments.seed or 1}-").partition("-")
+    endless = bool(dash) and not last
+    seeds = count(int(first)) if endless else range(int(first), int(last or first) + 1)
+    if arguments.minutes is None:
+        return iter(seeds)
+    deadline_s = time.monotonic() + 60.0 * arguments.minutes
+    return takewhile(lambda _: time.monotonic() < deadline_s, seeds)
+
+
+def hunt(run: Callable[[int], Outcome], seeds: Iterator[int], hazard: str) -> int:
     """Run until a seed finds the bug that was put back."""
     started = time.monotonic()
-    for count, seed in enumerate(seeds, 1):
+    tried = 0
+    for seed in seeds:
+        tried += 1
         outcome = run(seed)
         if not outcome.ok:
             sound = hunting.run_sound(seed, hazard)
@@ -88,32 +108,37 @@ def hunt(run: Callable[[int], Outcome], seeds: range, hazard: str) -> int:
                 print(f"seed {seed} fails without {hazard}, too: {sound.violations[0]}")
                 continue
             elapsed_s = time.monotonic() - started
-            print(f"{hazard} found by seed {seed}, the {count}. one, after {elapsed_s:.0f} s")
+            print(f"{hazard} found by seed {seed}, the {tried}. one, after {elapsed_s:.0f} s")
             print(f"  {outcome.violations[0]}")
             return 0
-    print(f"{hazard} was not found by {len(seeds)} seeds")
+    print(f"{hazard} was not found by {tried} seeds")
     return 1
 
 
-def run_many(run: Callable[[int], Outcome], seeds: range, twice: bool) -> int:
-    """One line for each seed that fails, and the speed at the end."""
-    failed = []
+def run_many(run: Callable[[int], Outcome], seeds: Iterator[int], twice: bool) -> int:
+    """One line for each seed that fails, and the speed at the end, or when interrupted."""
+    failed: list[int] = []
     started = time.monotonic()
     virtual_s = 0.0
-    for seed in seeds:
-        outcome = run(seed)
-        virtual_s += outcome.virtual_s
-        if twice:
-            again = run(seed)
-            if again.digest != outcome.digest:
+    done = 0
+    try:
+        for seed in seeds:
+            outcome = run(seed)
+            if twice and run(seed).digest != outcome.digest:
                 outcome.violations.append("two runs of this seed have different digests")
-        if not outcome.ok:
-            failed.append(seed)
-            print(f"seed {seed}: {len(outcome.violations)} violations; {outcome.violations[0]}")
+            virtual_s += outcome.virtual_s
+            done += 1
+            if not outcome.ok:
+                failed.append(seed)
+                many = len(outcome.violations)
+                print(f"seed {seed}: {many} violations; {outcome.violations[0]}", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted")
     elapsed_s = time.monotonic() - started
     print(
-        f"{len(seeds)} seeds, {len(failed)} failed {failed[:20]}; {elapsed_s:.0f} s, "
-        f"{len(seeds) / elapsed_s:.2f} seeds/s, {virtual_s / elapsed_s:.0f} virtual s per s"
+        f"{done} seeds, {len(failed)} failed {failed[:20]}; {virtual_s:.0f} virtual s in "
+        f"{elapsed_s:.0f} s, {virtual_s / elapsed_s:.0f} virtual s per s",
+        flush=True,
     )
     return 1 if failed else 0
 

@@ -60,6 +60,10 @@ POWER_FAULTS = (
 )
 
 
+# With what comes before and after, a run lasts thirty virtual seconds on average.
+CHAOS_S = (14.0, 20.0, 30.0)
+
+
 class ClusterOptions(NamedTuple):
     """One seed's configuration. Durations are virtual."""
 
@@ -111,7 +115,7 @@ def draw_cluster_options(seed: int, chaos_s: float | None = None) -> ClusterOpti
         min_insync, unclean = 2, False
     session_timeout_ms = random.choice((2_000, 3_000, 6_000))
     return ClusterOptions(
-        chaos_s=random.choice((10.0, 16.0, 24.0)) if chaos_s is None else chaos_s,
+        chaos_s=random.choice(CHAOS_S) if chaos_s is None else chaos_s,
         brokers=brokers,
         replicas=replicas,
         min_insync=min_insync,
