@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ottla.broker.log.names import META_PROPERTIES
+from ottla.broker.log_names import as_broker
 from ottla.broker.server import READY_TIMEOUT_MS, Broker
 from ottla.broker.stores import FIRST_BROKER_ID, CannotStart, OpenedStore, open_embedded
 from ottla.broker.tasks import Tasks
@@ -108,7 +109,8 @@ class BrokersInProcess:
             broker.on_failure(self._fail)
             self.brokers.append(broker)
         outcomes = await asyncio.gather(
-            *(broker.start() for broker in self.brokers), return_exceptions=True
+            *(as_broker(broker.node_id, broker.start()) for broker in self.brokers),
+            return_exceptions=True,
         )
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
@@ -123,7 +125,9 @@ class BrokersInProcess:
     async def stop(self) -> None:
         """Stop all brokers, then what they share. May be called again."""
         brokers, self.brokers = self.brokers, []
-        await asyncio.gather(*(broker.stop(is_last=True) for broker in brokers))
+        await asyncio.gather(
+            *(as_broker(broker.node_id, broker.stop(is_last=True)) for broker in brokers)
+        )
         if self._store is not None:
             await self._store.close()
         await self._tasks.stop()

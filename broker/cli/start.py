@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.in_process import BrokersInProcess
+from ottla.broker.log_names import LOG_FORMAT, BrokerNames
 from ottla.broker.real import RealDisk, RealOffload, RealProcess
 from ottla.broker.real_worker import RealWorker
 from ottla.broker.server import Broker, CannotStart
@@ -235,10 +236,12 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 def main(argv: Sequence[str]) -> int:
     """Run the command; never a traceback for what a person can mend."""
     arguments = parser().parse_args(argv)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(BrokerNames())
     logging.basicConfig(
-        stream=sys.stderr,
+        handlers=[handler],
         level=logging.DEBUG if arguments.verbose else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        format=LOG_FORMAT,
     )
     if not arguments.verbose:
         # It tells of every attempt; the store says what comes of them.
