@@ -1,0 +1,1 @@
+"""Judges what clients saw: one checker for histories of simulated and of real clusters."""
