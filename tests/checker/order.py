@@ -22,9 +22,8 @@ def internal_order(view: View) -> Iterator[Finding]:
     for event in view.done:
         for key, values in _by_key(event.read).items():
             if key not in event.rebalanced:
-                yield from _steps(
-                    view, event, key, values, "int-poll-skip", "int-nonmonotonic-poll"
-                )
+                names = "int-poll-skip", "int-nonmonotonic-poll"
+                yield from _steps(view, event, key, values, names)
         for key, values in _by_key(event.sent).items():
             names = "int-send-skip", "int-nonmonotonic-send"
             yield from _steps(view, event, key, values, names)
