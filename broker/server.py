@@ -135,6 +135,7 @@ class Broker:
         )
         self.fetchers.throttle(self.throttles)
         self.partitions.on_following = self.fetchers.on_role
+        self.partitions.on_settings = self.fetchers.on_settings
         self._store = store
         self._opened_store: OpenedStore | None = None
         self._lifecycle: Lifecycle | None = None

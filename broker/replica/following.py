@@ -39,6 +39,7 @@ class Followed:
     """One partition under one leader epoch. Compared by identity."""
 
     __slots__ = (
+        "awaits_flush",
         "failure_count",
         "is_busy",
         "lag",
@@ -56,6 +57,9 @@ class Followed:
         self.leader_epoch = replica.leader_epoch
         # Its log is being cut, and nothing can be said about it until that is done.
         self.is_busy = False
+        # What its log holds is to be flushed before the leader hears that it is stored here. Stays
+        # so after a failed flush, which nothing can make good (S-09).
+        self.awaits_flush = False
         self.not_before_ms = 0.0
         self.failure_count = 0
         # Records that the leader was ahead with at its last answer; None: not heard yet.
@@ -68,7 +72,8 @@ class Followed:
     def is_free(self) -> bool:
         """Whether anything said about it could be acted upon: another epoch may have begun, of
         which the fetcher is told only when it is on the disk."""
-        return not self.is_busy and self.replica.follows(self.leader_epoch)
+        is_settled = not self.is_busy and not self.awaits_flush
+        return is_settled and self.replica.follows(self.leader_epoch)
 
     def ask(self) -> Ask:
         """What the next request says about the partition."""

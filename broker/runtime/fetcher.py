@@ -2,7 +2,8 @@
 
 One request is on its way at a time, on a connection of its own. What an answer means is decided in
 broker/replica/following_steps.py, and done at once partition by partition; a log that has to be
-cut is busy meanwhile, and the others go on.
+cut is busy meanwhile, and the others go on. To ask for what comes next says that all before it is
+stored here: where the topic wants a flush for that, the next request waits for it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ottla.broker.replica.following import Followed, Following, Pauses
 from ottla.broker.replica.following_steps import Action, step_for
 from ottla.broker.runtime.fetcher_link import FetcherLink
 from ottla.broker.runtime.fetcher_log import (
+    NO_CUT,
     append_fetched,
     begin_within,
     cut_back,
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.replication")
+
+# A flush that takes longer holds up its own partition alone, and not what lies on other disks.
+FLUSH_PATIENCE_MS = 500.0
 
 
 class FetcherParts(NamedTuple):
@@ -87,6 +92,8 @@ class Fetcher:
         self._runtimes: dict[TopicPartition, PartitionRuntime] = {}
         self._names: dict[Uuid, str] = {}
         self._raising: set[TopicPartition] = set()
+        # Flushes under way, and until when the others wait for them.
+        self._flushing: dict[Followed, float] = {}
         self._wake = asyncio.Event()
 
     # ---- what is followed ----
@@ -100,12 +107,15 @@ class Fetcher:
             return
         topic_id = runtime.log.topic_id or ZERO_UUID
         self._runtimes[partition] = runtime
-        self.following.add(Followed(partition, topic_id, runtime.replica))
+        one = Followed(partition, topic_id, runtime.replica)
+        self.following.add(one)
         self._names[topic_id] = partition.topic
         if len(self._names) > 2 * len(self.following):
             # Topics come and go for as long as the leader lives. Now and then only: to look at all
             # that is followed each time would make a failover quadratic.
             self._names = {one.topic_id: one.partition.topic for one in self.following}
+        # It may have led before, and then holds what was never flushed.
+        self._flush_if_due(one)
         self._hurry()
 
     def leave(self, partition: TopicPartition) -> bool:
@@ -123,6 +133,7 @@ class Fetcher:
         """Fetch until cancelled."""
         try:
             while True:
+                await self._await_flushes()
                 self._wake.clear()
                 now_ms = self._clock.now_ms()
                 ready = self.following.ready(now_ms)
@@ -214,8 +225,39 @@ class Fetcher:
                 one.not_before_ms = now_ms + hold_ms
         if told.log_start_offset > log.log_start_offset and one.partition not in self._raising:
             self._raising.add(one.partition)
-            self._spawn(one, self._raise_start(one, runtime, told.log_start_offset))
+            self._spawn(one, self._raise_start(one, runtime, told.log_start_offset), "cutting")
+        self._flush_if_due(one)
         return bool(runs)
+
+    # ---- flushes ----
+
+    def _flush_if_due(self, one: Followed) -> None:
+        """Flush first where ``flush.messages`` and the like ask for it; not asked for till then."""
+        runtime = self._runtimes[one.partition]
+        if runtime.flush_is_due:
+            one.awaits_flush = True
+            self._flushing[one] = self._clock.now_ms() + FLUSH_PATIENCE_MS
+            self._work(one, self._flush(one, runtime), "flushing")
+
+    async def _flush(self, one: Followed, runtime: PartitionRuntime) -> Cut:
+        try:
+            # Nothing is appended meanwhile: nobody has asked for more.
+            await runtime.flush()
+        finally:
+            self._flushing.pop(one, None)
+        one.awaits_flush = False
+        return NO_CUT
+
+    async def _await_flushes(self) -> None:
+        """Let the flushes of the last answer end, so that one request asks for all again."""
+        while self._flushing:
+            until_ms = max(self._flushing.values())
+            if until_ms <= self._clock.now_ms():
+                return
+            self._wake.clear()
+            await self._sleep(until_ms)
+
+    # ---- works ----
 
     async def _raise_start(self, one: Followed, runtime: PartitionRuntime, offset: int) -> None:
         """Fetching goes on meanwhile: only the log's other end is concerned."""
@@ -226,13 +268,15 @@ class Fetcher:
         finally:
             self._raising.discard(one.partition)
 
-    def _work(self, one: Followed, coroutine: Coroutine[None, None, Cut]) -> None:
+    def _work(
+        self, one: Followed, coroutine: Coroutine[None, None, Cut], what: str = "cutting"
+    ) -> None:
         """Change the log in a task of its own: cancelled half-way, it would be unusable (P-04)."""
         one.is_busy = True
-        self._spawn(one, self._finish(one, coroutine))
+        self._spawn(one, self._finish(one, coroutine), what)
 
-    def _spawn(self, one: Followed, coroutine: Coroutine[None, None, None]) -> None:
-        name = f"cutting {one.partition.topic}-{one.partition.partition}"
+    def _spawn(self, one: Followed, coroutine: Coroutine[None, None, None], what: str) -> None:
+        name = f"{what} {one.partition.topic}-{one.partition.partition}"
         task = self._parts.tasks.spawn(name, coroutine)
         self._counts.works.add(task)
         task.add_done_callback(self._counts.works.discard)
@@ -245,6 +289,8 @@ class Fetcher:
         finally:
             one.is_busy = False
             self._hurry()
+        if self.following.holds(one) and not one.awaits_flush:
+            self._flush_if_due(one)
 
     def _rest(self, one: Followed, error: Exception) -> None:
         if one.failure_count == 0:

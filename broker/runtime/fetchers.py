@@ -1,6 +1,7 @@
 """The followers' side of replication: who fetches what from whom, as roles come and go.
 
-One fetcher per leader, or ``num.replica.fetchers`` of them with the partitions dealt out by name.
+One fetcher per leader, or ``num.replica.fetchers`` of them with the partitions dealt out by name;
+and as many again for topics that ask for flushes, which would keep the others waiting.
 Roles arrive in order and at once: whatever a fetcher had under way for a partition is void in the
 moment the next role is there, whichever fetcher that belongs to (hazards R-05, R-07).
 """
@@ -70,6 +71,16 @@ class Fetchers:
             self._places[partition.partition] = place
             self._fetcher(place).follow(partition)
 
+    def on_settings(self, partition: PartitionRuntime) -> None:
+        """The topic's configuration has changed: it may belong with those that flush, or not.
+
+        Left where it is while its log is busy, or about to be followed in another epoch."""
+        known = self._places.get(partition.partition)
+        if known is not None:
+            one = self._fetchers[known].following.get(partition.partition)
+            if one is not None and one.is_free:
+                self.on_role(partition)
+
     def _place_of(self, partition: PartitionRuntime) -> Place | None:
         replica = partition.replica
         leadership = replica.leadership
@@ -77,7 +88,10 @@ class Fetchers:
             return None
         if leadership.leader < 0:
             return None
-        return leadership.leader, number_of(partition.partition, self._count)
+        number = number_of(partition.partition, self._count)
+        if partition.settings.log.asks_for_flushes:
+            number += self._count
+        return leadership.leader, number
 
     def _fetcher(self, place: Place) -> Fetcher:
         fetcher = self._fetchers.get(place)

@@ -92,6 +92,8 @@ class Partitions:
         self.on_role: Callable[[PartitionRuntime], object] = _ignore
         # Hears of it as well, and first: whoever fetches from its leader.
         self.on_following: Callable[[PartitionRuntime], object] = _ignore
+        # Hears of each partition here whose topic has other settings now.
+        self.on_settings: Callable[[PartitionRuntime], object] = _ignore
         # Hears of each partition led here that a follower could join the ISR of.
         self.on_may_join: Callable[[PartitionRuntime], object] = _ignore
 
@@ -141,6 +143,7 @@ class Partitions:
         for one in self:
             if one.partition.topic == topic:
                 one.use_settings(settings)
+                self.on_settings(one)
 
     def close(self) -> None:
         """Serve nothing any more; waiting requests are answered that this is not the leader."""

@@ -115,6 +115,7 @@ class Replicas:
         )
         self.fetchers = Fetchers(parts, site.fetcher_count)
         self.partitions.on_following = self.fetchers.on_role
+        self.partitions.on_settings = self.fetchers.on_settings
         config = DirectoriesConfig(("/data",), self.node_id, "cluster")
         seams = Seams(site.clock, CountingRandom(), self.disk, InlineOffload())
         self.logs = await open_directories(seams, config, self.partitions.open_as)
