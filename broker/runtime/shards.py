@@ -12,33 +12,33 @@ import logging
 from collections import deque
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.replica.append import AppendPlan
-from ottla.broker.runtime.shards_appends import OpenAppends
-from ottla.broker.runtime.shards_machine import MachineReplay
-from ottla.coordinator.effects import Answer, Moment
+from ottla.broker.runtime.shards_appends import OpenAppends, batch_bytes_max, encoded
+from ottla.broker.runtime.shards_machine import Machine, MachineReplay
+from ottla.coordinator.effects import Answer, Append, Moment
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.records.batch import parse_batch
-from ottla.protocol.records.builder import BatchOptions, encode_batch
 from ottla.protocol.records.compression import Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ottla.broker.runtime.later import Later
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.produces import Flushes
     from ottla.broker.runtime.shards_loading import Loader
-    from ottla.broker.runtime.shards_machine import Machine
     from ottla.broker.runtime.stalls import StallClock
     from ottla.broker.runtime.waiting import Waiting
     from ottla.broker.runtime.wheel import TimingWheel, WheelTimer
     from ottla.broker.tasks import Tasks
-    from ottla.coordinator.effects import Append, Caller, Effect, Effects, Ticket, Token
+    from ottla.coordinator.effects import Caller, Ticket, Token
     from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.coordinator")
+
+M = TypeVar("M", bound=Machine)
 
 ACKS_ALL = -1
 # A bug that the next deadline finds again, or a file that cannot be opened for the moment, must
@@ -73,8 +73,21 @@ class State(Enum):
     ENDED = auto()
 
 
+class Performer(Protocol):
+    """Does what machines of one kind want done beside answers and appends, now or later, and
+    tells ``Shard.report`` what has become of it."""
+
+    def perform(self, shard: Shard[Any], effect: Any) -> object: ...
+
+    def forget(self, machine: Machine) -> object:
+        """The machine has been thrown away: nobody wants its effects any more."""
+
+
 class ShardParts(NamedTuple):
-    """What all shards of a coordinator share. ``commit_timeout_ms``: offsets.commit.timeout.ms."""
+    """What all shards of a coordinator share.
+
+    ``commit_timeout_ms``: how long anybody waits for an append to be committed, for groups
+    offsets.commit.timeout.ms. ``performer`` does what only machines of one kind want done."""
 
     clock: Clock
     stalls: StallClock
@@ -85,9 +98,10 @@ class ShardParts(NamedTuple):
     loader: Loader
     commit_timeout_ms: float
     codec: Codec = Codec.NONE
+    performer: Performer | None = None
 
 
-class Shard:
+class Shard(Generic[M]):
     """Owned by the coordinator; made when its partition is led here under another epoch.
 
     ``make_machine`` gives an empty machine. ``load`` is called once, ``end`` ends it for good."""
@@ -95,7 +109,7 @@ class Shard:
     def __init__(
         self,
         partition: PartitionRuntime,
-        make_machine: Callable[[], Machine],
+        make_machine: Callable[[], M],
         parts: ShardParts,
     ) -> None:
         self.partition = partition
@@ -104,10 +118,19 @@ class Shard:
         self._make_machine = partial(_limited, make_machine, partition)
         self.machine = self._make_machine()
         self._parts = parts
+        self._make_appends = partial(
+            OpenAppends,
+            partition,
+            parts.waiting,
+            parts.clock,
+            parts.commit_timeout_ms,
+            self._on_settled,
+            lambda token: self._call(partial(self.machine.overdue, token)),
+        )
         self._appends = self._make_appends()
         self._asked: dict[Ticket, Asked] = {}
         self._last_ticket = 0
-        self._effects: deque[Effect] = deque()
+        self._effects: deque[Any] = deque()
         self._is_performing = False
         self._timer: WheelTimer | None = None
         self._armed_ms = 0.0
@@ -135,7 +158,7 @@ class Shard:
         self.state = State.LOADING
         parts.tasks.spawn(f"load {self.partition.partition}", self._load(self.machine))
 
-    async def _load(self, machine: Machine) -> None:
+    async def _load(self, machine: M) -> None:
         def is_wanted() -> bool:
             is_led = self.partition.leader_epoch == self.leader_epoch
             return self.state is State.LOADING and self.machine is machine and is_led
@@ -155,11 +178,11 @@ class Shard:
                 self.state = State.DAMAGED
                 logger.error("%s-%d cannot be loaded: %s", *self.partition.partition, error)
         except Exception as error:
-            # A bug. A task that dies of it would stop the broker, and with it all other groups.
+            # A bug. A task that dies of it would stop the broker, and with it all other shards.
             if self.machine is machine and self.state in (State.LOADING, State.ACTIVE):
                 self._fail(error)
 
-    def _begin(self, machine: Machine, count: int, took_ms: float) -> None:
+    def _begin(self, machine: M, count: int, took_ms: float) -> None:
         """All is read."""
         effects = machine.on_loaded(self._moment())
         self.state = State.ACTIVE
@@ -174,8 +197,8 @@ class Shard:
         pause_ms = min(_PAUSE_MS * 2**self._failed_count, _PAUSE_MS_MAX)
         self._failed_count += 1
         logger.error(
-            "%s-%d cannot be loaded for a fault of the broker: %r. Its groups are not available; "
-            "the next try is in %d s",
+            "%s-%d cannot be loaded for a fault of the broker: %r. Who lives there is not "
+            "available; the next try is in %d s",
             *self.partition.partition,
             error,
             pause_ms / 1_000,
@@ -213,6 +236,8 @@ class Shard:
         # What the machine wanted before this is not carried out: its log is closed to it.
         effects = list(self._effects)
         self._effects.clear()
+        if self._parts.performer is not None:
+            self._parts.performer.forget(self.machine)
         effects += self.machine.unload(error) if ask_machine else []
         for effect in effects:
             if isinstance(effect, Answer):
@@ -220,17 +245,6 @@ class Shard:
         asked, self._asked = self._asked, {}
         for one in asked.values():
             one.later.complete(one.refuse(error))
-
-    def _make_appends(self) -> OpenAppends:
-        parts = self._parts
-        return OpenAppends(
-            self.partition,
-            parts.waiting,
-            parts.clock,
-            parts.commit_timeout_ms,
-            self._on_settled,
-            lambda token: self._call(partial(self.machine.overdue, token)),
-        )
 
     # ---- asking the machine ----
 
@@ -251,6 +265,12 @@ class Shard:
             moment = self._moment()
             self.machine.replay_marker(producer_id, producer_epoch, committed, moment)
 
+    def report(self, machine: M, ask: Callable[[Moment], Sequence[object]]) -> None:
+        """Tell the machine what has become of something it wanted done; one that has been thrown
+        away meanwhile is told nothing."""
+        if self.machine is machine and self.state is State.ACTIVE:
+            self._call(ask)
+
     def _on_settled(self, token: Token, error: ErrorCode) -> None:
         if error is _NONE:
             self._call(partial(self.machine.committed, token))
@@ -260,7 +280,7 @@ class Shard:
     def _moment(self) -> Moment:
         return Moment(self._parts.stalls.now_ms(), self._parts.clock.wall_ms())
 
-    def _call(self, ask: Callable[[Moment], Effects]) -> None:
+    def _call(self, ask: Callable[[Moment], Sequence[object]]) -> None:
         """Ask the machine something and carry out what it wants."""
         machine = self.machine
         is_sane = False
@@ -288,8 +308,11 @@ class Shard:
                 effect = self._effects.popleft()
                 if isinstance(effect, Answer):
                     self._answer(effect)
-                else:
+                elif isinstance(effect, Append):
                     self._append(effect)
+                else:
+                    assert self._parts.performer is not None, "nobody can do what is wanted"
+                    self._parts.performer.perform(self, effect)
         finally:
             self._is_performing = False
 
@@ -302,10 +325,10 @@ class Shard:
     def _append(self, append: Append) -> None:
         partition = self.partition
         codec = partition.settings.append_rules.codec
-        data = _encode(
+        data = encoded(
             append, self._parts.clock.wall_ms(), self._parts.codec if codec is None else codec
         )
-        if len(data) > _batch_bytes_max(partition):
+        if len(data) > batch_bytes_max(partition):
             self._on_settled(append.token, ErrorCode.MESSAGE_TOO_LARGE)
             return
         error = partition.check_leader_epoch(self.leader_epoch)
@@ -359,27 +382,8 @@ class Shard:
             self._call(self.machine.on_deadline)
 
 
-def _limited(make_machine: Callable[[], Machine], partition: PartitionRuntime) -> Machine:
+def _limited(make_machine: Callable[[], M], partition: PartitionRuntime) -> M:
     """A new machine that knows how much the partition takes at once."""
     machine = make_machine()
-    machine.limit_batches(partial(_batch_bytes_max, partition))
+    machine.limit_batches(partial(batch_bytes_max, partition))
     return machine
-
-
-def _batch_bytes_max(partition: PartitionRuntime) -> int:
-    rules = partition.settings.append_rules
-    return min(rules.max_message_bytes, rules.segment_bytes)
-
-
-def _encode(append: Append, wall_ms: int, codec: Codec) -> bytearray:
-    writer = append.writer
-    options = BatchOptions(
-        codec=codec,
-        producer_id=writer.producer_id,
-        producer_epoch=writer.producer_epoch,
-        is_transactional=writer.is_transactional,
-    )
-    # Writable: the log stamps its offset and epoch into it.
-    return bytearray(
-        encode_batch([(wall_ms, key, value, ()) for key, value in append.records], options)
-    )

@@ -10,14 +10,16 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.builder import BatchOptions, encode_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.waiting import Waiter, Waiting
-    from ottla.coordinator.effects import Token
+    from ottla.coordinator.effects import Append, Token
     from ottla.protocol.ports import Clock
+    from ottla.protocol.records.compression import Codec
 
 
 class _Open(NamedTuple):
@@ -129,3 +131,23 @@ class OpenAppends:
         self._is_at_deadline = False
         if not settled:
             self._park()
+
+
+def batch_bytes_max(partition: PartitionRuntime) -> int:
+    """The largest batch that the partition takes."""
+    rules = partition.settings.append_rules
+    return min(rules.max_message_bytes, rules.segment_bytes)
+
+
+def encoded(append: Append, wall_ms: int, codec: Codec) -> bytearray:
+    """The append as one batch; writable, as the log stamps its offset and epoch into it."""
+    writer = append.writer
+    options = BatchOptions(
+        codec=codec,
+        producer_id=writer.producer_id,
+        producer_epoch=writer.producer_epoch,
+        is_transactional=writer.is_transactional,
+    )
+    return bytearray(
+        encode_batch([(wall_ms, key, value, ()) for key, value in append.records], options)
+    )

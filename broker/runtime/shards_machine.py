@@ -5,24 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ottla.coordinator.effects import (
-        Caller,
-        Effects,
-        LogRecord,
-        Moment,
-        Ticket,
-        Token,
-        Writer,
-    )
+    from ottla.coordinator.effects import Caller, LogRecord, Moment, Ticket, Token, Writer
     from ottla.coordinator.group.timeline import Event
     from ottla.protocol.errors import ErrorCode
-    from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 
 
 class Machine(Protocol):
-    """What runs in a shard: decisions only (see coordinator/effects.py)."""
+    """What runs in a shard: decisions only (see coordinator/effects.py).
+
+    What it gives back are an ``Answer``, an ``Append``, or something that its coordinator's
+    ``Performer`` knows how to do."""
 
     @property
     def must_reload(self) -> bool: ...
@@ -35,27 +29,45 @@ class Machine(Protocol):
         self, producer_id: int, producer_epoch: int, committed: bool, moment: Moment
     ) -> object: ...
 
-    def on_loaded(self, moment: Moment) -> Effects: ...
+    def on_loaded(self, moment: Moment) -> Sequence[object]: ...
 
-    def handle(self, request: Any, caller: Caller, ticket: Ticket, moment: Moment) -> Effects: ...
+    def handle(
+        self, request: Any, caller: Caller, ticket: Ticket, moment: Moment
+    ) -> Sequence[object]: ...
 
-    def committed(self, token: Token, moment: Moment) -> Effects: ...
+    def committed(self, token: Token, moment: Moment) -> Sequence[object]: ...
 
-    def failed(self, token: Token, error: ErrorCode, moment: Moment) -> Effects: ...
+    def failed(self, token: Token, error: ErrorCode, moment: Moment) -> Sequence[object]: ...
 
-    def overdue(self, token: Token, moment: Moment) -> Effects: ...
+    def overdue(self, token: Token, moment: Moment) -> Sequence[object]: ...
 
     def next_deadline_ms(self) -> float | None: ...
 
-    def on_deadline(self, moment: Moment) -> Effects: ...
+    def on_deadline(self, moment: Moment) -> Sequence[object]: ...
 
-    def on_topics_changed(self, moment: Moment) -> Effects: ...
+    def on_topics_changed(self, moment: Moment) -> Sequence[object]: ...
 
-    def unload(self, error: ErrorCode) -> Effects: ...
+    def unload(self, error: ErrorCode) -> Sequence[object]: ...
 
-    def listing(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]: ...
+    def listing(self, request: Any) -> Iterator[Any]: ...
+
+
+class GroupMachine(Machine, Protocol):
+    """The groups of one partition."""
 
     def timeline(self, group_id: str) -> list[Event]: ...
+
+
+class TransactionMachine(Machine, Protocol):
+    """The transactional ids of one partition (see coordinator/transaction/effects.py)."""
+
+    def drawn(
+        self, token: Token, producer_id: int, error: ErrorCode, moment: Moment
+    ) -> Sequence[object]: ...
+
+    def markers_written(self, token: Token, moment: Moment) -> Sequence[object]: ...
+
+    def markers_fenced(self, token: Token, moment: Moment) -> Sequence[object]: ...
 
 
 class MachineReplay:

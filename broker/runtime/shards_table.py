@@ -1,0 +1,141 @@
+"""The shards of one coordinator: which of them an id belongs to, and whether it is here.
+
+The coordinator of a group or a transactional id is whoever leads partition ``abs(hash(id)) mod n``
+of the internal topic of its kind (GRP-01, TXN-05). This file finds the shard and keeps the set of
+shards equal to what is led; shards.py runs them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic
+
+from ottla.broker.runtime.later import Later
+from ottla.broker.runtime.shards import Asked, M, Shard, State
+from ottla.coordinator.hashing import partition_for
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ottla.broker.runtime.metadata import MetadataCache
+    from ottla.broker.runtime.partition import PartitionRuntime
+    from ottla.broker.runtime.shards import ShardParts
+    from ottla.coordinator.effects import Caller
+    from ottla.coordinator.metadata.delta import Delta
+
+
+class Coordinator(Generic[M]):
+    """Of groups or of transactional ids. ``make_machine`` gives an empty machine."""
+
+    def __init__(
+        self,
+        topic: str,
+        metadata: MetadataCache,
+        make_machine: Callable[[], M],
+        parts: ShardParts,
+    ) -> None:
+        self.topic = topic
+        self._metadata = metadata
+        self._make_machine = make_machine
+        self._parts = parts
+        self._shards: dict[int, Shard[M]] = {}
+        self._has_started = False
+        metadata.subscribe(self._on_metadata)
+
+    # ---- roles ----
+
+    def start(self, partitions: Iterable[PartitionRuntime]) -> None:
+        """Begin to load what is led here. The broker serves by now: a million offsets take
+        seconds, in which clients are told that they are being loaded."""
+        self._has_started = True
+        for partition in partitions:
+            self.on_role(partition)
+
+    def on_role(self, partition: PartitionRuntime) -> None:
+        """A partition on this broker has been given a role, or has lost it."""
+        topic, index = partition.partition
+        if topic != self.topic or not self._has_started:
+            return
+        is_leader = partition.check_leader_epoch(-1) is ErrorCode.NONE
+        shard = self._shards.get(index)
+        if shard is not None:
+            is_same = shard.partition is partition and shard.leader_epoch == partition.leader_epoch
+            if is_leader and is_same:
+                return
+            del self._shards[index]
+            shard.end(ErrorCode.NOT_COORDINATOR)
+        if is_leader:
+            self._parts.stalls.start()
+            shard = self._shards[index] = Shard(partition, self._make_machine, self._parts)
+            shard.load()
+
+    def close(self) -> None:
+        """Answer everybody who waits; the broker stops."""
+        self._parts.stalls.stop()
+        shards, self._shards = self._shards, {}
+        for shard in shards.values():
+            shard.end(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _on_metadata(self, delta: Delta) -> None:
+        # Not of leaders and replicas that change: every shard compares all topics then.
+        if delta.made_topics or delta.gone_topics:
+            for shard in list(self._shards.values()):
+                shard.on_topics_changed()
+
+    # ---- asking ----
+
+    def handle(
+        self,
+        key: str,
+        request: Any,
+        caller: Caller,
+        refuse: Callable[[ErrorCode], Any],
+    ) -> Later[Any]:
+        """The answer of the id's machine to one request about that id alone.
+
+        ``refuse`` makes the answer where there is no machine to ask, or none any more."""
+        later: Later[Any] = Later()
+        shard, error = self.find(key)
+        if shard is None:
+            later.complete(refuse(error))
+        else:
+            shard.handle(request, caller, Asked(later, refuse))
+        return later
+
+    def listing(self, request: Any) -> Iterator[Any]:
+        """What all machines here have, one by one as they list it; None for one that is not asked
+        for, an ``ErrorCode`` for a shard that cannot tell: it is still loading, or is loaded again
+        meanwhile."""
+        for shard in self.shards:
+            error, machine = shard.check(), shard.machine
+            if error is ErrorCode.NOT_COORDINATOR:
+                # On its way to another broker, which will tell of it.
+                continue
+            if error is not ErrorCode.NONE:
+                yield error
+                continue
+            for listed in machine.listing(request):
+                if shard.machine is not machine:
+                    yield ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                    break
+                yield listed
+
+    def find(self, key: str) -> tuple[Shard[M] | None, ErrorCode]:
+        """The shard that may be asked about the id, or why there is none."""
+        topic = self._metadata.topic(self.topic)
+        if topic is None or not topic.partitions:
+            return None, ErrorCode.NOT_COORDINATOR
+        shard = self._shards.get(partition_for(key, len(topic.partitions)))
+        if shard is None:
+            return None, ErrorCode.NOT_COORDINATOR
+        error = shard.check()
+        return (shard, error) if error is ErrorCode.NONE else (None, error)
+
+    @property
+    def shards(self) -> list[Shard[M]]:
+        """By partition, for diagnostics."""
+        return [shard for _index, shard in sorted(self._shards.items())]
+
+    @property
+    def is_loading(self) -> bool:
+        return any(shard.state is State.LOADING for shard in self._shards.values())
