@@ -62,6 +62,7 @@ class LogDirectory:
         self.reserved_count = 0
         self.load_total = 0
         self.load_done = 0
+        self._scanned: list[int] = []
         self.clean_broker_epoch: int | None = None
         self.checkpoints = DirectoryCheckpoints(home, self.logs)
         self._boots = BootRecord(home)
@@ -89,6 +90,13 @@ class LogDirectory:
             await _all_of(self._load_each(waiting, mark) for _ in range(workers))
             if self.home.health.is_online:
                 await self._boots.save(self.damaged)
+            if self._scanned:
+                logger.info(
+                    "%s was not closed in order: %d logs are recovered, %d bytes were read",
+                    self.path,
+                    len(self._scanned),
+                    sum(self._scanned),
+                )
         except OSError as error:
             self.home.health.latch(f"cannot load {self.path}", error)
             return
@@ -156,7 +164,14 @@ class LogDirectory:
             log.cleaned_offset = min(log.cleaned_offset, log.log_end_offset)
             self.logs[partition] = log
             if scanned_bytes:
-                logger.info("recovered %s, %d bytes scanned", log, scanned_bytes)
+                self._scanned.append(scanned_bytes)
+                logger.debug(
+                    "recovered %s, %d to %d, by reading %d bytes",
+                    partition,
+                    log.log_start_offset,
+                    log.log_end_offset,
+                    scanned_bytes,
+                )
 
     def _mark_damaged(self, log: PartitionLog, reason: str) -> None:
         self.damaged[log.partition] = reason

@@ -317,7 +317,8 @@ class Controllership:
         except GroupFailed as failed:
             if failed.index == 0:
                 raise Fenced("another controller was elected") from failed
-            logger.info("the store refused a decision: %s", failed)
+            # Somebody else was quicker, such as a leader with its ISR: it is decided anew.
+            logger.debug("the store refused a decision: %s", failed)
             return failed
         except (ConnectionLoss, SessionExpired) as error:
             raise Fenced(f"a write with unknown outcome: {error}") from error

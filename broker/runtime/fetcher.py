@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.replication")
 
+# In a row, with the pauses between them: some five seconds.
+LASTING_REFUSALS = 10
+
 # A flush that takes longer holds up its own partition alone, and not what lies on other disks.
 FLUSH_PATIENCE_MS = 500.0
 
@@ -181,8 +184,20 @@ class Fetcher:
         step = step_for(ask, told, one.replica)
         if step.action is Action.APPEND:
             return self._append(one, step, told, part)
-        if step.action is Action.WAIT and one.failure_count == 0:
-            logger.info(
+        if step.action is Action.WAIT:
+            self._tell_refusal(one, ask, step)
+        self.following.taken(one, step, self._clock.now_ms())
+        if step.action is Action.TRUNCATE:
+            self._work(one, cut_back(runtime, step.offset, ask.leader_epoch))
+        elif step.action is Action.RESTART:
+            self._work(one, start_over(runtime, step.offset, ask.leader_epoch))
+        return False
+
+    def _tell_refusal(self, one: Followed, ask: Ask, step: Step) -> None:
+        # Brokers hear of a new topic or leader one after the other: only what lasts is news.
+        if one.failure_count in (0, LASTING_REFUSALS):
+            logger.log(
+                logging.WARNING if one.failure_count else logging.DEBUG,
                 "%s-%d: broker %d answers the fetch at offset %d in epoch %d: %s",
                 *one.partition,
                 self.leader,
@@ -190,12 +205,6 @@ class Fetcher:
                 ask.leader_epoch,
                 step.error.text,
             )
-        self.following.taken(one, step, self._clock.now_ms())
-        if step.action is Action.TRUNCATE:
-            self._work(one, cut_back(runtime, step.offset, ask.leader_epoch))
-        elif step.action is Action.RESTART:
-            self._work(one, start_over(runtime, step.offset, ask.leader_epoch))
-        return False
 
     def _append(self, one: Followed, step: Step, told: Told, part: PartitionData) -> bool:
         runtime = self._runtimes[one.partition]

@@ -138,13 +138,14 @@ class FetcherLink:
         error = error_code(response.error_code)
         self._session.answered(error, response.session_id)
         if error is not ErrorCode.NONE:
-            logger.info("%s: %s", self._name, error.text)
+            # A session that the leader has forgotten is begun again at once.
+            logger.debug("%s: %s", self._name, error.text)
             if self._failure_count:
                 await self._clock.sleep(self._terms.pauses.after(self._failure_count - 1))
             self._failure_count += 1
             return None
         if self._failure_count > QUIET_FAILURES:
-            logger.warning("%s: it answers again", self._name)
+            logger.info("%s: it answers again", self._name)
         self._failure_count = 0
         self._is_idle = not any(
             part.records for topic in response.responses for part in topic.partitions

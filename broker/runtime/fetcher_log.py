@@ -94,7 +94,8 @@ async def cut_back(partition: PartitionRuntime, offset: int, leader_epoch: int) 
     if not await _change(partition, leader_epoch, cut):
         return NO_CUT
     end = partition.log.log_end_offset
-    logger.info(
+    # Nobody was promised what a leader wrote just before it died: that is ordinary life.
+    logger.debug(
         "%s-%d is cut from offset %d to %d, where it parts from its leader of epoch %d",
         *partition.partition,
         before,
@@ -122,12 +123,13 @@ async def start_over(partition: PartitionRuntime, offset: int, leader_epoch: int
         await partition.log.truncate_fully_and_start_at(offset, may_begin)
 
     if await _change(partition, leader_epoch, restart):
-        logger.warning(
-            "%s-%d goes on at offset %d, where its leader's log starts: offsets %d to %d are gone",
+        # Of an empty log nothing has gone; of another one, what the leader has deleted as well.
+        logger.log(
+            logging.INFO if start < end else logging.DEBUG,
+            "%s-%d goes on at offset %d, where its leader's log starts, and not at %d",
             *partition.partition,
             offset,
-            start,
-            end - 1,
+            end,
         )
     # The leader has forgotten them, too: nothing is lost by it.
     return NO_CUT
@@ -141,7 +143,7 @@ async def begin_within(
     Raises KafkaError, CorruptLogError."""
     log, batch = partition.log, runs[0][0]
     if log.log_start_offset < log.log_end_offset:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{batch} lies over the end of {log}")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{batch} lies over the log's end")
     await start_over(partition, batch.base_offset, leader_epoch)
     if may_change(partition, leader_epoch):
         now_ms = log.home.clock.now_ms()

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.broker.replica.isr import ChangeOutcome
 from ottla.broker.replica.progress import UNKNOWN_BROKER_EPOCH
+from ottla.broker.runtime.log_news import IsrNews
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import (
     Check,
@@ -94,6 +95,7 @@ class IsrWriter:
         self._has_session = asyncio.Event()
         self._unannounced: dict[TopicPartition, None] = {}
         self._announces = False
+        self._news = IsrNews()
         self.shrink_count = 0
         self.expand_count = 0
 
@@ -263,9 +265,10 @@ class IsrWriter:
         if outcome is ChangeOutcome.APPLIED:
             self.expand_count += bool(change.added)
             self.shrink_count += len(change.isr) < len(before) and not change.added
-            logger.info(
+            logger.debug(
                 "isr of %s-%d: %s, was %s", *partition.partition, list(change.isr), list(before)
             )
+            self._news.add(partition.partition, before, change.isr)
             self._announce(partition.partition)
         # Fewer to wait for, or too few to go on: both are news to whoever waits.
         partition.replica.maybe_raise_watermark(self._clock.now_ms())
@@ -284,6 +287,7 @@ class IsrWriter:
         try:
             while self._unannounced:
                 await self._clock.sleep(ANNOUNCE_AFTER_MS)
+                self._tell_news()
                 session = await self._connected()
                 told = list(self._unannounced)[:ANNOUNCED_AT_ONCE]
                 # What changes while they are told is told again.
@@ -293,6 +297,13 @@ class IsrWriter:
                     self._unannounced.update(dict.fromkeys(told))
         finally:
             self._announces = False
+
+    def _tell_news(self) -> None:
+        joined, left = self._news.take()
+        for sentence in joined:
+            logger.info("%s", sentence)
+        for sentence in left:
+            logger.warning("%s", sentence)
 
 
 async def _topic_of(session: Session, partition: PartitionRuntime) -> Check | None:

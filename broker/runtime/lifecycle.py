@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.coordinator.store import paths
@@ -185,7 +186,8 @@ class Lifecycle:
             if state is None:
                 await self._look_at_registration(self._session)
                 continue
-            logger.warning("the session with the metadata store is %s", state.value)
+            # The store has said why.
+            logger.debug("the session with the metadata store is %s", state.value)
             await self._end_followers()
             if state is SessionState.CONNECTED:
                 await self._begin_again(self._session)
@@ -226,11 +228,14 @@ class Lifecycle:
             logger.warning("the session failed again: %s", error)
 
     async def _replace(self) -> None:
-        while True:
+        for failure_count in count(1):
             try:
                 await self._enter(await self._connect())
             except (StoreError, KafkaError) as error:
-                logger.warning("no registration yet: %s", error)
+                # Hours without a store are not worth a line for every attempt.
+                rare = failure_count & (failure_count - 1) == 0
+                level = logging.WARNING if rare else logging.DEBUG
+                logger.log(level, "no registration yet, try %d: %s", failure_count, error)
                 await self._end_followers()
                 await self._give_up_session()
                 await self._clock.sleep(_RETRY_MS)

@@ -32,6 +32,8 @@ logger = logging.getLogger("ottla.controller")
 _RETRY_MS = 100
 # After a loss, with the delay above: two refusals within 300 ms.
 _REFUSALS_OF_THE_DEAD = 2
+# So many failures in a row that somebody should look: one second or more.
+_LASTING = 10
 
 
 class Reports(NamedTuple):
@@ -55,7 +57,7 @@ class _Sender:
         self.is_lost = False
         self.refusal_count = 0
         self.is_suspected = False
-        self.last_error = ""
+        self.failure_count = 0
 
     def failed(self, error: Exception) -> bool:
         """Take in why nothing got through; whether the broker is to be suspected now."""
@@ -77,7 +79,7 @@ class _Sender:
         self.has_answered = True
         self.is_lost = self.is_suspected = False
         self.refusal_count = 0
-        self.last_error = ""
+        self.failure_count = 0
         return was_suspected
 
 
@@ -174,14 +176,16 @@ class Senders:
             except (OSError, KafkaError, ClientError) as error:
                 # Also somebody else who has the address of a broker that is gone, and speaks
                 # other APIs: that is no reason for this broker to stop.
-                # Told once: it is tried ten times a second for as long as it is registered.
-                level = logging.DEBUG if str(error) == sender.last_error else logging.WARNING
-                sender.last_error = str(error)
+                # One that stops or starts is no news, and what lasts is told once: it is tried
+                # ten times a second for as long as it is registered.
+                sender.failure_count += 1
+                lasts = sender.failure_count == _LASTING and not sender.is_suspected
+                level = logging.WARNING if lasts else logging.DEBUG
                 logger.log(
                     level, "broker %d does not answer the controller: %s", sender.node_id, error
                 )
                 if sender.failed(error):
-                    logger.warning("broker %d seems to be dead", sender.node_id)
+                    logger.warning("broker %d seems to be dead: %s", sender.node_id, error)
                     self._reports.on_suspected(sender.node_id, sender.generation)
                 await self._clock.sleep(_RETRY_MS)
             else:

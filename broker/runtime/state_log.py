@@ -1,14 +1,30 @@
-"""The log of state changes: every election, and, when it is turned up, every replica's states."""
+"""The log of state changes: brokers, topics and elections, one line for what happened at once.
+
+When it is turned up, every replica's states.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from ottla.broker.runtime.log_news import counted, named
 from ottla.coordinator.controller.states import StateChanges
-from ottla.coordinator.metadata.changes import PartitionChanged
+from ottla.coordinator.metadata.changes import (
+    BrokerChanged,
+    BrokerGone,
+    Change,
+    PartitionChanged,
+    TopicChanged,
+    TopicGone,
+)
+from ottla.coordinator.metadata.image import NO_LEADER
+from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from ottla.coordinator.controller.events import Write
     from ottla.coordinator.metadata.image import MetadataImage
 
@@ -25,6 +41,15 @@ class StateLog:
 
     def take(self, before: MetadataImage, write: Write) -> None:
         """The write was done upon that image."""
+        for sentence in _events(before, write.changes):
+            logger.info("%s", sentence)
+        leaderless = _without_leader(before, write.changes)
+        if leaderless:
+            logger.warning(
+                "%s have no leader any more: %s",
+                counted(len(leaderless), "partition"),
+                named(leaderless),
+            )
         for change in write.changes:
             if isinstance(change, PartitionChanged) and change.state.is_recovering:
                 self._warn(before, change)
@@ -48,3 +73,41 @@ class StateLog:
             new.leader_epoch,
             ", ".join(str(node_id) for node_id in old.isr) or "others",
         )
+
+
+def _events(before: MetadataImage, changes: Sequence[Change]) -> Iterator[str]:
+    """A sentence for each broker and topic, and one for all elections."""
+    elected: Counter[int] = Counter()
+    for change in changes:
+        match change:
+            case BrokerChanged(broker):
+                if broker.node_id not in before.brokers:
+                    yield f"broker {broker.node_id} has joined the cluster"
+            case BrokerGone(node_id):
+                yield f"broker {node_id} has left the cluster"
+            case TopicChanged(topic):
+                if topic.name not in before.topics:
+                    count = counted(len(topic.partitions), "partition")
+                    yield f"topic {topic.name} is made, with {count}"
+            case TopicGone(name):
+                yield f"topic {name} is deleted"
+            case PartitionChanged(topic_name, partition, state):
+                old = before.partition(topic_name, partition)
+                if old is not None and state.leader not in (old.leader, NO_LEADER):
+                    elected[state.leader] += 1
+    if elected:
+        shares = ", ".join(
+            f"broker {node_id} leads {elected[node_id]}" for node_id in sorted(elected)
+        )
+        yield f"{counted(elected.total(), 'partition')} have a new leader: {shares}"
+
+
+def _without_leader(before: MetadataImage, changes: Sequence[Change]) -> list[TopicPartition]:
+    return [
+        TopicPartition(change.topic, change.partition)
+        for change in changes
+        if isinstance(change, PartitionChanged)
+        and change.state.leader == NO_LEADER
+        and (old := before.partition(change.topic, change.partition)) is not None
+        and old.leader != NO_LEADER
+    ]

@@ -160,7 +160,7 @@ class Channel:
         self.last_answer_ms = max(self.last_answer_ms, since_ms)
         self._connection = connection
         self._state = SessionState.CONNECTED
-        logger.info("session %#x is connected, timeout %d ms", session_id, timeout_ms)
+        logger.info("connected to ZooKeeper, session %#x of %d ms", session_id, timeout_ms)
         if not self._opened.done():
             self._opened.set_result(None)
         else:
@@ -249,13 +249,15 @@ class Channel:
         self._link.drop(connection)
 
     def _suspend(self, reason: str) -> None:
-        logger.warning("session %#x is suspended: %s", self.session_id, reason)
+        logger.warning("ZooKeeper session %#x is in doubt: %s", self.session_id, reason)
         self._end(SessionState.SUSPENDED)
 
     def _lose(self, reason: str) -> None:
         if self._state is SessionState.LOST:
             return
-        logger.warning("session %#x is lost: %s", self.session_id, reason)
+        if self.session_id:
+            # One that there never was is told to whoever wanted it.
+            logger.warning("ZooKeeper session %#x is lost: %s", self.session_id, reason)
         self._end(SessionState.LOST)
         if not self._opened.done():
             self._opened.set_exception(ConnectionLoss(reason))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from ottla.broker.log.directories import DirectoriesConfig
@@ -218,3 +220,19 @@ async def test_a_new_log_does_not_inherit_from_one_that_was_removed_by_hand() ->
     logs = await house.start()
     assert logs.damaged == {}
     assert logs.high_watermark(partition(0)) is None
+
+
+async def test_a_recovery_is_one_line_however_many_logs_there_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """After a power cut an operator wants to know that it happened, and that it is over."""
+    house = House()
+    logs = await house.start()
+    for number in range(4):
+        house.append(await logs.create(partition(number), TOPIC_ID, is_new=True))
+    house.kill()
+    with caplog.at_level(logging.INFO, "ottla.log"):
+        await house.start()
+
+    (told,) = caplog.messages
+    assert told.startswith("/d1 was not closed in order: 4 logs are recovered, ")

@@ -171,6 +171,21 @@ async def test_state_changes_can_be_followed_in_the_log(caplog: pytest.LogCaptur
         assert line in caplog.text
 
 
+async def test_an_event_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Somebody reads it at three in the morning: who came, who went, who leads instead."""
+    with caplog.at_level(logging.INFO, "ottla.state_change"):
+        cluster = await three(4)
+        await cluster.kill(3)
+        await cluster.expire(3)
+
+    said = [one.getMessage() for one in caplog.records if one.name == "ottla.state_change"]
+    assert "topic t is made, with 4 partitions" in said
+    assert "broker 3 has left the cluster" in said
+    (elections,) = [line for line in said if "have a new leader" in line]
+    assert elections == "6 partitions have a new leader: broker 1 leads 6"
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
 async def test_what_a_broker_said_is_not_forgotten_with_a_refused_write() -> None:
     """It is said once: a replica that failed, one that is back, a broker that answers again."""
     cluster = await three(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
@@ -178,6 +179,22 @@ async def test_a_new_partition_does_not_wait_for_the_long_poll(site: Site) -> No
         await site.clock.advance(10)
 
     assert site.nodes[2].content(1) == site.nodes[1].content(1) != b""
+
+
+async def test_only_a_refusal_that_lasts_is_worth_a_warning(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Brokers hear of each new topic and leader one after the other, thousands of times."""
+    caplog.set_level(logging.INFO, "ottla.replication")
+    await site.lead(1)
+    await site.settle(100)
+    await site.lead(3, 1, to=(2,))
+    await site.settle(500)
+    assert caplog.messages == []
+    await site.settle(8_000)
+
+    (told,) = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    assert f"{TOPIC}-0: broker 3 answers the fetch at offset 0 in epoch 1" in told
 
 
 async def test_topics_without_an_id_are_asked_for_by_name(site: Site) -> None:
