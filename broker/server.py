@@ -125,7 +125,7 @@ class Broker:
         self.groups = make_groups(machinery, self._flushes)
         self.partitions.on_role = self.groups.on_role
         self._configs = ConfigWatch(self.metadata, clock, self.tasks)
-        self._receiver = ControlReceiver(self.metadata, self.partitions, self._configs)
+        self._receiver = ControlReceiver(self.metadata, self.partitions, self._configs, self.tasks)
         self._peers = Peers(
             self.node_id, ports.net, clock, self.metadata, config.inter_broker_listener_name
         )

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinator.metadata.changes import FULL_UPDATE
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.runtime.config_watch import ConfigWatch
     from ottla.broker.runtime.metadata import MetadataCache
+    from ottla.broker.tasks import Tasks
     from ottla.coordinator.metadata.image import MetadataImage
     from ottla.protocol.messages.leader_and_isr import LeaderAndIsrTopicState
     from ottla.protocol.messages.update_metadata import UpdateMetadataTopicState
@@ -58,11 +59,16 @@ class ControlReceiver:
     """Owned by the server. ``broker_epoch`` is set when the broker has registered."""
 
     def __init__(
-        self, metadata: MetadataCache, partitions: PartitionControl, configs: ConfigWatch
+        self,
+        metadata: MetadataCache,
+        partitions: PartitionControl,
+        configs: ConfigWatch,
+        tasks: Tasks,
     ) -> None:
         self._metadata = metadata
         self._partitions = partitions
         self._configs = configs
+        self._tasks = tasks
         # One after the other, as they were sent (C-11): a role change may wait for the disk.
         self._lock = asyncio.Lock()
         self.broker_epoch = -1
@@ -77,7 +83,30 @@ class ControlReceiver:
         self._ended_epoch = self.broker_epoch
 
     async def apply(self, request: ControlRequest) -> ControlResponse:
-        """Carry out one request of the controller. Raises KafkaError: it must be sent again."""
+        """Carry out one request of the controller. Raises KafkaError: it must be sent again.
+
+        It goes on to its end when whoever asks is cancelled, as a controller that resigns is: what
+        it left half-way would meet the next controller's request for the same files (P-04)."""
+        answer: asyncio.Future[ControlResponse] = asyncio.get_running_loop().create_future()
+        self._tasks.spawn("request of the controller", self._answer(request, answer))
+        return await answer
+
+    async def _answer(
+        self, request: ControlRequest, answer: asyncio.Future[ControlResponse]
+    ) -> None:
+        try:
+            given = await self._carry_out(request)
+        except KafkaError as error:
+            if not answer.done():
+                answer.set_exception(error)
+        else:
+            if not answer.done():
+                answer.set_result(given)
+        finally:
+            # Cut short by the broker's end, or by a fault of ours.
+            answer.cancel()
+
+    async def _carry_out(self, request: ControlRequest) -> ControlResponse:
         async with self._lock:
             match request:
                 case LeaderAndIsrRequest():

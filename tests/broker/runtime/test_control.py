@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ottla.broker.runtime.config_watch import ConfigWatch
@@ -12,7 +14,13 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
-from tests.broker.runtime.node import HandClock, Replicas
+from tests.broker.runtime.node import HandClock, Replicas, quiet
+
+
+def receiver_for(replicas: Replicas) -> ControlReceiver:
+    clock, tasks = HandClock(), Tasks()
+    metadata = MetadataCache(clock)
+    return ControlReceiver(metadata, replicas, ConfigWatch(metadata, clock, tasks), tasks)
 
 
 @pytest.mark.parametrize("kind", [LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest])
@@ -21,9 +29,7 @@ async def test_a_registration_is_over_as_soon_as_the_next_session_begins(
 ) -> None:
     """A role that is repeated before the broker has registered again may be somebody else's by
     now; taken on in the new session, it would be believed for as long as that lives (R-19)."""
-    clock = HandClock()
-    metadata = MetadataCache(clock)
-    receiver = ControlReceiver(metadata, Replicas(), ConfigWatch(metadata, clock, Tasks()))
+    receiver = receiver_for(Replicas())
     receiver.broker_epoch = 7
 
     async def answer(broker_epoch: int) -> ErrorCode:
@@ -38,3 +44,21 @@ async def test_a_registration_is_over_as_soon_as_the_next_session_begins(
     # The store may tell the controller of a registration before it tells the broker.
     assert between == [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NONE]
     assert await answer(8) == ErrorCode.NONE
+
+
+async def test_a_request_is_carried_out_whatever_becomes_of_the_one_who_sent_it() -> None:
+    """A controller that resigns gives its requests up. One that were cut short between the parts
+    of a checkpoint's replacement would meet the next controller's at the same file (P-04, R-04)."""
+    replicas = Replicas()
+    receiver = receiver_for(replicas)
+    replicas.door.clear()
+    asked = asyncio.ensure_future(receiver.apply(LeaderAndIsrRequest(controller_epoch=1)))
+    await quiet()
+    asked.cancel()
+    after = asyncio.ensure_future(receiver.apply(LeaderAndIsrRequest(controller_epoch=2)))
+    await quiet()
+    replicas.door.set()
+    await after
+
+    assert asked.cancelled()
+    assert [one.controller_epoch for one in replicas.requests] == [1, 2]
