@@ -93,8 +93,9 @@ async def save_leader_epochs(log: OpenLog) -> None:
         try:
             await save_leader_epochs_locked(log)
         except OSError as error:
+            # Without room the file is as it was; that is no reason to take all others offline.
             what = f"cannot save the leader epochs of {log.partition}"
-            raise log.home.health.latch(what, error) from error
+            raise log.home.health.judge(what, error) from error
 
 
 async def save_leader_epochs_locked(log: OpenLog) -> None:

@@ -114,6 +114,9 @@ class PartitionRuntime:
             self.wake_waiters()
             # When this fails, the same epoch must not be served at the controller's next try.
             await self.log.save_leader_epochs()
+            if self.replica.leader_epoch != leadership.leader_epoch:
+                # Whoever brought the newer one sees to it that it is on the disk.
+                return change
             self._has_unsaved_epoch = False
         self.is_open = True
         if change.is_new_epoch or change.watermark_moved:
