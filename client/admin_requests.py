@@ -80,13 +80,13 @@ def create_request(
 def check_created(response: CreateTopicsResponse, connection: Connection) -> None:
     """Raise if the broker was not the controller; the rest is for each topic."""
     for topic in response.topics:
-        check_controller(topic.error_code, connection)
+        check_controller(topic.error_code, connection, topic.error_message)
 
 
-def check_controller(code: int, connection: Connection) -> None:
+def check_controller(code: int, connection: Connection, message: str | None = None) -> None:
     """Raise RequestRefused with NOT_CONTROLLER if it is that."""
     if code == ErrorCode.NOT_CONTROLLER:
-        raise RequestRefused(ErrorCode.NOT_CONTROLLER, broker=str(connection.address))
+        raise RequestRefused(ErrorCode.NOT_CONTROLLER, message, broker=str(connection.address))
 
 
 def created_topics(response: CreateTopicsResponse) -> dict[str, TopicView | RequestRefused]:
@@ -112,7 +112,7 @@ def delete_request(names: list[str], timeout_ms: int) -> DeleteTopicsRequest:
 def check_deleted(response: DeleteTopicsResponse, connection: Connection) -> None:
     """Raise if the broker was not the controller; the rest is for each topic."""
     for topic in response.responses:
-        check_controller(topic.error_code, connection)
+        check_controller(topic.error_code, connection, topic.error_message)
 
 
 def deleted_topics(response: DeleteTopicsResponse) -> dict[str, RequestRefused | None]:

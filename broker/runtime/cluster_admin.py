@@ -202,7 +202,7 @@ class ClusterAdmin:
         """Let the controller decide; one result per topic, in their order."""
         current = self._controller.controllership
         if current is None:
-            return _all(topics, ErrorCode.NOT_CONTROLLER, _NOT_HERE)
+            return _all(topics, ErrorCode.NOT_CONTROLLER, self._why_not_here())
         reply = current.command(prepare)
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -223,6 +223,14 @@ class ClusterAdmin:
             return list(reply.result())
         except KafkaError as error:
             return _all(topics, error.code, error.message)
+
+    def _why_not_here(self) -> str:
+        try:
+            _ = self._lifecycle.session
+        except KafkaError as error:
+            # Of a controller elsewhere it would not hear, and the others may be as it is.
+            return f"{_NOT_HERE}: it has {error.message}"
+        return _NOT_HERE
 
     async def _seen(
         self,

@@ -106,7 +106,7 @@ class Lifecycle:
     def session(self) -> Session:
         """The current session. Raises KafkaError while there is none."""
         if self._session is None or self._session.state is not SessionState.CONNECTED:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "no session with the metadata store")
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no session with {self._store}")
         return self._session
 
     async def join(self) -> str:

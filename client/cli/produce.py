@@ -8,10 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.client.cli.arguments import Parser, add_client_options, checked, natural
+from ottla.client.cli.diagnosis import explained
 from ottla.client.cli.lines import read_lines
 from ottla.client.cli.output import json_document, write
 from ottla.client.cli.run import run
 from ottla.client.cli.settings import producer_config
+from ottla.client.errors import RequestRefused
 from ottla.client.producer import Producer
 
 if TYPE_CHECKING:
@@ -86,12 +88,15 @@ def header(text: str) -> tuple[str, bytes]:
 async def perform(arguments: argparse.Namespace) -> int:
     """Send until the input ends, and stop at the first record that fails."""
     config = producer_config(ACKS[arguments.acks], arguments.compression)
-    async with Producer(arguments.bootstrap, config) as producer:
-        await producer.partitions_of(arguments.topic)
-        feed = Feed(producer, arguments)
-        async for lines in read_lines(STANDARD_INPUT):
-            await feed.send(lines)
-        await feed.finish()
+    try:
+        async with Producer(arguments.bootstrap, config) as producer:
+            await producer.partitions_of(arguments.topic)
+            feed = Feed(producer, arguments)
+            async for lines in read_lines(STANDARD_INPUT):
+                await feed.send(lines)
+            await feed.finish()
+    except RequestRefused as error:
+        raise await explained(arguments.bootstrap, arguments.topic, error) from None
     if arguments.format == "json":
         write(json_document({"topic": arguments.topic, "records": feed.record_count}))
     return 0

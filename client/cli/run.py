@@ -88,4 +88,12 @@ def refusal(error: RequestRefused) -> str:
         return f"{topic} does not exist; 'ottla topics list' shows those that do"
     if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and error.topic is not None:
         return f"{topic} exists already"
+    if error.code is ErrorCode.NOT_CONTROLLER:
+        # Asked again and again, as far as the call's time went.
+        is_told = error.message != error.code.text and error.broker is not None
+        reason = f" ({error.broker}: {error.message})" if is_told else ""
+        return (
+            f"the cluster has no controller now{reason}; try again, or see who is up with "
+            "'ottla cluster describe', and read the brokers' logs"
+        )
     return str(error)

@@ -18,11 +18,11 @@ CONNECT_TIMEOUT_MS = 5_000
 DELIVERY_TIMEOUT_MS = 30_000
 
 
-def command_config() -> ClientConfig:
+def command_config(call_timeout_ms: int = CALL_TIMEOUT_MS) -> ClientConfig:
     """For commands that ask and answer."""
     return ClientConfig(
         client_id=CLIENT_ID,
-        call_timeout_ms=CALL_TIMEOUT_MS,
+        call_timeout_ms=call_timeout_ms,
         request_timeout_ms=REQUEST_TIMEOUT_MS,
         connect_timeout_ms=CONNECT_TIMEOUT_MS,
     )

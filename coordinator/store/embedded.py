@@ -74,6 +74,9 @@ class EmbeddedStore:
         self._lock: FileLock | None = None
         self._on_failure: list[Callable[[Exception], object]] = []
 
+    def __str__(self) -> str:
+        return "the metadata store"
+
     @classmethod
     async def open(cls, disk: Disk, clock: Clock, spawn: Spawn, directory: str) -> EmbeddedStore:
         """Replay the journal in the directory, or begin one there.

@@ -77,6 +77,9 @@ class ZooKeeperStore:
             raise ValueError("zookeeper.set.acl needs a user to whom the znodes shall belong")
         return cls(parse_connect(connect), clock, options)
 
+    def __str__(self) -> str:
+        return f"ZooKeeper at {self._place.hosts}{self._place.chroot}"
+
     async def connect(self, timeout_ms: int = SESSION_TIMEOUT_MS) -> ZooKeeperSession:
         """Open a session; the chroot is made if it is missing. Raises ConnectionLoss."""
         # Loaded by whoever needs it: a broker with the embedded store starts without kazoo.

@@ -1,0 +1,32 @@
+"""What a person is told whose topic is not there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.cli.diagnosis import explained
+from ottla.client.errors import RequestRefused
+from ottla.protocol.errors import ErrorCode
+from tests.support.broker_process import BrokerProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+async def test_a_topic_that_nobody_makes_is_told_with_the_command_that_does(tmp_path: Path) -> None:
+    """Where brokers create none on demand, "does not exist" leaves a person with a riddle."""
+    unknown = RequestRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="t")
+    with BrokerProcess(tmp_path / "data", options={"auto.create.topics.enable": "false"}) as broker:
+        error = await explained(broker.address, "t", unknown)
+
+    assert "'ottla topics create t' does" in str(error)
+
+
+async def test_a_topic_that_cannot_be_made_is_told_with_the_reason(tmp_path: Path) -> None:
+    """One broker cannot hold three replicas, which is what the defaults may ask for."""
+    unknown = RequestRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="t")
+    with BrokerProcess(tmp_path / "data", options={"default.replication.factor": "3"}) as broker:
+        error = await explained(broker.address, "t", unknown)
+
+    assert str(error).startswith("topic 't' does not exist and cannot be made: ")
+    assert "INVALID_REPLICATION_FACTOR" in str(error)

@@ -1,0 +1,80 @@
+"""What a person is told who wants something of a cluster that has lost its ZooKeeper."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla.client.admin import Admin
+from ottla.client.admin_requests import NewTopic
+from ottla.client.cli.diagnosis import NO_PRODUCER_ID, explained
+from ottla.client.cli.run import sentence
+from ottla.client.config import ClientConfig
+from ottla.client.errors import RequestRefused
+from ottla.protocol.errors import ErrorCode
+from tests.support.broker_process import BrokerProcess
+from tests.zookeeper.servers import ZooKeeperServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+QUICK = ClientConfig(call_timeout_ms=300)
+LIMIT_SECONDS = 10.0
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The broker's address, and where its ZooKeeper was."""
+    folder: Path = tmp_path_factory.mktemp("lost")
+    options = {"zookeeper.session.timeout.ms": "500"}
+    with ZooKeeperServer() as zookeeper:
+        extra = ["--zookeeper", zookeeper.address, "--id", "1"]
+        with BrokerProcess(folder / "data", options=options, extra=extra) as broker:
+            zookeeper.kill()
+            begun = time.monotonic()
+            while "is lost" not in broker.stderr():
+                assert time.monotonic() - begun < LIMIT_SECONDS
+                time.sleep(0.05)
+            yield broker.address, zookeeper.address
+
+
+async def test_a_topic_cannot_be_made_and_the_broker_says_why(site: tuple[str, str]) -> None:
+    """ "Another broker is the controller" would send people to look for that one."""
+    address, zookeeper = site
+    async with Admin(address, QUICK) as admin:
+        with pytest.raises(RequestRefused) as refused:
+            await admin.create_topics([NewTopic("t")])
+
+    assert sentence(refused.value) == (
+        f"the cluster has no controller now ({address}: this broker is not the controller: it "
+        f"has no session with ZooKeeper at {zookeeper}); try again, or see who is up with "
+        "'ottla cluster describe', and read the brokers' logs"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic 't' does not exist and cannot be made: "),
+        (NO_PRODUCER_ID, "no producer id to be had: "),
+    ],
+)
+async def test_a_producer_is_told_the_same(
+    site: tuple[str, str], code: ErrorCode, words: str
+) -> None:
+    """Its own error codes say that the topic is unknown, and that a coordinator is loading."""
+    address, zookeeper = site
+    error = await explained(address, "t", RequestRefused(code), QUICK)
+
+    assert str(error).startswith(f"{words}the cluster has no controller now (")
+    assert f"ZooKeeper at {zookeeper}" in str(error)
+
+
+async def test_other_errors_stay_as_they_are(site: tuple[str, str]) -> None:
+    """They have their own words."""
+    error = RequestRefused(ErrorCode.MESSAGE_TOO_LARGE, topic="t")
+
+    assert await explained(site[0], "t", error, QUICK) is error
