@@ -167,6 +167,4 @@ class ControllerCandidate:
 
     def _on_delta(self, delta: Delta) -> None:
         if self._current is not None and delta.configs:
-            self._current.topic_configs_changed(
-                entity.name for entity in delta.configs if entity.entity_type == "topics"
-            )
+            self._current.configs_changed(delta.configs)

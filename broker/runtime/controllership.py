@@ -17,7 +17,7 @@ from ottla.broker.runtime.rereading import Rereading, Wanted
 from ottla.broker.runtime.role_answers import role_answers
 from ottla.broker.runtime.senders import Reports, Senders
 from ottla.broker.runtime.state_log import StateLog
-from ottla.broker.runtime.world import WorldReader, drawn_id
+from ottla.broker.runtime.world import CONFIGURED_TYPES, WorldReader, drawn_id
 from ottla.coordinator.controller.events import (
     BalanceDue,
     BrokerAnswers,
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.controller.events import AnyControlRequest, Identity, Reply, Write
     from ottla.coordinator.controller.specs import ControllerSettings
     from ottla.coordinator.controller.topics import ConfigCheck
+    from ottla.coordinator.metadata.image import Entity
     from ottla.coordinator.store.store import Session, WatchEvent
     from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import Clock, Random
@@ -195,10 +196,11 @@ class Controllership:
         """Read what deleting these topics comes to."""
         return await self._rereading.deletion(topics)
 
-    def topic_configs_changed(self, names: Iterable[str]) -> None:
-        """This broker has heard of other settings of these topics."""
-        for name in names:
-            self._mark(paths.config("topics", name))
+    def configs_changed(self, entities: Iterable[Entity]) -> None:
+        """This broker has heard of other settings of these."""
+        for entity in entities:
+            if entity.entity_type in CONFIGURED_TYPES:
+                self._mark(paths.config(*entity))
 
     # ---- what comes ----
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Wanted = Event | Callable[[], Awaitable[Event]]
 
-_TOPIC_CONFIGS = f"{paths.CONFIG}/topics/"
+_CONFIGS = f"{paths.CONFIG}/"
 
 
 class Rereading:
@@ -63,8 +63,9 @@ class Rereading:
         if path == paths.PREFERRED_ELECTION:
             wanted = await reader.announcements.preferred_elections()
             return [] if wanted is None else [PreferredAsked(wanted)]
-        if path.startswith(_TOPIC_CONFIGS):
-            return [lambda: self._config(path.removeprefix(_TOPIC_CONFIGS))]
+        if path.startswith(_CONFIGS):
+            entity_type, _, encoded = path.removeprefix(_CONFIGS).partition("/")
+            return [lambda: self._config(Entity(entity_type, paths.decode_entity(encoded)))]
         return [self._brokers] if path.startswith(paths.BROKER_IDS) else []
 
     def of_slice(self, names: list[str]) -> Sequence[Wanted]:
@@ -109,6 +110,5 @@ class Rereading:
     async def _brokers(self) -> Event:
         return BrokersRead(await self._reader.brokers())
 
-    async def _config(self, encoded: str) -> Event:
-        name = paths.decode_entity(encoded)
-        return ConfigRead(Entity("topics", name), await self._reader.topic_config(name))
+    async def _config(self, entity: Entity) -> Event:
+        return ConfigRead(entity, await self._reader.config(entity))

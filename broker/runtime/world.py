@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.controller")
 
+# Whose settings have a say in what a controller decides.
+CONFIGURED_TYPES = ("topics", "brokers")
 _DIRECTORIES_PER_GROUP = 500
 _NONE: Mapping[str, TopicImage] = MappingProxyType({})
 
@@ -232,21 +234,24 @@ class WorldReader:
         below = await pipelined(self._subtree, [f"{path}/{name}" for name in names])
         return [*(inner for group in below for inner in group), path]
 
-    async def topic_config(self, name: str) -> dict[str, str] | None:
-        """What is set for a topic; None if it has no settings, not even empty ones."""
+    async def config(self, entity: Entity) -> dict[str, str] | None:
+        """What is set for it; None if it has no settings, not even empty ones."""
         try:
-            node = await self.session.get(paths.config("topics", name))
+            node = await self.session.get(paths.config(*entity))
         except NoNode:
             return None
         return paths.parse_config(node.data) or {}
 
     async def _configs(self) -> list[Change]:
-        encoded = await self.session.children(f"{paths.CONFIG}/topics")
-        names = [paths.decode_entity(one) for one in encoded]
-        found = await pipelined(self.topic_config, names)
+        entities = [
+            Entity(entity_type, paths.decode_entity(encoded))
+            for entity_type in CONFIGURED_TYPES
+            for encoded in await self.session.children(f"{paths.CONFIG}/{entity_type}")
+        ]
+        found = await pipelined(self.config, entities)
         return [
-            ConfigChanged(Entity("topics", name), values)
-            for name, values in zip(names, found, strict=True)
+            ConfigChanged(entity, values)
+            for entity, values in zip(entities, found, strict=True)
             if values is not None
         ]
 

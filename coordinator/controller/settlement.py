@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ottla.coordinator.metadata.image import MetadataImage, PartitionState, TopicImage
     from ottla.protocol.ids import TopicPartition
 
+MIN_INSYNC = "min.insync.replicas"
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
@@ -70,31 +73,46 @@ class Settlement:
         topic: TopicImage,
         difference: BrokerDifference | None = None,
     ) -> Circumstances:
-        """What decides about a topic's partitions."""
-        configs = image.config("topics", topic.name)
-        settings = self.context.settings
-        allow = settings.unclean_leader_election_enable
+        """What decides about a topic's partitions.
+
+        Settings count as in Kafka: the topic's own, then those that were set for brokers, then the
+        controller's file. Whether an unclean election is allowed is for the broker that holds it to
+        say, so a value for the controller's broker alone comes before the one for all. The minimum
+        of the ISR is not taken from single brokers: who stays eligible would depend on who leads
+        (KIP-966 forbids it). Where the leader has a value of its own, nothing is lost: it commits
+        nothing while anybody is eligible, and writes the list anew by its own rule."""
+        settings, identity = self.context.settings, self.context.identity
+        own = image.config("topics", topic.name)
+        of_all = image.config("brokers", paths.DEFAULT_ENTITY)
+        of_controller = image.config("brokers", str(identity.node_id))
         return Circumstances(
             live=frozenset(image.brokers),
             restarted=difference.restarted_ids if difference else frozenset(),
             unclean=difference.unclean_ids if difference else frozenset(),
             away=self.context.away(image),
-            min_insync_replicas=_integer(
-                configs, "min.insync.replicas", settings.min_insync_replicas
-            ),
+            min_insync_replicas=_minimum((own, of_all), settings.min_insync_replicas),
             # Committed group offsets and transaction outcomes must never vanish (R-25).
             allow_unclean_election=not topic.is_internal
-            and _flag(configs, "unclean.leader.election.enable", allow),
-            controller_epoch=self.context.identity.epoch,
+            and _allows_unclean(
+                (own, of_controller, of_all), settings.unclean_leader_election_enable
+            ),
+            controller_epoch=identity.epoch,
         )
 
 
-def _integer(configs: Mapping[str, str], name: str, default: int) -> int:
-    try:
-        return int(configs[name])
-    except (KeyError, ValueError):
-        return default
+def _minimum(layers: Iterable[Mapping[str, str]], default: int) -> int:
+    """Of several layers of settings, strongest first; what cannot be read counts as not set."""
+    for layer in layers:
+        try:
+            return int(layer[MIN_INSYNC])
+        except (KeyError, ValueError):
+            continue
+    return default
 
 
-def _flag(configs: Mapping[str, str], name: str, default: bool) -> bool:
-    return {"true": True, "false": False}.get(configs.get(name, "").lower(), default)
+def _allows_unclean(layers: Iterable[Mapping[str, str]], default: bool) -> bool:
+    for layer in layers:
+        text = layer.get(UNCLEAN_ELECTION, "").lower()
+        if text in ("true", "false"):
+            return text == "true"
+    return default

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.controller.context import every_partition
 from ottla.coordinator.controller.events import (
     ConfigRead,
     ControllerDecision,
@@ -12,7 +13,7 @@ from ottla.coordinator.controller.events import (
     StatesRead,
     TopicsRead,
 )
-from ottla.coordinator.controller.settlement import Settlement
+from ottla.coordinator.controller.settlement import UNCLEAN_ELECTION, Settlement
 from ottla.coordinator.controller.writes import WriteList, topic_data
 from ottla.coordinator.metadata.changes import (
     Change,
@@ -117,18 +118,26 @@ def _joined(before: PartitionState, after: PartitionState) -> set[int]:
 
 
 def on_config(context: ControllerContext, event: ConfigRead) -> ControllerDecision:
-    """An unclean election may have become allowed for a topic without leader."""
-    change: Change = ConfigGone(event.entity)
+    """An unclean election may have become allowed for a topic without leader, or for all."""
+    entity = event.entity
+    change: Change = ConfigGone(entity)
     if event.values is not None:
-        change = ConfigChanged(event.entity, event.values)
-    writes = WriteList()
-    writes.add([], [change])
+        change = ConfigChanged(entity, event.values)
     image = next_image(context.image, [change])
-    topic = image.topics.get(event.entity.name)
-    if event.entity.entity_type != "topics" or topic is None:
-        return ControllerDecision(writes.finish(), reason="settings changed")
-    touched = [TopicPartition(topic.name, index) for index in sorted(topic.partitions)]
+    writes = WriteList()
+    touched = [item for item in every_partition(image) if _is_concerned(context, event, item)]
     changed = Settlement(context).settle(writes, image, touched, None)
+    # Last: as long as a part is refused, the difference must be found again.
+    writes.add([], [change])
     done = writes.finish()
     messages = context.writer(context.after(done)).announce(changed) if changed else ()
-    return ControllerDecision(done, tuple(messages), reason=f"settings of {topic.name} changed")
+    return ControllerDecision(done, tuple(messages), reason=f"settings of {entity.name} changed")
+
+
+def _is_concerned(context: ControllerContext, event: ConfigRead, item: TopicPartition) -> bool:
+    entity = event.entity
+    if entity.entity_type == "topics":
+        return item.topic == entity.name
+    # Brokers are given other settings all the time, such as throttles.
+    known, read = context.image.config(*entity), event.values or {}
+    return known.get(UNCLEAN_ELECTION) != read.get(UNCLEAN_ELECTION)

@@ -153,6 +153,29 @@ async def test_with_unclean_elections_any_replica_leads_at_once_and_the_loss_is_
     assert "t-0: broker 1 leads with epoch 1 though it was not in sync" in caplog.text
 
 
+@pytest.mark.requirement("REP-24", "CTL-19")
+@pytest.mark.parametrize("is_set_before", [True, False])
+async def test_unclean_elections_that_were_allowed_while_it_ran_count(is_set_before: bool) -> None:
+    """Set for all brokers: seen by the controller in office, and by the next one."""
+    cluster = await three(1)
+    admin = cluster.nodes[1].admin
+    allowed = {"unclean.leader.election.enable": "true"}
+    await cluster.leader_writes(T0, (3,))
+    if is_set_before:
+        await admin.set_configs("brokers", "<default>", allowed)
+        await cluster.kill(1)
+        await cluster.expire(1)
+    await cluster.kill(3)
+    await cluster.expire(3)
+    other = cluster.nodes[2]
+    if not is_set_before:
+        assert other.metadata.leader_of("t", 0)[0] == -1
+        await admin.set_configs("brokers", "<default>", allowed)
+        await quiet()
+
+    assert other.metadata.leader_of("t", 0)[0] in (1, 2)
+
+
 @pytest.mark.requirement("CTL-31")
 async def test_state_changes_can_be_followed_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """How an operator learns who led what when."""

@@ -9,12 +9,14 @@ from ottla.coordinator.controller.events import (
     AlterMoves,
     BalanceDue,
     BrokerSuspected,
+    ConfigRead,
     ControllerDecision,
     ElectLeaders,
     PreferredAsked,
     ShutdownAsked,
 )
 from ottla.coordinator.controller.specs import ControllerSettings, MoveSpec, TopicSpec
+from ottla.coordinator.metadata.image import Entity
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Create
 from ottla.protocol.errors import ErrorCode
@@ -107,6 +109,95 @@ def test_an_operator_can_take_any_replica_that_lives() -> None:
     assert partition_errors(elect(scene, T0, allow_unclean=True)) == [
         ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
     ]
+
+
+UNCLEAN = "unclean.leader.election.enable"
+
+
+@pytest.mark.parametrize(
+    ("static", "of_all", "of_controller", "of_topic", "is_allowed"),
+    [
+        (False, None, None, None, False),
+        (True, None, None, None, True),
+        (True, "false", None, None, False),
+        (False, "true", None, None, True),
+        (False, "true", "false", None, False),
+        (True, "false", "true", None, True),
+        (False, "true", "true", "false", False),
+        (True, "false", "false", "true", True),
+        (False, "true", None, "rubbish", True),
+    ],
+)
+def test_an_unclean_election_is_allowed_by_the_topic_then_the_brokers_then_the_file(
+    static: bool,
+    of_all: str | None,
+    of_controller: str | None,
+    of_topic: str | None,
+    is_allowed: bool,
+) -> None:
+    """What an operator sets while the cluster runs counts, as it would in Kafka; read too weakly it
+    loses records, read too strongly it leaves partitions without leader."""
+    scene = Scene(
+        broker(1),
+        broker(2),
+        broker(3),
+        settings=ControllerSettings(unclean_leader_election_enable=static),
+    )
+    scene.create(TopicSpec("t", assignment={0: [3, 2]}))
+    layers = {
+        Entity("brokers", "<default>"): of_all,
+        Entity("brokers", "1"): of_controller,
+        # Not the controller's.
+        Entity("brokers", "2"): None if is_allowed else "true",
+        Entity("topics", "t"): of_topic,
+    }
+    for entity, text in layers.items():
+        if text is not None:
+            scene.handle(ConfigRead(entity, {UNCLEAN: text}))
+    scene.leader_writes("t", 0, (3,))
+    scene.live(broker(1), broker(2))
+
+    assert scene.state("t", 0).leader == (2 if is_allowed else -1)
+
+
+def test_partitions_without_leader_get_one_when_unclean_elections_are_allowed_for_all() -> None:
+    """That is what the operator sets it for: nothing else would happen to them before long."""
+    scene = Scene(broker(1), broker(2), broker(3))
+    scene.create(TopicSpec("t", assignment={0: [3, 2], 1: [3, 2]}))
+    for index in range(2):
+        scene.leader_writes("t", index, (3,))
+    scene.live(broker(1), broker(2))
+    throttle = {"follower.replication.throttled.rate": "1"}
+    quiet = scene.handle(ConfigRead(Entity("brokers", "<default>"), throttle))
+    assert [scene.state("t", index).leader for index in range(2)] == [-1, -1]
+    scene.handle(ConfigRead(Entity("brokers", "<default>"), {**throttle, UNCLEAN: "true"}))
+
+    assert quiet.messages == ()
+    assert [scene.state("t", index).leader for index in range(2)] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("of_all", "of_leader", "of_topic", "eligible"),
+    [(None, None, None, ()), ("2", None, None, (3,)), (None, "2", None, ()), ("2", "2", "1", ())],
+)
+def test_who_stays_eligible_is_decided_by_what_is_set_for_all_brokers(
+    of_all: str | None, of_leader: str | None, of_topic: str | None, eligible: tuple[int, ...]
+) -> None:
+    """KIP-966: with a minimum of two, whoever left an ISR of one still has all that counts."""
+    scene = Scene(broker(1), broker(2), broker(3))
+    scene.create(TopicSpec("t", assignment={0: [2, 3]}))
+    layers = [
+        ("brokers", "<default>", of_all),
+        ("brokers", "2", of_leader),
+        ("topics", "t", of_topic),
+    ]
+    for kind, name, text in layers:
+        if text is not None:
+            scene.handle(ConfigRead(Entity(kind, name), {"min.insync.replicas": text}))
+    scene.live(broker(1), broker(2))
+
+    assert scene.state("t", 0).isr == (2,)
+    assert scene.state("t", 0).eligible_leaders == eligible
 
 
 @pytest.mark.requirement("CTL-05", "ZKT-14", "ZKT-17")
