@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.broker.runtime.pipelined import pipelined
-from ottla.coordinator.controller.events import MovesAsked
+from ottla.coordinator.controller.events import MovesAsked, PreferredAsked
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Check, Delete, GroupFailed, NoNode
 
@@ -77,12 +77,15 @@ class Announcements:
             logger.error("%s is unreadable and dropped", paths.REASSIGN_PARTITIONS)
         return MovesAsked(targets or {}, node.stat.version)
 
-    async def preferred_elections(self) -> tuple[TopicPartition, ...] | None:
-        """Who is to get its preferred leader, asked for by a znode; None if it is not there."""
+    async def preferred_elections(self) -> PreferredAsked:
+        """Who is to get its preferred leader, asked for by a znode."""
         node = await self._request(paths.PREFERRED_ELECTION)
         if node is None:
-            return None
-        return tuple(paths.parse_partition_list(node.data) or ())
+            return PreferredAsked(None)
+        asked = paths.parse_partition_list(node.data)
+        if asked is None:
+            logger.error("%s is unreadable and dropped", paths.PREFERRED_ELECTION)
+        return PreferredAsked(tuple(asked or ()), node.stat.version)
 
     async def _request(self, path: str) -> Znode | None:
         if await self.session.exists(path, self.watch) is None:

@@ -15,7 +15,6 @@ from ottla.coordinator.controller.events import (
     DeleteTopics,
     DirectoryFailed,
     Event,
-    PreferredAsked,
     StatesRead,
 )
 from ottla.coordinator.metadata.image import Entity
@@ -61,8 +60,7 @@ class Rereading:
         if path == paths.REASSIGN_PARTITIONS:
             return [reader.announcements.moves]
         if path == paths.PREFERRED_ELECTION:
-            wanted = await reader.announcements.preferred_elections()
-            return [] if wanted is None else [PreferredAsked(wanted)]
+            return [reader.announcements.preferred_elections]
         if path.startswith(_CONFIGS):
             entity_type, _, encoded = path.removeprefix(_CONFIGS).partition("/")
             return [lambda: self._config(Entity(entity_type, paths.decode_entity(encoded)))]

@@ -56,6 +56,8 @@ def on_elect(context: ControllerContext, event: ElectLeaders) -> ControllerDecis
 
 def on_preferred_asked(context: ControllerContext, event: PreferredAsked) -> ControllerDecision:
     """As above, and the znode that asked for it goes (ZKT-14, ZKT-17)."""
+    if event.partitions is None:
+        return ControllerDecision(reason="nobody asks for preferred leaders")
     writes = WriteList()
     changed = []
     for item in sorted(set(event.partitions)):
@@ -63,7 +65,7 @@ def on_preferred_asked(context: ControllerContext, event: PreferredAsked) -> Con
         if not isinstance(elected, PartitionResult):
             writes.add_state(*item, elected)
             changed.append(item)
-    writes.add([Delete(paths.PREFERRED_ELECTION)])
+    writes.add([Delete(paths.PREFERRED_ELECTION, event.version)])
     return _carried_out(context, writes, changed, ())
 
 

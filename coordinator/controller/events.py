@@ -168,9 +168,11 @@ class ElectLeaders(NamedTuple):
 
 
 class PreferredAsked(NamedTuple):
-    """The znode that asks for preferred leaders is there; it goes when they are elected."""
+    """What the znode that asks for preferred leaders says, with its version; None: it is not there.
+    It goes when they are elected."""
 
-    partitions: tuple[TopicPartition, ...]
+    partitions: tuple[TopicPartition, ...] | None
+    version: int = -1
 
 
 class BalanceDue(NamedTuple):

@@ -206,7 +206,7 @@ def test_an_election_asked_for_by_a_znode_takes_the_znode_away() -> None:
     scene = displaced()
     asked = (T0, TopicPartition("none", 0))
     scene.apply((Create(paths.PREFERRED_ELECTION, paths.build_partition_list(asked)),))
-    scene.handle(PreferredAsked(asked))
+    scene.handle(PreferredAsked(asked, 0))
 
     assert [scene.state("t", index).leader for index in range(2)] == [1, 2]
     assert scene.tree.exists(paths.PREFERRED_ELECTION) is None

@@ -1,0 +1,92 @@
+"""Others write to the store in the moment in which the controller does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.runtime.cluster_admin import TopicSpec
+from ottla.coordinator.store import paths
+from ottla.protocol.ids import TopicPartition
+from tests.broker.runtime.cluster import Cluster, open_cluster
+from tests.broker.runtime.node import quiet
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from ottla.coordinator.store.store import Operation, OperationResult
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+async def three(assignment: dict[int, list[int]]) -> Cluster:
+    """Broker 1 is the controller."""
+    cluster = await open_cluster(1, 2, 3)
+    await cluster.create(TopicSpec("t", assignment=assignment))
+    assert cluster.controllers() == [1]
+    return cluster
+
+
+def meddle(
+    cluster: Cluster,
+    is_meant: Callable[[Sequence[Operation]], bool],
+    act: Callable[[], Awaitable[object]],
+) -> list[int]:
+    """Do something else right before the controller's first write of that kind; where that was, in
+    the number of its writes."""
+    session = cluster.session(1)
+    multi = session.multi
+    sizes: list[int] = []
+
+    async def hurried(operations: Sequence[Operation]) -> list[OperationResult]:
+        if not sizes and is_meant(operations):
+            sizes.append(len(operations))
+            await act()
+        return await multi(operations)
+
+    session.multi = hurried  # type: ignore[method-assign]
+    return sizes
+
+
+def touches(path: str) -> Callable[[Sequence[Operation]], bool]:
+    return lambda operations: any(one.path == path for one in operations)
+
+
+async def away_and_back(cluster: Cluster, node_id: int) -> None:
+    """The broker is in sync again, and leads nothing."""
+    await cluster.kill(node_id)
+    await cluster.expire(node_id)
+    await cluster.start(node_id)
+    for index in range(2):
+        await cluster.leader_writes(TopicPartition("t", index), (1, 3))
+
+
+async def test_a_wish_for_preferred_leaders_that_was_withdrawn_is_forgotten() -> None:
+    """Decided upon again as it had been read, it would be refused again, until the controller
+    gives up its office."""
+    cluster = await three({0: [3, 1], 1: [3, 1]})
+    await away_and_back(cluster, 3)
+    wish = paths.PREFERRED_ELECTION
+    sizes = meddle(cluster, touches(wish), lambda: cluster.session(2).delete(wish))
+    await cluster.session(3).create(wish, paths.build_partition_list([T0]))
+    await quiet()
+
+    assert sizes
+    assert cluster.controllers() == [1]
+    image = cluster.nodes[2].metadata.image
+    assert image.controller_epoch == 1
+    assert cluster.nodes[2].metadata.leader_of(*T0)[0] == 1
+
+
+async def test_a_wish_for_preferred_leaders_that_was_changed_is_read_again() -> None:
+    """Taken away as it had been read, what was added would never be done."""
+    cluster = await three({0: [3, 1], 1: [3, 1]})
+    await away_and_back(cluster, 3)
+    wish = paths.PREFERRED_ELECTION
+    both = paths.build_partition_list([T0, T1])
+    sizes = meddle(cluster, touches(wish), lambda: cluster.session(2).set(wish, both))
+    await cluster.session(3).create(wish, paths.build_partition_list([T0]))
+    await quiet()
+
+    assert sizes
+    assert [cluster.nodes[2].metadata.leader_of(*item)[0] for item in (T0, T1)] == [3, 3]
+    assert await cluster.session(2).exists(wish) is None
