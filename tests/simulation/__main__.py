@@ -1,10 +1,11 @@
 """``python -m tests.simulation SEED`` replays one seed; ``--seeds A-B`` runs many.
 
 ``--seeds A-`` goes on until it is interrupted, ``--minutes M`` for that long, from SEED or A on.
-``--groups`` runs the scenario of consumer groups, ``--cluster`` that of several brokers, ``--toy``
-the toy broker, to try the simulator itself. ``--twice`` runs each seed twice and compares the
-digests. Exit status 1 when any fails. ``--hazard R-01`` puts an old bug back into the cluster and
-succeeds at the first seed that finds it.
+``--groups`` runs the scenario of consumer groups, ``--cluster`` that of several brokers,
+``--transactions`` that of transactional producers on them, ``--toy`` the toy broker, to try the
+simulator itself. ``--twice`` runs each seed twice and compares the digests. Exit status 1 when any
+fails. ``--hazard R-01`` puts an old bug back into the cluster and succeeds at the first seed that
+finds it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tests.simulation.cluster import scenario as cluster
 from tests.simulation.cluster.hazards import hunting
 from tests.simulation.groups import story
 from tests.simulation.subject import build_broker, build_toy
+from tests.simulation.transactions import scenario as transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +41,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--twice", action="store_true", help="run twice, compare the digests")
     parser.add_argument("--groups", action="store_true", help="the scenario of consumer groups")
     parser.add_argument("--cluster", action="store_true", help="the scenario of a cluster")
+    parser.add_argument("--transactions", action="store_true", help="a cluster with transactions")
     parser.add_argument("--hazard", metavar="ID", help="a known bug, put back into the cluster")
     parser.add_argument("--toy", action="store_true", help="the toy broker instead")
     parser.add_argument("-v", "--verbose", action="store_true", help="with the broker's own log")
@@ -79,6 +82,8 @@ def scenario_of(arguments: argparse.Namespace) -> Callable[..., Outcome]:
         return partial(hunting.run, hazard=arguments.hazard)
     if arguments.cluster:
         return cluster.run
+    if arguments.transactions:
+        return transactions.run
     build = build_toy if arguments.toy else build_broker
     scenario = story if arguments.groups else single_broker
     return partial(scenario.run, build=build)

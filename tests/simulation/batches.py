@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 CRC_COVERS_FROM = 21
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
 
 
 class Batch(NamedTuple):
@@ -29,6 +31,9 @@ class Batch(NamedTuple):
     producer_epoch: int
     base_sequence: int
     values: list[tuple[int, bytes]]
+    is_transactional: bool = False
+    # Of a marker: 0 abort, 1 commit.
+    control_type: int | None = None
 
 
 class Damaged(Exception):
@@ -46,6 +51,14 @@ def read_batches(buffer: memoryview) -> Iterator[Batch]:
             return
         yield _read_batch(buffer[position : position + 12 + length])
         position += 12 + length
+
+
+def batch_ends(buffer: memoryview) -> Iterator[tuple[int, int]]:
+    """Where each whole batch ends: the position, and the offset behind its last record."""
+    position = 0
+    for batch in read_batches(buffer):
+        position += batch.size_bytes
+        yield position, batch.last_offset + 1
 
 
 def durable_end(buffer: memoryview, start: int) -> int:
@@ -75,7 +88,12 @@ def _read_batch(buffer: memoryview) -> Batch:
         body = zlib.decompress(body, 31)
     elif codec:
         raise Damaged(f"codec {codec} is not part of the workload")
-    values = list(_read_values(body, base_offset, count))
+    control_type = None
+    values: list[tuple[int, bytes]] = []
+    if attributes & CONTROL_BIT:
+        control_type = _read_control_type(body)
+    else:
+        values = list(_read_values(body, base_offset, count))
     return Batch(
         base_offset,
         base_offset + last_delta,
@@ -84,7 +102,20 @@ def _read_batch(buffer: memoryview) -> Batch:
         producer_epoch,
         base_sequence,
         values,
+        bool(attributes & TRANSACTIONAL_BIT),
+        control_type,
     )
+
+
+def _read_control_type(body: bytes) -> int:
+    """The marker's one record: its key is a version and a type, of two bytes each."""
+    position = _varint(body, 0)[1] + 1
+    for _ in ("time", "offset"):
+        _, position = _varint(body, position)
+    size, position = _varint(body, position)
+    if size != 4:
+        raise Damaged(f"a marker with a key of {size} bytes")
+    return int.from_bytes(body[position + 2 : position + 4])
 
 
 def _read_values(body: bytes, base_offset: int, count: int) -> Iterator[tuple[int, bytes]]:

@@ -1,0 +1,1 @@
+"""A cluster with transactional producers and pipelines under chaos: ``--transactions``."""

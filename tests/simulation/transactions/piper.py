@@ -1,0 +1,147 @@
+"""One life of a pipeline: read committed records, write one for each, and commit the position with
+them (KIP-98, KIP-447). Its group has no members; the transactional id alone keeps zombies out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.simulation.transactions.coordination import CoordinatorKind
+from tests.simulation.transactions.reading import CommittedReader, reads_of
+from tests.simulation.transactions.teller import Teller, Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.simulation.cluster.client import ClusterClient
+    from tests.simulation.transactions.books import Books, Pipe
+    from tests.simulation.transactions.teller import Terms
+
+_GROUP = CoordinatorKind.GROUP
+_RECORDS_MAX = 8
+
+
+class Piper(Teller):
+    """Owned by its process. ``is_over``: nothing will be written to the source any more."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        books: Books,
+        terms: Terms,
+        pipe: Pipe,
+        is_over: Callable[[], bool],
+    ) -> None:
+        super().__init__(client, books, terms)
+        self.is_done = False
+        self._pipe = pipe
+        self._is_over = is_over
+        self._reader = CommittedReader(client, pipe.source)
+        self._position = 0
+
+    async def transact(self) -> None:
+        """Take what comes next, if there is anything. Raises Fenced."""
+        was_over = self._is_over()
+        start = await self._committed_position()
+        fetched = await self._reader.fetch(start)
+        if fetched is None:
+            return
+        shown = fetched.shown[:_RECORDS_MAX]
+        if not shown:
+            self.is_done = was_over and fetched.is_end
+            if fetched.next_offset == start:
+                return
+        whole = len(shown) == len(fetched.shown)
+        self._position = fetched.next_offset if whole else shown[-1].offset + 1
+        records = [Wanted(self._pipe.target, self.books.new_value(), one.value) for one in shown]
+        await self.carry_out(records, reads_of(self._pipe.source, shown))
+
+    async def _committed_position(self) -> int:
+        """Once no transaction holds it open (KIP-447)."""
+        topic, number = self._pipe.source
+        request = OffsetFetchRequest(
+            group_id=self._pipe.group,
+            topics=[OffsetFetchRequestTopic(topic, [number])],
+            require_stable=True,
+        )
+        version = self.versions.fetch_offsets
+        while True:
+            response = await self._ask_group(request, ApiKey.OFFSET_FETCH, version)
+            if response is None:
+                continue
+            found = response.topics[0].partitions[0] if response.topics else None
+            codes = {ErrorCode(response.error_code)}
+            if found is not None:
+                codes.add(ErrorCode(found.error_code))
+            if codes == {ErrorCode.NONE} and found is not None:
+                return max(0, int(found.committed_offset))
+            for code in sorted(codes - {ErrorCode.NONE, ErrorCode.UNSTABLE_OFFSET_COMMIT}):
+                self._judge(code, "OffsetFetch")
+                self.coordinators.forget(_GROUP, self._pipe.group)
+            await self.client.pause()
+
+    async def before_end(self) -> None:
+        """The position. Raises Fenced, Doomed."""
+        if not self.versions.is_second:
+            await self._add_offsets()
+        topic, number = self._pipe.source
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.terms.transactional_id,
+            group_id=self._pipe.group,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        TxnOffsetCommitRequestPartition(
+                            number, self._position, committed_metadata=None
+                        )
+                    ],
+                )
+            ],
+        )
+        version = self.versions.commit_offsets
+        while True:
+            response = await self._ask_group(request, ApiKey.TXN_OFFSET_COMMIT, version)
+            if response is None:
+                continue
+            code = ErrorCode(response.topics[0].partitions[0].error_code)
+            if code is ErrorCode.NONE:
+                return
+            self._judge(code, "TxnOffsetCommit")
+            self.coordinators.forget(_GROUP, self._pipe.group)
+            await self.client.pause()
+
+    async def _add_offsets(self) -> None:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.terms.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            group_id=self._pipe.group,
+        )
+        while True:
+            response = await self._coordinator(
+                request, ApiKey.ADD_OFFSETS_TO_TXN, self.versions.add_offsets
+            )
+            if response is None:
+                continue
+            code = ErrorCode(response.error_code)
+            if code is ErrorCode.NONE:
+                return
+            self._judge(code, "AddOffsetsToTxn")
+            await self._rest(code)
+
+    async def _ask_group(self, request: object, api_key: ApiKey, version: int) -> Any | None:
+        response = await self.coordinators.ask(_GROUP, self._pipe.group, request, api_key, version)
+        if response is None:
+            await self.client.pause()
+        return response

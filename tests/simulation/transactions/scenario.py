@@ -1,0 +1,262 @@
+"""A cluster, transactional producers and pipelines under chaos: the scenario of ``--transactions``.
+
+Tellers write transactions over several partitions, pipes take records from one partition to
+another exactly once, readers watch. Brokers and clients die, sleep and are cut off meanwhile; now
+and then a second process claims a transactional id while the first one sleeps. After healing
+nothing may stay undecided, everything committed is read from start to end, and the histories are
+judged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.simulation.cluster.client import ClusterClient
+from tests.simulation.cluster.options import ClusterOptions, draw_cluster_options
+from tests.simulation.cluster.scenario import ClusterRun
+from tests.simulation.random import SimRandom
+from tests.simulation.transactions.books import Books, Pipe
+from tests.simulation.transactions.piper import Piper
+from tests.simulation.transactions.reading import read_on, read_to_the_end
+from tests.simulation.transactions.teller import Teller, Terms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from ottla.protocol.ports import Ports
+    from tests.simulation.history import Partition
+    from tests.simulation.node import Node
+    from tests.simulation.world import Outcome
+
+# Old clients cannot tell a late end of one transaction from the end of the next (KIP-890), so
+# theirs are judged only where no message is held up longer than its sender lives.
+SUDDEN_FAULTS = ("kill", "kill_slow", "stop")
+DISTURBANCES = ("kill", "sleep", "sleep", "rival")
+SLEEPS_S = (0.1, 1.0, 3.0, 9.0)
+DISTURBANCE_S = (1.5, 5.0)
+TIMEOUTS_MS = (2_000, 5_000, 15_000)
+
+
+class TransactionOptions(NamedTuple):
+    """What a seed draws beyond the cluster's own options."""
+
+    cluster: ClusterOptions
+    tellers: int
+    pipes: int
+    readers: int
+    timeout_ms: int
+    second: bool
+    pace_ms: float
+
+
+class Seat(NamedTuple):
+    """A machine on which the program of some transactional id runs."""
+
+    node: Node
+    rival: Node
+
+
+class TransactionsOfACluster(ClusterRun):
+    """One run; made for one seed."""
+
+    def __init__(self, seed: int, drawn: TransactionOptions) -> None:
+        super().__init__(seed, drawn.cluster)
+        self.drawn = drawn
+        self.books = Books()
+        self._random = self.world.random.child("transactions")
+        inputs = self.partitions
+        self.pipes = [
+            Pipe(f"pipe-{number}", f"group-{number}", inputs[number % len(inputs)], ("out", number))
+            for number in range(drawn.pipes)
+        ]
+        self._seats: list[Seat] = []
+        self._disturbances: list[asyncio.Future[None]] = []
+        self._open_tellers = 0
+        self._is_read_to_the_end = False
+
+    def run(self) -> Outcome:
+        """The whole story and its verdict."""
+        outcome = super().run()
+        found = self.books.violations(self.pipes, is_read_to_the_end=self._is_read_to_the_end)
+        for seat in self._seats:
+            for node in seat:
+                found += [f"{node.name} died of {death}" for death in node.deaths]
+        events = self.books.recorder.events
+        counts = {
+            **outcome.counts,
+            "events": len(events),
+            **{f"transactions {kind}": n for kind, n in sorted(self.books.ended.items())},
+        }
+        return outcome._replace(
+            violations=outcome.violations + found,
+            counts=counts,
+            options=repr(self.drawn),
+            scenario="--transactions ",
+        )
+
+    # ---- the story ----
+
+    async def _set_up(self) -> None:
+        await super()._set_up()
+        if self.pipes:
+
+            async def create(client: ClusterClient) -> None:
+                settings = self.options.topic_settings
+                await client.make_topic("out", len(self.pipes), self.options.replicas, settings)
+
+            await self.start_client("pipe-layer", create)
+
+    def _start_clients(self) -> None:
+        for number in range(self.drawn.tellers):
+            self._open_tellers += 1
+            self._seat(f"teller-{number}", self._tell)
+        for pipe in self.pipes:
+            self._seat(pipe.transactional_id, partial(self._pipe, pipe))
+        for number in range(self.drawn.readers):
+            self.start_client(f"reader-{number}", self._read)
+        for seat in self._seats:
+            random = self._random.child(seat.node.name)
+            self._disturbances.append(asyncio.ensure_future(self._disturb(seat, random)))
+        if self.options.moves:
+            self.start_client("mover", self._move)
+
+    def _seat(
+        self,
+        transactional_id: str,
+        work: Callable[[str, ClusterClient, asyncio.Future[None]], Coroutine[Any, Any, None]],
+    ) -> None:
+        done: asyncio.Future[None] = self.world.loop.create_future()
+        lives = 0
+
+        async def program(ports: Ports) -> None:
+            nonlocal lives
+            lives += 1
+            name = f"{transactional_id}.{lives}"
+            client = ClusterClient(ports, self.addresses, self.history, name)
+            await client.negotiate()
+            await work(transactional_id, client, done)
+
+        nodes = [self.world.node(f"{transactional_id}{end}", program) for end in ("", "-rival")]
+        self._seats.append(Seat(*nodes))
+        self._clients += [node.name for node in nodes]
+        self._tasks.append(done)
+        nodes[0].start()
+
+    def _terms(self, transactional_id: str, partitions: list[Partition]) -> Terms:
+        drawn = self.drawn
+        return Terms(transactional_id, partitions, drawn.timeout_ms, drawn.pace_ms, drawn.second)
+
+    async def _tell(
+        self, transactional_id: str, client: ClusterClient, done: asyncio.Future[None]
+    ) -> None:
+        teller = Teller(client, self.books, self._terms(transactional_id, self.partitions))
+        await teller.run(lambda: self._go_on)
+        if not done.done():
+            self._open_tellers -= 1
+            done.set_result(None)
+
+    async def _pipe(
+        self, pipe: Pipe, transactional_id: str, client: ClusterClient, done: asyncio.Future[None]
+    ) -> None:
+        terms = self._terms(transactional_id, [pipe.target])
+        piper = Piper(client, self.books, terms, pipe, lambda: self._open_tellers == 0)
+        await piper.run(lambda: not piper.is_done and not done.done())
+        if not done.done():
+            done.set_result(None)
+
+    async def _read(self, client: ClusterClient) -> None:
+        outputs = [pipe.target for pipe in self.pipes]
+        partition = client.random.choice([*self.partitions, *outputs])
+        await read_on(client, self.books, partition, lambda: self._go_on)
+
+    async def _disturb(self, seat: Seat, random: SimRandom) -> None:
+        """Always leaves the first machine running and the rival's switched off."""
+        until_s = self.world.loop.time() + self.options.chaos_s
+        mean_s = random.choice(DISTURBANCE_S)
+        while True:
+            wait_s = random.exponential(mean_s)
+            if self.world.loop.time() + wait_s > until_s:
+                break
+            await asyncio.sleep(wait_s)
+            if not seat.node.running:
+                continue
+            what, sleep_s = random.choice(DISTURBANCES), random.choice(SLEEPS_S)
+            if what == "kill":
+                seat.node.kill()
+                await asyncio.sleep(sleep_s)
+                seat.node.start()
+                continue
+            seat.node.pause()
+            if what == "rival":
+                seat.rival.start()
+            await asyncio.sleep(sleep_s)
+            seat.node.resume()
+            if what == "rival":
+                await asyncio.sleep(sleep_s / 2)
+                if seat.rival.running:
+                    seat.rival.kill()
+
+    async def _drain(self) -> None:
+        await asyncio.gather(*self._disturbances)
+        await super()._drain()
+
+    async def _take_stock(self) -> None:
+        await super()._take_stock()
+
+        async def read(client: ClusterClient) -> None:
+            for partition in [*self.partitions, *(pipe.target for pipe in self.pipes)]:
+                await read_to_the_end(client, self.books, partition)
+            self._is_read_to_the_end = True
+
+        await self.start_client("last-reader", read)
+
+
+def draw_transaction_options(seed: int, chaos_s: float | None = None) -> TransactionOptions:
+    """Everything follows from the seed."""
+    random = SimRandom(seed, "transaction options")
+    cluster = draw_cluster_options(seed, chaos_s)
+    second = random.chance(0.75)
+    faults = cluster.faults
+    if not second:
+        faults = tuple(random.sample(SUDDEN_FAULTS, 1 + random.below(3)))
+    settings = {
+        **cluster.settings,
+        "offsets.topic.num.partitions": str(random.choice((1, 3))),
+        "offsets.topic.replication.factor": "3",
+        "transaction.state.log.num.partitions": str(random.choice((1, 3))),
+        "transaction.state.log.replication.factor": "3",
+        "transaction.state.log.min.isr": "2",
+        "transaction.state.log.segment.bytes": str(random.choice((3_000, 1_048_576))),
+    }
+    # Nobody reads what retention or an unclean election has taken away.
+    topic_settings = dict(cluster.topic_settings)
+    return TransactionOptions(
+        cluster._replace(
+            replicas=3,
+            min_insync=2,
+            unclean=False,
+            producers=0,
+            consumers=0,
+            keeps_topics=False,
+            faults=faults,
+            settings=settings,
+            topic_settings=topic_settings,
+        ),
+        tellers=random.choice((1, 2, 3)),
+        pipes=random.choice((0, 1, 2)),
+        readers=random.choice((1, 2)),
+        timeout_ms=random.choice(TIMEOUTS_MS),
+        second=second,
+        pace_ms=random.choice((50.0, 200.0, 600.0)),
+    )
+
+
+def run(seed: int, chaos_s: float | None = None) -> Outcome:
+    """One seed."""
+    outcome = TransactionsOfACluster(seed, draw_transaction_options(seed, chaos_s)).run()
+    if chaos_s is not None:
+        outcome = outcome._replace(scenario=f"--transactions --seconds {chaos_s} ")
+    return outcome
