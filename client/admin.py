@@ -8,6 +8,7 @@ the TransportError and is not repeated: it may have been made.
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -99,6 +100,21 @@ class Admin:
         metadata = self._cluster.metadata
         brokers = [metadata.brokers[node_id] for node_id in sorted(metadata.brokers)]
         return ClusterDescription(metadata.cluster_id, metadata.controller_id, brokers)
+
+    async def unreachable(self, brokers: Iterable[BrokerView]) -> set[int]:
+        """Which of them cannot be connected to now, though the cluster lists them: a broker that
+        died is listed until its session ends."""
+        found: set[int] = set()
+
+        async def reach(node_id: int) -> None:
+            try:
+                await self._cluster.pool.connection(node_id)
+            except (ClientError, KeyError):
+                # KeyError: it has left the cluster meanwhile.
+                found.add(node_id)
+
+        await asyncio.gather(*(reach(broker.node_id) for broker in brokers))
+        return found
 
     async def list_topics(self) -> list[TopicView]:
         """All topics, internal ones too, by name."""

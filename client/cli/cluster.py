@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.admin import Admin
 from ottla.client.cli.arguments import Parser, add_verbs
-from ottla.client.cli.output import json_document, table, write
+from ottla.client.cli.output import Cell, json_document, table, write
 from ottla.client.cli.run import run
 from ottla.client.cli.settings import command_config
 
@@ -28,7 +28,10 @@ def main(argv: Sequence[str]) -> int:
 def parser() -> Parser:
     """The command line, as ``ottla cluster --help`` shows it."""
     made = Parser(prog="ottla cluster", description="Look at a cluster.", allow_abbrev=False)
-    add_verbs(made)("describe", "show the brokers, and partitions that lack a leader or replicas")
+    purpose = "show the brokers, and partitions that lack a leader or replicas"
+    add_verbs(made)("describe", purpose).add_argument(
+        "-i", "--internal", action="store_true", help="list partitions of internal topics, too"
+    )
     return made
 
 
@@ -37,13 +40,15 @@ async def perform(arguments: argparse.Namespace) -> int:
     async with Admin(arguments.bootstrap, command_config()) as admin:
         cluster = await admin.describe_cluster()
         topics = await admin.list_topics()
+        missing = await admin.unreachable(cluster.brokers)
+    topics.sort(key=lambda topic: (topic.is_internal, topic.name))
     troubled = [
         (topic, part)
         for topic in topics
         for part in topic.partitions.values()
         if _is_troubled(part)
     ]
-    brokers = list(_brokers(cluster, topics))
+    brokers = list(_brokers(cluster, topics, missing))
     if arguments.format == "json":
         document = {
             "cluster_id": cluster.cluster_id,
@@ -53,9 +58,10 @@ async def perform(arguments: argparse.Namespace) -> int:
         }
         write(json_document(document))
         return 0
-    rows = [one._replace(controller="yes" if one.controller else None) for one in brokers]
-    headings = [name.upper() for name in BrokerRow._fields]
-    write(f"cluster {cluster.cluster_id}\n\n{table(headings, rows)}{_trouble(troubled)}")
+    headings = [name.upper() for name in BrokerRow._fields if name != "reachable"]
+    rows = [_cells(one) for one in brokers]
+    trouble = trouble_text(troubled, lists_internal=arguments.internal)
+    write(f"cluster {cluster.cluster_id}\n\n{table(headings, rows)}\n{trouble}")
     return 0
 
 
@@ -65,12 +71,21 @@ class BrokerRow(NamedTuple):
     broker: int
     address: str
     rack: str | None
-    controller: bool | str | None
+    controller: bool
     leads: int
     replicas: int
+    reachable: bool
 
 
-def _brokers(cluster: ClusterDescription, topics: Sequence[TopicView]) -> Iterator[BrokerRow]:
+def _cells(one: BrokerRow) -> list[Cell]:
+    address = one.address if one.reachable else f"{one.address} (not reachable)"
+    is_controller = "yes" if one.controller else None
+    return [one.broker, address, one.rack, is_controller, one.leads, one.replicas]
+
+
+def _brokers(
+    cluster: ClusterDescription, topics: Sequence[TopicView], missing: set[int]
+) -> Iterator[BrokerRow]:
     leads: Counter[int] = Counter()
     holds: Counter[int] = Counter()
     for topic in topics:
@@ -86,6 +101,7 @@ def _brokers(cluster: ClusterDescription, topics: Sequence[TopicView]) -> Iterat
             is_controller,
             leads[node.node_id],
             holds[node.node_id],
+            node.node_id not in missing,
         )
 
 
@@ -103,9 +119,10 @@ def _described(topic: TopicView, part: PartitionView) -> dict[str, object]:
     }
 
 
-def _trouble(troubled: list[tuple[TopicView, PartitionView]]) -> str:
+def trouble_text(troubled: list[tuple[TopicView, PartitionView]], *, lists_internal: bool) -> str:
+    """What is wrong with partitions: all of users' topics, and of internal ones their number."""
     if not troubled:
-        return "\nevery partition has its leader and all its replicas in sync\n"
+        return "every partition has its leader and all its replicas in sync\n"
     rows = [
         (
             topic.name,
@@ -115,5 +132,22 @@ def _trouble(troubled: list[tuple[TopicView, PartitionView]]) -> str:
             ",".join(map(str, part.isr)) or None,
         )
         for topic, part in troubled
+        if lists_internal or not topic.is_internal
     ]
-    return "\n" + table(("UNDER-REPLICATED", "PARTITION", "LEADER", "REPLICAS", "ISR"), rows)
+    listed = table(("UNDER-REPLICATED", "PARTITION", "LEADER", "REPLICAS", "ISR"), rows)
+    summary = "" if lists_internal else _of_internal(troubled)
+    return "\n".join(([listed] if rows else []) + ([summary] if summary else []))
+
+
+def _of_internal(troubled: list[tuple[TopicView, PartitionView]]) -> str:
+    """A line for each internal topic, which may have fifty partitions with the same trouble."""
+    lines = []
+    for topic in {item[0].name: item[0] for item in troubled if item[0].is_internal}.values():
+        parts = [part for found, part in troubled if found is topic]
+        orphans = sum(part.leader_id < 0 for part in parts)
+        leaders = f", {orphans} of them a leader" if orphans else ""
+        lines.append(
+            f"{topic.name}: {len(parts)} of {len(topic.partitions)} partitions lack replicas in "
+            f"sync{leaders} (--internal lists them)\n"
+        )
+    return "".join(lines)

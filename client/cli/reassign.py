@@ -120,11 +120,14 @@ async def _generate(admin: Admin, arguments: argparse.Namespace) -> int:
 async def _verify(admin: Admin, arguments: argparse.Namespace, plan: Plan) -> int:
     moves = await admin.placements.moves(plan)
     states: dict[TopicPartition, str] = {}
-    topics = {name: await admin.describe_topic(name) for name in {one.topic for one in plan}}
+    topics = {topic.name: topic for topic in await admin.list_topics()}
     for where, replicas in plan.items():
-        part = topics[where.topic].partitions.get(where.partition)
+        topic = topics.get(where.topic)
+        part = None if topic is None else topic.partitions.get(where.partition)
         if where in moves:
             states[where] = _under_way(moves[where])
+        elif topic is None:
+            states[where] = "there is no such topic"
         elif part is None:
             states[where] = "there is no such partition"
         elif part.replicas == replicas:

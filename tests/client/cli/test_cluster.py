@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.client.cli.cluster import trouble_text
+from ottla.client.state.metadata import PartitionView, TopicView
+from tests.client.cli import command
 from tests.client.cli.command import Ottla, is_one_sentence
 from tests.support.broker_process import BrokerProcess
+from tests.support.cluster import running_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +46,54 @@ def test_the_cluster_is_described(cluster: str, ottla: Ottla) -> None:
     assert b"every partition has its leader and all its replicas in sync" in text.output
 
 
+async def test_a_broker_that_does_not_answer_is_marked() -> None:
+    """One that was killed is listed until its session ends; a person looks before that."""
+    async with running_cluster() as running:
+        network = running[3].network
+        assert network is not None
+        network.stop_accepting()
+        text = await command.ottla("cluster", "describe", "-b", str(running[1].address))
+        document = await command.ottla(
+            "cluster", "describe", "-b", str(running[1].address), "--format", "json"
+        )
+
+    lines = text.output.decode().splitlines()
+    assert [line.split()[0] for line in lines if "(not reachable)" in line] == ["3"]
+    assert [row["reachable"] for row in json.loads(document.output)["brokers"]] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_users_topics_come_first_and_internal_ones_are_counted() -> None:
+    """Fifty lines about offsets would hide the one that somebody is looking for."""
+    offsets = view("__consumer_offsets", 50, leader=-1, is_internal=True)
+    parts = list(offsets.partitions.values())
+    parts[0] = replace(parts[0], leader_id=1)
+    own = view("t", 1, leader=1)
+    troubled = [(own, own.partitions[0]), *((offsets, part) for part in parts[:17])]
+
+    short = trouble_text(troubled, lists_internal=False)
+    whole = trouble_text(troubled, lists_internal=True)
+
+    assert short.splitlines()[1].split() == ["t", "0", "1", "1,2", "1"]
+    assert short.splitlines()[3:] == [
+        "__consumer_offsets: 17 of 50 partitions lack replicas in sync, 16 of them a leader "
+        "(--internal lists them)"
+    ]
+    assert len(whole.splitlines()) == 19
+    assert "lack replicas" not in whole
+
+
+def view(name: str, count: int, *, leader: int, is_internal: bool = False) -> TopicView:
+    """A topic of which one replica is missing."""
+    made = TopicView(name, is_internal=is_internal)
+    for number in range(count):
+        made.partitions[number] = PartitionView(number, leader, 0, (1, 2), (1,))
+    return made
+
+
 def test_a_plan_is_made_executed_and_verified(cluster: str, ottla: Ottla, tmp_path: Path) -> None:
     """The plan is a file that Kafka's own tool could have written."""
     ottla("topics", "create", "moved", "-p", "2", "-r", "1", "-b", cluster)
@@ -66,6 +119,27 @@ def test_a_plan_is_made_executed_and_verified(cluster: str, ottla: Ottla, tmp_pa
     (topic,) = json.loads(described.output)
     assert [part["replicas"] for part in topic["partitions"]] == [[3], [3]]
     assert sorted(read.output.split()) == [b"a", b"b", b"c", b"d"]
+
+
+def test_a_plan_with_a_topic_that_is_gone_is_verified_for_the_others(
+    cluster: str, ottla: Ottla, tmp_path: Path
+) -> None:
+    """Topics are deleted while plans lie in files; the rest of a plan is still worth knowing."""
+    ottla("topics", "create", "present", "-b", cluster)
+    made = json.loads(ottla("reassign", "generate", "present", "-b", cluster).output)
+    made["partitions"].insert(0, {"topic": "gone", "partition": 0, "replicas": [1]})
+    made["partitions"].append({"topic": "present", "partition": 7, "replicas": [1]})
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(made))
+
+    ended = ottla("reassign", "verify", str(plan), "-b", cluster)
+
+    assert ended.status == 1
+    first, second, third = ended.output.decode().splitlines()
+    assert first == "gone-0: there is no such topic"
+    assert second.startswith("present-0: ")
+    assert third == "present-7: there is no such partition"
+    assert ended.errors == ""
 
 
 def test_nothing_under_way_cannot_be_cancelled(cluster: str, ottla: Ottla, tmp_path: Path) -> None:
