@@ -63,6 +63,8 @@ def report(root: Path) -> str:
             missing.append(f"  {row_id}  {sentence}")
     totals = ["", "  ".join(f"{group} {a}/{b}" for group, (a, b) in groups.items())]
     total = f"{len(shown)} of {len(rows())} rows shown"
+    if not shown:
+        total += ": tests show them as they pass, so run 'make test' first"
     return "\n".join([*lines, *missing, *totals, total])
 
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 import venv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.requirements import report
 from tests.support.broker_process import ROOT, BrokerProcess
 from tests.zookeeper.servers import ZooKeeperServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MOVED_WITHIN_S = 20.0
 README = (ROOT / "README.md").read_text("utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
 SHELL = [body for language, body in BLOCKS if language == "sh"]
@@ -79,8 +83,20 @@ def shown_by(block: str, broker: BrokerProcess) -> str:
     for command in commands(block):
         verb = command.replace("ottla ", f"{sys.executable} -m ottla ")
         verb = re.sub(r"(-m ottla \w+)", rf"\1 -b {broker.address}", verb)
+        if "reassign verify" in command:
+            wait_for_moves(verb)
         shown += shell(verb).stdout
     return shown
+
+
+def wait_for_moves(verify: str) -> None:
+    """Run the command until it says that all is done, as the page tells the reader to do."""
+    deadline = time.monotonic() + MOVED_WITHIN_S
+    while time.monotonic() < deadline:
+        done = subprocess.run(verify, shell=True, cwd=ROOT, env=environment(), check=False)
+        if done.returncode == 0:
+            return
+        time.sleep(0.1)
 
 
 def test_the_commands_of_try_it_work(broker: BrokerProcess) -> None:
@@ -126,6 +142,8 @@ def test_the_commands_about_clusters_work(tmp_path: Path) -> None:
 
     assert "every partition has its leader and all its replicas in sync" in shown
     assert shown.count("begun copies-") == shown.count(": done\n") == 3
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert {node for part in plan["partitions"] for node in part["replicas"]} == {2, 3}
 
 
 def test_a_broker_joins_a_cluster_in_zookeeper(tmp_path: Path) -> None:
@@ -171,6 +189,11 @@ def test_the_requirements_command_works() -> None:
     done = shell(f"{sys.executable} -m tests.requirements")
 
     assert "rows shown" in done.stdout
+
+
+def test_before_the_tests_the_requirements_command_says_what_to_do(tmp_path: Path) -> None:
+    """Nothing shown, without a word, looks like nothing done."""
+    assert report(tmp_path).endswith("run 'make test' first")
 
 
 @pytest.mark.parametrize("target", ["run", "test", "sim", "interop", "bench", "requirements"])
