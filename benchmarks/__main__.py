@@ -20,6 +20,7 @@ from benchmarks.compare import COMPARISONS
 from benchmarks.groups import GROUP_MEASUREMENTS
 from benchmarks.harness import use_bytecode_cache
 from benchmarks.measurements import MEASUREMENTS
+from benchmarks.transactions import TRANSACTION_MEASUREMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,7 +64,13 @@ def run(name: str, measure: Callable[[], Mapping[str, float]]) -> None:
 def main(names: list[str]) -> int:
     """Run the named measurements, or all."""
     use_bytecode_cache()
-    known = {**MEASUREMENTS, **GROUP_MEASUREMENTS, **CLUSTER_MEASUREMENTS, **COMPARISONS}
+    known = {
+        **MEASUREMENTS,
+        **GROUP_MEASUREMENTS,
+        **CLUSTER_MEASUREMENTS,
+        **TRANSACTION_MEASUREMENTS,
+        **COMPARISONS,
+    }
     unknown = [name for name in names if name not in known]
     if unknown:
         sys.stderr.write(f"there is no {', '.join(unknown)}; there are {', '.join(known)}\n")
