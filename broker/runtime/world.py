@@ -79,7 +79,7 @@ class WorldReader:
         image = MetadataImage(cluster_id, identity.node_id, identity.epoch)
         seen = await self._seen_generations()
         after = next_image(image, changes)
-        return World(after, seen, frozenset(deleting), topics.without_id)
+        return World(after, seen, frozenset(deleting), topics.without_id, topics.versions)
 
     async def brokers(self) -> tuple[BrokerRegistration, ...]:
         """All registrations."""
@@ -114,6 +114,7 @@ class WorldReader:
 
         States of known partitions are not read again: their changes are announced."""
         present, without_id = set(names), set()
+        versions: dict[str, int] = {}
         found: list[tuple[str, Uuid, paths.TopicPayload]] = []
         nodes = await pipelined(self._assignment, wanted)
         for name, node in zip(wanted, nodes, strict=True):
@@ -125,11 +126,12 @@ class WorldReader:
             if payload is None:
                 logger.error("the assignment of topic %s is unreadable and ignored", name)
                 continue
+            versions[name] = node.stat.version
             if payload.topic_id is None:
                 without_id.add(name)
             found.append((name, payload.topic_id or self.draw_id(), payload))
         topics = await self._with_states(found, known)
-        return TopicsRead(frozenset(present), topics, frozenset(without_id))
+        return TopicsRead(frozenset(present), topics, frozenset(without_id), versions)
 
     async def _assignment(self, name: str) -> Znode | None:
         try:

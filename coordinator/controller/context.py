@@ -19,7 +19,7 @@ from ottla.coordinator.metadata.changes import (
 )
 from ottla.coordinator.metadata.delta import next_image
 from ottla.coordinator.store import paths
-from ottla.coordinator.store.store import Create, Operation, Replace
+from ottla.coordinator.store.store import ANY_VERSION, Check, Create, Operation, Replace
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class ControllerContext:
         # Topics whose deletion has begun and not ended.
         self.deleting = set(world.deleting)
         self.without_id = world.without_id
+        # Of the topics' znodes: others may add partitions or move replicas there by hand.
+        self._topic_versions = dict(world.topic_versions)
         # Node -> replicas that it holds but cannot serve (KIP-112).
         self.offline: dict[int, set[TopicPartition]] = {}
         # Node -> the generation that is shutting down, or that seems to be dead.
@@ -76,6 +78,9 @@ class ControllerContext:
         for change in write.changes:
             self._forget(before, change)
             self._look_for_moves(change)
+            if isinstance(change, TopicChanged):
+                # Another znode than the one known, unless the operations say which.
+                self._topic_versions.pop(change.topic.name, None)
         for operation in write.operations:
             path = operation.path
             if path.startswith(paths.DELETE_TOPICS + "/"):
@@ -89,6 +94,22 @@ class ControllerContext:
                 self._on_seen(int(path.rpartition("/")[2]), int(operation.data))
             elif path == paths.REASSIGN_PARTITIONS:
                 self._on_asked(operation)
+            elif path.startswith(paths.TOPICS + "/"):
+                self._on_topic_written(path.removeprefix(paths.TOPICS + "/"), operation)
+
+    def _on_topic_written(self, name: str, operation: Operation) -> None:
+        """``name`` of a topic's own znode; what is below it has a path there."""
+        match operation:
+            case _ if "/" in name:
+                return
+            case Create():
+                self._topic_versions[name] = 0
+            case Check(version=version) if version != ANY_VERSION:
+                self._topic_versions[name] = version
+            case Replace(version=version) if version != ANY_VERSION:
+                self._topic_versions[name] = version + 1
+            case _:
+                self._topic_versions.pop(name, None)
 
     def _on_seen(self, node_id: int, generation: int) -> None:
         self.seen[node_id] = generation
@@ -147,6 +168,12 @@ class ControllerContext:
                 lost.discard(item)
 
     # ---- looking ----
+
+    def topic_version(self, name: str, writes_before: int = 0) -> int:
+        """At which version the topic's znode is to be replaced, by that many writes before it in
+        the same decision; what others wrote since it was read must not be lost."""
+        known = self._topic_versions.get(name, ANY_VERSION)
+        return known if known == ANY_VERSION else known + writes_before
 
     def away(self, image: MetadataImage) -> frozenset[int]:
         """Live brokers that must not be given anything: shutting down, or suspected."""

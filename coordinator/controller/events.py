@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.coordinator.controller.specs import PartitionResult, ShutdownResult, TopicResult
@@ -66,12 +67,14 @@ class World:
 
     ``seen_generations``: which generation of each broker an earlier controller has acted upon.
     ``deleting``: topics whose deletion was begun, or is asked for and allowed. ``without_id``:
-    topics whose id in the image was drawn just now and is not in the store yet."""
+    topics whose id in the image was drawn just now and is not in the store yet.
+    ``topic_versions``: of the znodes that topics were read from."""
 
     image: MetadataImage
     seen_generations: Mapping[int, int] = field(default_factory=dict)
     deleting: frozenset[str] = frozenset()
     without_id: frozenset[str] = frozenset()
+    topic_versions: Mapping[str, int] = field(default_factory=dict)
 
 
 class BrokersRead(NamedTuple):
@@ -83,11 +86,12 @@ class BrokersRead(NamedTuple):
 class TopicsRead(NamedTuple):
     """All topic names there are now, and those topics that were read again.
 
-    ``without_id``: as in ``World``."""
+    ``without_id`` and ``versions`` of their znodes: as in ``World``."""
 
     names: frozenset[str]
     topics: tuple[TopicImage, ...]
     without_id: frozenset[str] = frozenset()
+    versions: Mapping[str, int] = MappingProxyType({})
 
 
 class StatesRead(NamedTuple):

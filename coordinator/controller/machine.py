@@ -85,7 +85,8 @@ class Controller:
         writes = WriteList()
         for name in sorted(context.without_id):
             topic = self.image.topics[name]
-            writes.add([Replace(paths.topic(name), topic_data(topic))])
+            version = context.topic_version(name)
+            writes.add([Replace(paths.topic(name), topic_data(topic), version)])
         Settlement(context).settle(writes, self.image, every_partition(self.image), difference)
         broker_events.mark_seen(context, writes, difference)
         done = writes.finish()

@@ -93,7 +93,7 @@ def _begin(
 ) -> ControllerDecision:
     before = context.image
     writes = WriteList()
-    _write_states(writes, before, begun, with_assignment=True)
+    _write_with_assignments(writes, context, begun)
     done = writes.finish()
     writer = context.writer(context.after(done))
     messages = [*writer.announce(sorted(begun))] if begun else []
@@ -185,7 +185,7 @@ def advance(context: ControllerContext) -> ControllerDecision | None:
 
 def _elect(context: ControllerContext, elected: States) -> ControllerDecision:
     writes = WriteList()
-    _write_states(writes, context.image, elected)
+    _write_states(writes, elected)
     done = writes.finish()
     messages = context.writer(context.after(done)).announce(sorted(elected))
     return ControllerDecision(done, tuple(messages), reason=f"{len(elected)} moves: new leaders")
@@ -194,7 +194,7 @@ def _elect(context: ControllerContext, elected: States) -> ControllerDecision:
 def _shrink(context: ControllerContext, shrunk: States) -> ControllerDecision:
     """The new replicas hear that they are all there are; the old ones are stopped and deleted."""
     writes = WriteList()
-    _write_states(writes, context.image, shrunk)
+    _write_states(writes, shrunk)
     done = writes.finish()
     after = context.after(done)
     # Ahead of the store, as the last step will write it: else the leader would let the old
@@ -231,31 +231,32 @@ def _removals(
 
 def _finish(context: ControllerContext, over: States) -> ControllerDecision:
     writes = WriteList()
-    _write_states(writes, context.image, over, with_assignment=True, with_states=False)
+    _write_with_assignments(writes, context, over, with_states=False)
     done = writes.finish()
     messages = context.writer(context.after(done)).update(sorted(over))
     return ControllerDecision(done, tuple(messages), reason=f"{len(over)} moves are over")
 
 
-def _write_states(
+def _write_states(writes: WriteList, states: Mapping[TopicPartition, PartitionState]) -> None:
+    for item, state in sorted(states.items()):
+        writes.add_state(item.topic, item.partition, state)
+
+
+def _write_with_assignments(
     writes: WriteList,
-    image: MetadataImage,
+    context: ControllerContext,
     states: Mapping[TopicPartition, PartitionState],
     *,
-    with_assignment: bool = False,
     with_states: bool = True,
 ) -> None:
-    """The states, and the topics' assignments in the same groups as the states they belong to."""
-    if not with_assignment:
-        for item, state in sorted(states.items()):
-            writes.add_state(item.topic, item.partition, state)
-        return
+    """The topics' assignments, in the same groups as the states that belong to them."""
     by_topic: dict[str, list[TopicPartition]] = defaultdict(list)
     for item in sorted(states):
         by_topic[item.topic].append(item)
     for name, items in by_topic.items():
-        partitions = dict(image.topics[name].partitions)
-        for start in range(0, len(items), PARTITIONS_PER_UNIT):
+        known = context.image.topics[name]
+        partitions = dict(known.partitions)
+        for count, start in enumerate(range(0, len(items), PARTITIONS_PER_UNIT)):
             operations: list[Operation] = []
             changes = []
             for item in items[start : start + PARTITIONS_PER_UNIT]:
@@ -266,8 +267,9 @@ def _write_states(
                     state = replace(state, partition_epoch=state.partition_epoch + 1)
                 partitions[item.partition] = state
                 changes.append(PartitionChanged(*item, state))
-            topic = replace(image.topics[name], partitions=partitions)
-            writes.add([Replace(paths.topic(name), topic_data(topic)), *operations], changes)
+            data = topic_data(replace(known, partitions=partitions))
+            version = context.topic_version(name, count)
+            writes.add([Replace(paths.topic(name), data, version), *operations], changes)
 
 
 def _trim_asked(context: ControllerContext) -> ControllerDecision | None:

@@ -25,7 +25,7 @@ from ottla.coordinator.metadata.changes import (
 )
 from ottla.coordinator.metadata.delta import next_image
 from ottla.coordinator.store import paths
-from ottla.coordinator.store.store import Replace
+from ottla.coordinator.store.store import ANY_VERSION, Check, Operation, Replace
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def on_topics(context: ControllerContext, event: TopicsRead) -> ControllerDecisi
     changes: list[Change] = [TopicGone(topic.name) for topic in gone]
     touched: list[TopicPartition] = []
     writes = WriteList()
+    writes.add([], changes)
     for read in event.topics:
         known = image.topics.get(read.name)
         topic = _not_older(known, read)
@@ -48,17 +49,16 @@ def on_topics(context: ControllerContext, event: TopicsRead) -> ControllerDecisi
         if known is not None and known.topic_id != topic.topic_id:
             gone.append(known)
             known = None
-        changes.append(TopicChanged(topic))
+        change = TopicChanged(topic)
+        changes.append(change)
+        writes.add(_found(topic, event), [change])
         touched += [
             TopicPartition(topic.name, index)
             for index in sorted(topic.partitions)
             if known is None or known.partitions.get(index) != topic.partitions[index]
         ]
-        if topic.name in event.without_id:
-            writes.add([Replace(paths.topic(topic.name), topic_data(topic))])
     if not changes:
         return ControllerDecision(reason="the same topics")
-    writes.add([], changes)
     after = next_image(image, changes)
     changed = Settlement(context).settle(writes, after, touched, None)
     done = writes.finish()
@@ -66,6 +66,14 @@ def on_topics(context: ControllerContext, event: TopicsRead) -> ControllerDecisi
     messages: list[ControlRequest] = [*writer.farewell(gone)] if gone else []
     messages += writer.announce(touched, context.new(changed)) if touched else []
     return ControllerDecision(done, tuple(messages), reason="topics changed")
+
+
+def _found(topic: TopicImage, event: TopicsRead) -> list[Operation]:
+    """Makes sure that the topic is as it was read, and gives it its id if it has none."""
+    path, version = paths.topic(topic.name), event.versions.get(topic.name, ANY_VERSION)
+    if topic.name in event.without_id:
+        return [Replace(path, topic_data(topic), version)]
+    return [] if version == ANY_VERSION else [Check(path, version)]
 
 
 def _not_older(known: TopicImage | None, read: TopicImage) -> TopicImage:

@@ -129,8 +129,9 @@ class TopicPlan:
         if refusal is not None:
             self._refuse(spec.name, refusal)
             return
+        version = self.context.topic_version(topic.name)
         self.writes.add(
-            [Replace(paths.topic(topic.name), topic_data(larger))], [TopicChanged(larger)]
+            [Replace(paths.topic(topic.name), topic_data(larger), version)], [TopicChanged(larger)]
         )
         self._write_partitions(topic.name, stateless)
         self._replica_count += replica_count

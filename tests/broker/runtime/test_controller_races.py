@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.runtime.cluster_admin import TopicSpec
+from ottla.broker.runtime.cluster_admin import PartitionsSpec, TopicSpec
+from ottla.broker.runtime.partition_admin import MoveSpec
 from ottla.coordinator.store import paths
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from tests.broker.runtime.cluster import Cluster, open_cluster
-from tests.broker.runtime.node import quiet
+from tests.broker.runtime.node import TIMEOUT_MS, quiet
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -90,3 +93,49 @@ async def test_a_wish_for_preferred_leaders_that_was_changed_is_read_again() -> 
     assert sizes
     assert [cluster.nodes[2].metadata.leader_of(*item)[0] for item in (T0, T1)] == [3, 3]
     assert await cluster.session(2).exists(wish) is None
+
+
+async def add_by_hand(cluster: Cluster, index: int, *replicas: int) -> None:
+    """What Kafka's older tools do to give a topic another partition."""
+    session = cluster.session(2)
+    found = await session.get(paths.topic("t"))
+    payload = paths.parse_topic(found.data)
+    assert payload is not None
+    partitions = {**payload.partitions, index: replicas}
+    data = paths.build_topic(payload._replace(partitions=partitions))
+    await session.set(paths.topic("t"), data, found.stat.version)
+
+
+async def test_partitions_that_were_added_by_hand_survive_a_move() -> None:
+    """Written as it was known to the controller, the assignment would forget them, and their
+    records with them."""
+    cluster = await three({0: [3, 1]})
+    moves = [MoveSpec(T0, (2, 1))]
+    sizes = meddle(cluster, touches(paths.topic("t")), partial(add_by_hand, cluster, 1, 2, 3))
+    admin = cluster.nodes[1].admin.partitions
+    results = await admin.alter_moves(moves, allow_factor_change=True, timeout_ms=TIMEOUT_MS)
+    await quiet()
+    await cluster.leader_writes(T0, (3, 1, 2))
+
+    assert sizes
+    assert [one.error_code for one in results] == [ErrorCode.NONE]
+    payload = paths.parse_topic((await cluster.session(2).get(paths.topic("t"))).data)
+    assert payload is not None
+    assert payload.partitions == {0: (2, 1), 1: (2, 3)}
+    topic = cluster.nodes[3].metadata.image.topics["t"]
+    assert {index: state.leader for index, state in topic.partitions.items()} == {0: 2, 1: 2}
+
+
+async def test_partitions_that_were_added_by_hand_are_not_assigned_anew() -> None:
+    """Two answers to where partition 1 is would leave its records where nobody looks."""
+    cluster = await three({0: [3, 1]})
+    sizes = meddle(cluster, touches(paths.topic("t")), partial(add_by_hand, cluster, 1, 2, 3))
+    results = await cluster.nodes[1].admin.create_partitions(
+        [PartitionsSpec("t", 3)], validate_only=False, timeout_ms=TIMEOUT_MS
+    )
+
+    assert sizes
+    assert [one.error_code for one in results] == [ErrorCode.NONE]
+    topic = cluster.nodes[3].metadata.image.topics["t"]
+    assert sorted(topic.partitions) == [0, 1, 2]
+    assert topic.partitions[1].replicas == (2, 3)

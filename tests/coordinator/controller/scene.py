@@ -41,7 +41,7 @@ from ottla.coordinator.metadata.image import (
     TopicImage,
 )
 from ottla.coordinator.store import paths
-from ottla.coordinator.store.store import Check, Create, Replace
+from ottla.coordinator.store.store import ANY_VERSION, Check, Create, Replace
 from ottla.coordinator.store.tree import Transaction, Tree
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
@@ -114,7 +114,12 @@ class Scene:
         }
         wished = self.tree.children(paths.DELETE_TOPICS)
         deleting = frozenset(wished if self.settings.delete_topic_enable else ())
-        return World(apply_changes(image, [*changes, *topics]).after, seen, deleting)
+        versions = {
+            name: self.tree.get(paths.topic(name)).stat.version
+            for name in self.tree.children(paths.TOPICS)
+        }
+        after = apply_changes(image, [*changes, *topics]).after
+        return World(after, seen, deleting, topic_versions=versions)
 
     def read_topic(self, name: str) -> TopicImage:
         payload = paths.parse_topic(self.tree.get(paths.topic(name)).data)
@@ -134,6 +139,9 @@ class Scene:
             if write.operations:
                 self.apply((Check(paths.CONTROLLER_EPOCH, 0), *write.operations))
             self.replay(write)
+        for name in self.controller.image.topics:
+            version = self.controller.context.topic_version(name)
+            assert version in (ANY_VERSION, self.tree.get(paths.topic(name)).stat.version)
         self.sent.append(decision)
         return decision
 
