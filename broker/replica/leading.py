@@ -40,6 +40,8 @@ class ReplicaLimits:
     min_insync_replicas: int = 1
     lag_time_max_ms: float = 10_000
     unclean_leader_election: bool = False
+    # Whether the leader's own copy counts from its flush on (``ottla.flush.before.ack``).
+    counts_flushed: bool = False
 
 
 class Leading:

@@ -64,6 +64,8 @@ class Replica:
         self.leading: Leading | None = None
         self.log_start_offset = bounds.log_start_offset
         self.log_end_offset = bounds.log_end_offset
+        # Known to be on the disk; looked at only where flushes count.
+        self.flushed_offset = bounds.log_start_offset
         self.high_watermark = bounds.log_start_offset
         self._set_watermark(
             clamped_watermark(bounds.high_watermark, bounds.log_start_offset, bounds.log_end_offset)
@@ -176,11 +178,20 @@ class Replica:
             leading.followers
             or leading.insync_count < self.limits.min_insync_replicas
             or self.history.producers.transactions.awaits_watermark
+            or self.limits.counts_flushed
         ):
             return self.maybe_raise_watermark(now_ms)
         # Nobody else counts: what is written is committed.
         self.high_watermark = log_end_offset
         return True
+
+    def on_flushed(self, offset: int, now_ms: float) -> bool:
+        """All before the offset is on the disk; True if the high watermark has moved.
+
+        Followers flush before they say what they have. Were the leader's own copy counted
+        earlier, a power cut of all could take what consumers have read."""
+        self.flushed_offset = min(offset, self.log_end_offset)
+        return self.maybe_raise_watermark(now_ms)
 
     def on_replicated(
         self, log_end_offset: int, leader_high_watermark: int, leader_epoch: int
@@ -203,6 +214,7 @@ class Replica:
         assert self.leading is None or log_end_offset == self.log_end_offset
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
+        self.flushed_offset = min(self.flushed_offset, log_end_offset)
         return self._set_watermark(
             clamped_watermark(self.high_watermark, log_start_offset, log_end_offset)
         )
@@ -232,6 +244,8 @@ class Replica:
         if leading.followers:
             ends = leading.counted_ends(end, now_ms)
             reached = raised_watermark(self.high_watermark, end, ends)
+        if self.limits.counts_flushed:
+            reached = max(self.high_watermark, min(reached, self.flushed_offset))
         return self._set_watermark(reached)
 
     def _set_watermark(self, high_watermark: int) -> bool:

@@ -114,6 +114,9 @@ class PartitionRuntime:
             self.wake_waiters()
             # When this fails, the same epoch must not be served at the controller's next try.
             await self.log.save_leader_epochs()
+            if self.replica.is_leader and self.settings.flush_before_ack:
+                # What it has written as a follower counts only now, and may be read already.
+                await self.flush()
             if self.replica.leader_epoch != leadership.leader_epoch:
                 # Whoever brought the newer one sees to it that it is on the disk.
                 return change
@@ -142,7 +145,8 @@ class PartitionRuntime:
         limits = self.replica.limits
         limits.min_insync_replicas = settings.min_insync_replicas
         limits.unclean_leader_election = settings.unclean_leader_election
-        if self.replica.maybe_raise_watermark(self._clock.now_ms()):
+        limits.counts_flushed = settings.flush_before_ack
+        if self.replica.on_flushed(self.log.recovery_point, self._clock.now_ms()):
             self.wake_waiters()
         # What was written for another minimum may have to be written anew.
         self.on_may_join(self)
@@ -274,6 +278,8 @@ class PartitionRuntime:
         """Make all that is appended durable. Raises KafkaError when the disk has failed."""
         try:
             await self.log.flush()
+            if self.replica.on_flushed(self.log.recovery_point, self._clock.now_ms()):
+                self._waiting.release(self.watermark_key)
         finally:
             self._waiting.release(self.flush_key)
 

@@ -278,6 +278,7 @@ class Partitions:
             min_insync_replicas=settings.min_insync_replicas,
             lag_time_max_ms=self._lag_time_max_ms,
             unclean_leader_election=settings.unclean_leader_election,
+            counts_flushed=settings.flush_before_ack,
         )
         bounds = LogBounds(
             log.log_start_offset, log.log_end_offset, self.logs.high_watermark(partition)

@@ -38,6 +38,8 @@ class TopicSettings:
     min_insync_replicas: int
     unclean_leader_election: bool
     compresses_with_zstd: bool
+    # Whether a replica has only what it has flushed.
+    flush_before_ack: bool = False
     # None: nobody is throttled.
     throttled_leaders: ThrottledReplicas | None = None
     throttled_followers: ThrottledReplicas | None = None
@@ -80,6 +82,7 @@ def topic_settings(config: TopicConfig) -> TopicSettings:
         min_insync_replicas=config.min_insync_replicas,
         unclean_leader_election=config.unclean_leader_election_enable,
         compresses_with_zstd=codec is Codec.ZSTD,
+        flush_before_ack=config.flush_before_ack,
         throttled_leaders=throttled_replicas(config.leader_replication_throttled_replicas),
         throttled_followers=throttled_replicas(config.follower_replication_throttled_replicas),
     )

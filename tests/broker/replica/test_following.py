@@ -82,6 +82,15 @@ def test_a_busy_log_is_not_asked_for() -> None:
     assert it.next_ready_ms(0) is None
 
 
+def test_a_log_that_is_to_be_flushed_is_not_asked_for() -> None:
+    """To ask for what comes next says that all before it is stored; a failed flush is for good."""
+    one = followed()
+    it = following(one)
+    one.awaits_flush = True
+    assert it.ready(0) == []
+    assert it.next_ready_ms(0) is None
+
+
 def test_a_replica_in_another_epoch_is_not_asked_for_under_the_old_one() -> None:
     """Nothing could be done with the answer; the new token comes once the epoch is durable."""
     one = followed(epoch=3)

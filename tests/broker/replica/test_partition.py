@@ -81,6 +81,35 @@ def test_a_leader_alone_accepts_writes_if_one_is_enough() -> None:
     assert replica.can_append(-1) is ErrorCode.NONE
 
 
+@pytest.mark.parametrize("isr", [(1,), (1, 2)])
+def test_where_flushes_count_the_leaders_own_copy_counts_from_its_flush_on(
+    isr: tuple[int, ...],
+) -> None:
+    """A power cut of all replicas takes nothing that anybody was shown (R-21)."""
+    replica = replica_of(limits=ReplicaLimits(counts_flushed=True))
+    replica.become_leader(led_by(1, isr=isr), now_ms=0)
+    steps = [replica.on_appended(10, now_ms=0), replica.on_flushed(4, now_ms=0)]
+    replica.on_follower_fetch(fetch(2, 10), now_ms=1)
+    marks = [replica.high_watermark]
+    steps += [replica.on_flushed(10, now_ms=2), replica.on_flushed(10, now_ms=3)]
+
+    assert marks == [4]
+    assert steps == [False, isr == (1,), True, False]
+    assert replica.high_watermark == 10
+
+
+def test_what_was_cut_was_not_flushed_at_its_next_offset() -> None:
+    """Other records will take those offsets (S-06)."""
+    replica = replica_of(10, limits=ReplicaLimits(counts_flushed=True))
+    replica.on_flushed(10, now_ms=0)
+    replica.become_follower(led_by(2, 1, isr=(1, 2)))
+    replica.on_cut(0, 4)
+    replica.on_replicated(10, 4, 1)
+    replica.become_leader(led_by(1, 2, isr=(1,), replicas=(1, 2)), now_ms=0)
+
+    assert replica.high_watermark == 4
+
+
 def test_the_watermark_stands_still_below_min_insync() -> None:
     """Else the last replica standing would alone decide what is committed (R-18, KAFKA-15583)."""
     replica = replica_of(limits=ReplicaLimits(2))

@@ -41,7 +41,9 @@ async def pair(plan: FaultPlan, configs: dict[str, str] | None = None, count: in
 
 def acknowledged(site: Site, index: int = 0) -> int:
     """How much the leader counts as stored on its follower."""
-    return site.nodes[1].partition(index).replica.high_watermark
+    leading = site.nodes[1].partition(index).replica.leading
+    assert leading is not None
+    return max(0, leading.followers[2].log_end_offset)
 
 
 def flushed(site: Site, node_id: int, index: int = 0) -> int:
@@ -128,6 +130,30 @@ async def test_flush_messages_counts_on_followers_as_on_the_leader() -> None:
     site.nodes[1].produce(*values(1, 3))
     await site.settle(100)
     assert flushed(site, 2) == 4
+    await site.stop()
+
+
+async def test_the_watermark_waits_for_the_leaders_own_flush() -> None:
+    """A power cut of all takes nothing that a consumer has read; whoever wrote it starts it."""
+    site = await pair(FaultPlan())
+    leader = site.nodes[1].partition()
+    site.nodes[1].produce(*values(2))
+    await site.settle(100)
+    assert acknowledged(site) == 2
+    assert leader.replica.high_watermark == 0
+    await leader.flush()
+    assert leader.replica.high_watermark == 2
+    await site.stop()
+
+
+async def test_a_new_leader_flushes_what_it_has_before_it_serves() -> None:
+    """Nobody may write for long, and consumers would wait for what they could read before."""
+    site = await pair(FaultPlan())
+    site.nodes[1].produce(*values(2))
+    await site.lead(1, 1, isr=PAIR)
+    assert flushed(site, 1) == 2
+    await site.settle(100)
+    assert site.nodes[1].partition().replica.high_watermark == 2
     await site.stop()
 
 
@@ -237,7 +263,8 @@ async def test_changed_settings_take_effect_with_the_next_records() -> None:
 
 async def test_settings_that_change_during_a_cut_lose_no_partition() -> None:
     """A log that is being cut serves nobody, which looks like having no role."""
-    site = await pair(FaultPlan(), {})
+    plan = FaultPlan()
+    site = await pair(plan, {})
     for number in range(2):
         site.nodes[1].produce(*values(2, 2 * number))
     await site.settle(600)
@@ -253,6 +280,13 @@ async def test_settings_that_change_during_a_cut_lose_no_partition() -> None:
     assert node.partition().log.refusal is not None
     site.configs = FLUSHES
     node.partitions.topic_changed(TOPIC)
+    plan.add(slow(".log"))
+    asked = len(site.requests)
+    while flushed(site, 2) < 2:
+        # What the cut has left was never flushed either.
+        assert len(site.requests) == asked
+        await site.settle(10)
+    plan.clear()
     await site.settle(600)
 
     assert lent.region is not None
