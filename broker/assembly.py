@@ -4,25 +4,55 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.broker.log.directories import DirectoriesConfig
+from ottla.broker.runtime.controller import ControllerCandidate
+from ottla.broker.runtime.controllership import ControllerParts
+from ottla.broker.runtime.existence import missing_partitions
 from ottla.broker.runtime.groups import GroupCoordinator, group_machines
 from ottla.broker.runtime.shards import ShardParts
 from ottla.broker.runtime.shards_loading import Loader
 from ottla.broker.runtime.stalls import StallClock
+from ottla.broker.runtime.transactions import (
+    TransactionCoordinator,
+    TransactionEffects,
+    transaction_machines,
+)
+from ottla.broker.runtime.txn_markers import MarkerParts, MarkerSender
+from ottla.broker.runtime.vigil import Vigil
+from ottla.coordinator.controller.specs import controller_settings
+from ottla.coordinator.metadata.config_changes import check_topic_configs
 from ottla.protocol.records.compression import Codec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ottla.broker.runtime.later import Later
     from ottla.broker.runtime.metadata import MetadataCache
+    from ottla.broker.runtime.peers import Peers
+    from ottla.broker.runtime.producer_ids import ProducerIds
     from ottla.broker.runtime.produces import Flushes
     from ottla.broker.runtime.waiting import Waiting
     from ottla.broker.runtime.wheel import TimingWheel
+    from ottla.broker.runtime.wire_channel import WireChannel
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
+    from ottla.coordinator.store.store import Session
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.messages.write_txn_markers import (
+        WriteTxnMarkersRequest,
+        WriteTxnMarkersResponse,
+    )
     from ottla.protocol.ports import Ports
+
+# What a transactional producer waits at most to hear that its coordinator has written something;
+# groups have offsets.commit.timeout.ms, of the same length, for it.
+_TRANSACTION_COMMIT_TIMEOUT_MS = 5_000.0
 
 
 class Machinery(NamedTuple):
     """What nearly every part runs on."""
 
+    node_id: int
     ports: Ports
     config: BrokerConfig
     metadata: MetadataCache
@@ -31,10 +61,85 @@ class Machinery(NamedTuple):
     wheel: TimingWheel
 
 
+def directories_config(machinery: Machinery, cluster_id: str) -> DirectoriesConfig:
+    """What the data directories are opened with."""
+    config = machinery.config
+    return DirectoriesConfig(
+        paths=config.log_dirs,
+        broker_id=machinery.node_id,
+        cluster_id=cluster_id,
+        workers_per_directory=config.num_recovery_threads_per_data_dir,
+        free_bytes_floor=config.free_space_floor_bytes,
+    )
+
+
+def make_controller(
+    machinery: Machinery, channel: WireChannel, peers: Peers
+) -> ControllerCandidate:
+    """This broker as a candidate for controller."""
+    ports = machinery.ports
+    parts = ControllerParts(
+        settings=controller_settings(machinery.config),
+        check_configs=check_topic_configs,
+        channel=channel,
+        clock=ports.clock,
+        random=ports.random,
+        tasks=machinery.tasks,
+        vigil=Vigil(peers, ports.clock, machinery.tasks),
+    )
+    return ControllerCandidate(machinery.node_id, machinery.metadata, parts)
+
+
 def make_groups(machinery: Machinery, flushes: Flushes) -> GroupCoordinator:
     """The coordinator of the groups whose partition this broker leads."""
     ports, config = machinery.ports, machinery.config
-    parts = ShardParts(
+    codec = Codec(config.offsets_topic_compression_codec)
+    parts = _shard_parts(machinery, flushes, config.offsets_commit_timeout_ms)
+    machines = group_machines(config, machinery.metadata, ports.random.child("groups"))
+    return GroupCoordinator(machinery.metadata, machines, parts._replace(codec=codec))
+
+
+class MarkerRoads(NamedTuple):
+    """How transaction markers leave: to other brokers, to partitions that are led here, and whom
+    to ask whether a partition exists."""
+
+    peers: Peers
+    write_here: Callable[[WriteTxnMarkersRequest], Later[WriteTxnMarkersResponse]]
+    session: Callable[[], Session]
+
+
+def make_transactions(
+    machinery: Machinery, flushes: Flushes, producer_ids: ProducerIds, roads: MarkerRoads
+) -> TransactionCoordinator:
+    """The coordinator of the transactional ids whose partition this broker leads."""
+
+    async def missing(partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        return await missing_partitions(roads.session(), partitions)
+
+    markers = MarkerSender(
+        MarkerParts(
+            machinery.node_id,
+            roads.peers,
+            machinery.metadata,
+            machinery.ports.clock,
+            machinery.tasks,
+            missing,
+            roads.write_here,
+        )
+    )
+    effects = TransactionEffects(markers, producer_ids.allocate, machinery.tasks)
+    parts = _shard_parts(machinery, flushes, _TRANSACTION_COMMIT_TIMEOUT_MS)
+    return TransactionCoordinator(
+        machinery.metadata,
+        transaction_machines(machinery.config),
+        parts._replace(performer=effects),
+        effects,
+    )
+
+
+def _shard_parts(machinery: Machinery, flushes: Flushes, commit_timeout_ms: float) -> ShardParts:
+    ports = machinery.ports
+    return ShardParts(
         clock=ports.clock,
         stalls=StallClock(ports.clock),
         wheel=machinery.wheel,
@@ -42,8 +147,5 @@ def make_groups(machinery: Machinery, flushes: Flushes) -> GroupCoordinator:
         tasks=machinery.tasks,
         flushes=flushes,
         loader=Loader(ports.clock, ports.offload, machinery.waiting),
-        commit_timeout_ms=config.offsets_commit_timeout_ms,
-        codec=Codec(config.offsets_topic_compression_codec),
+        commit_timeout_ms=commit_timeout_ms,
     )
-    machines = group_machines(config, machinery.metadata, ports.random.child("groups"))
-    return GroupCoordinator(machinery.metadata, machines, parts)

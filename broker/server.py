@@ -14,14 +14,20 @@ from typing import TYPE_CHECKING
 from ottla.broker.api.dispatch import Dispatcher
 from ottla.broker.api.gate import gated
 from ottla.broker.api.table import TABLE, advertised_apis
-from ottla.broker.assembly import Machinery, make_groups
+from ottla.broker.assembly import (
+    Machinery,
+    MarkerRoads,
+    directories_config,
+    make_controller,
+    make_groups,
+    make_transactions,
+)
 from ottla.broker.listening import (
     advertised,
     listener_specs,
     network_settings,
     why_not_bound,
 )
-from ottla.broker.log.directories import DirectoriesConfig
 from ottla.broker.log.opening import open_directories
 from ottla.broker.monitoring import Monitoring
 from ottla.broker.network.server import NetworkServer
@@ -31,8 +37,6 @@ from ottla.broker.runtime.cleaning_settings import cleaning_settings
 from ottla.broker.runtime.cluster_admin import ClusterAdmin
 from ottla.broker.runtime.config_watch import ConfigWatch
 from ottla.broker.runtime.control import ControlReceiver
-from ottla.broker.runtime.controller import ControllerCandidate
-from ottla.broker.runtime.controllership import ControllerParts
 from ottla.broker.runtime.directory_failures import DirectoryFailures
 from ottla.broker.runtime.farewell import Farewell
 from ottla.broker.runtime.fetchers import fetchers_of
@@ -51,16 +55,14 @@ from ottla.broker.runtime.services import Services
 from ottla.broker.runtime.settings import BROKERS, TOPICS, Settings
 from ottla.broker.runtime.throttles import ReplicationThrottles
 from ottla.broker.runtime.topic_making import TopicMaking
-from ottla.broker.runtime.vigil import Vigil
+from ottla.broker.runtime.txn_markers import refused
 from ottla.broker.runtime.waiting import Waiting
 from ottla.broker.runtime.wheel import TimingWheel
 from ottla.broker.runtime.wire_channel import WireChannel
 from ottla.broker.stores import FIRST_BROKER_ID, open_store
 from ottla.broker.stores import CannotStart as CannotStart
 from ottla.broker.tasks import Tasks
-from ottla.coordinator.controller.specs import controller_settings
 from ottla.coordinator.metadata.broker_configs import for_embedded_store
-from ottla.coordinator.metadata.config_changes import check_topic_configs
 from ottla.coordinator.store.store import StoreError
 from ottla.protocol.errors import CorruptLogError, KafkaError
 
@@ -68,6 +70,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.log.directories import LogDirectories
+    from ottla.broker.runtime.controller import ControllerCandidate
+    from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.stores import OpenedStore
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
     from ottla.coordinator.metadata.delta import Delta
@@ -121,14 +125,19 @@ class Broker:
         self.metadata.is_offline_here = self.partitions.is_offline
         self.metadata.subscribe(self._on_metadata)
         self._flushes = Flushes(self.tasks)
-        machinery = Machinery(ports, config, self.metadata, self.tasks, self.waiting, wheel)
+        machinery = self._machinery = Machinery(
+            self.node_id, ports, config, self.metadata, self.tasks, self.waiting, wheel
+        )
         self.groups = make_groups(machinery, self._flushes)
-        self.partitions.on_role = self.groups.on_role
         self._configs = ConfigWatch(self.metadata, clock, self.tasks)
         self._receiver = ControlReceiver(self.metadata, self.partitions, self._configs, self.tasks)
         self._peers = Peers(
             self.node_id, ports.net, clock, self.metadata, config.inter_broker_listener_name
         )
+        self._producer_ids = ProducerIds(self.node_id, self._session)
+        roads = MarkerRoads(self._peers, refused, self._session)
+        self.transactions = make_transactions(machinery, self._flushes, self._producer_ids, roads)
+        self.partitions.on_role = self._on_role
         self._channel = WireChannel(self._peers, self.metadata, self._receiver)
         self.fetchers = fetchers_of(
             config, self._peers, lambda: self._receiver.broker_epoch, clock, self.tasks
@@ -179,7 +188,7 @@ class Broker:
         self.monitoring.logs = logs
         self.partitions.attach(logs)
         logs.on_failure(lambda _path: self._check_directories())
-        controller = self._make_controller()
+        controller = make_controller(self._machinery, self._channel, self._peers)
         network = self.network = self._make_network(lifecycle, controller)
         self._bind(network)
         lifecycle.on_registered = self._set_broker_epoch
@@ -202,7 +211,8 @@ class Broker:
         await self._wait_until_ready()
         self._start_chores()
         network.serve_with(self.dispatcher.dispatch)
-        self.groups.start(self.partitions)
+        for coordinator in (self.groups, self.transactions):
+            coordinator.start(self.partitions)
         self.monitoring.is_serving = True
         logger.info("broker %d serves at %s", self.node_id, self.address)
 
@@ -224,27 +234,8 @@ class Broker:
         return lifecycle
 
     async def _open_logs(self, cluster_id: str) -> LogDirectories:
-        config = DirectoriesConfig(
-            paths=self.config.log_dirs,
-            broker_id=self.node_id,
-            cluster_id=cluster_id,
-            workers_per_directory=self.config.num_recovery_threads_per_data_dir,
-            free_bytes_floor=self.config.free_space_floor_bytes,
-        )
+        config = directories_config(self._machinery, cluster_id)
         return await open_directories(self.ports, config, self.partitions.open_as)
-
-    def _make_controller(self) -> ControllerCandidate:
-        config = self.config
-        parts = ControllerParts(
-            settings=controller_settings(config),
-            check_configs=check_topic_configs,
-            channel=self._channel,
-            clock=self.ports.clock,
-            random=self.ports.random,
-            tasks=self.tasks,
-            vigil=Vigil(self._peers, self.ports.clock, self.tasks),
-        )
-        return ControllerCandidate(self.node_id, self.metadata, parts)
 
     def _make_network(self, lifecycle: Lifecycle, controller: ControllerCandidate) -> NetworkServer:
         reads = Reads(self.partitions, self.waiting, self.ports, self.config, self.throttles)
@@ -253,7 +244,7 @@ class Broker:
             lifecycle,
             self.metadata,
             self._configs,
-            ProducerIds(self.node_id, lambda: lifecycle.session),
+            self._producer_ids,
             self.ports.clock,
             self.ports.random,
         )
@@ -276,6 +267,7 @@ class Broker:
             topic_making=making,
             internal_topics=InternalTopics(self.config, making, self.tasks),
             groups=self.groups,
+            transactions=self.transactions,
             control=self._receiver,
             advertised=advertised_apis,
         )
@@ -333,6 +325,15 @@ class Broker:
                 self.settings.forget(entity.name)
                 self.partitions.topic_changed(entity.name)
 
+    def _on_role(self, partition: PartitionRuntime) -> None:
+        for coordinator in (self.groups, self.transactions):
+            coordinator.on_role(partition)
+
+    def _session(self) -> Session:
+        """Raises KafkaError while there is none."""
+        assert self._lifecycle is not None, "nothing is led before that"
+        return self._lifecycle.session
+
     def _on_store_failure(self, error: Exception) -> None:
         # A store that was stopped, or whose task died, is somebody else's story.
         if isinstance(error, OSError):
@@ -370,6 +371,8 @@ class Broker:
         await self._chores.stop()
         if self.housekeeping is not None:
             await self.housekeeping.finish()
+        for coordinator in (self.groups, self.transactions):
+            coordinator.close()
         self.partitions.close()
         await asyncio.sleep(0)
         if self.network is not None:

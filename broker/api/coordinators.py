@@ -1,10 +1,11 @@
-"""FindCoordinator (key 10): which broker leads the partition that holds a group. Versions 0-4.
+"""FindCoordinator (key 10): which broker leads the partition that holds a group or a transactional
+id. Versions 0-5.
 
 0 knows groups only. 1: kind of key (0 group, 1 transactional id), error message. 4: many keys at
-once, an error for each (KIP-699).
+once, an error for each (KIP-699). 5: TRANSACTION_ABORTABLE allowed.
 
-The offsets topic is made when somebody first asks; until then COORDINATOR_NOT_AVAILABLE, which
-clients repeat. Not done here: transactional ids, which have no coordinator yet.
+The internal topic is made when somebody first asks; until then, and while too few brokers live for
+it, COORDINATOR_NOT_AVAILABLE, which clients repeat.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.policy.door import Operation, ResourceType
-from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC
+from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.coordinator.hashing import partition_for
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.find_coordinator import (
@@ -55,31 +56,30 @@ def _find(services: Services, context: RequestContext, key_type: int, key: str) 
     if key_type == _GROUP:
         if not may(context, Operation.DESCRIBE, ResourceType.GROUP, key):
             return _nobody(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return _of_group(services, context, key)
+        return _leader(services, context, OFFSETS_TOPIC, key)
     if key_type == _TRANSACTION:
         if not may(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
             return _nobody(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return _leader(services, context, TRANSACTIONS_TOPIC, key)
     return _nobody(key, ErrorCode.INVALID_REQUEST)
 
 
-def _of_group(services: Services, context: RequestContext, group_id: str) -> Coordinator:
-    topic = services.metadata.topic(OFFSETS_TOPIC)
+def _leader(services: Services, context: RequestContext, name: str, key: str) -> Coordinator:
+    topic = services.metadata.topic(name)
     if topic is None or not topic.partitions:
-        services.internal_topics.request(OFFSETS_TOPIC)
-        return _nobody(group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    index = partition_for(group_id, len(topic.partitions))
-    leader, _epoch = services.metadata.leader_of(OFFSETS_TOPIC, index)
+        services.internal_topics.request(name)
+        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    leader, _epoch = services.metadata.leader_of(name, partition_for(key, len(topic.partitions)))
     for node in services.metadata.endpoints(context.listener):
         if node.node_id == leader:
             return Coordinator(
-                key=group_id,
+                key=key,
                 node_id=node.node_id,
                 host=node.host,
                 port=node.port,
                 error_message=None,
             )
-    return _nobody(group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def _nobody(key: str, error: ErrorCode) -> Coordinator:

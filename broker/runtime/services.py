@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.reads import Reads
     from ottla.broker.runtime.settings import Settings
     from ottla.broker.runtime.topic_making import TopicMaking
+    from ottla.broker.runtime.transactions import TransactionCoordinator
     from ottla.broker.runtime.waiting import Waiting
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
     from ottla.protocol.messages.api_versions import ApiVersion
@@ -45,6 +46,7 @@ class Services:
     topic_making: TopicMaking
     internal_topics: InternalTopics
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
     # The controller's word comes in here, over the wire or not.
     control: ControlReceiver
     # The rows of the ApiVersions answer for that request version.

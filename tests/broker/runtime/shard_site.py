@@ -298,7 +298,7 @@ class ShardSite:
         return found
 
     @property
-    def shard(self) -> Shard:
+    def shard(self) -> Shard[Any]:
         (shard,) = self.groups.shards
         return shard
 

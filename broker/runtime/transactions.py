@@ -1,0 +1,125 @@
+"""The transaction coordinator of this broker: the transactional ids whose partition it leads.
+
+Its shards are kept and found as those of every coordinator are (shards_table.py); what happens to a
+transactional id is decided in coordinator/transaction, and nothing else remembers anything of it.
+This file does what its machines want done: draws producer ids, and has markers written.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
+from ottla.broker.runtime.shards_table import Coordinator
+from ottla.coordinator.transaction.effects import DrawId, WriteMarkers
+from ottla.coordinator.transaction.settings import TransactionSettings
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ottla.broker.runtime.metadata import MetadataCache
+    from ottla.broker.runtime.shards import Shard, ShardParts
+    from ottla.broker.runtime.shards_machine import Machine, TransactionMachine
+    from ottla.broker.runtime.txn_markers import MarkerSender
+    from ottla.broker.tasks import Tasks
+    from ottla.coordinator.effects import Token
+    from ottla.coordinator.metadata.broker_configs import BrokerConfig
+
+# Of the largest batch that the internal topic takes, what is not a transactional id's own record.
+_BATCH_OVERHEAD_BYTES = 1_024
+
+
+def transaction_settings(config: BrokerConfig) -> TransactionSettings:
+    """Of the broker's configuration, what transactions are decided by."""
+    return TransactionSettings(
+        max_timeout_ms=config.transaction_max_timeout_ms,
+        expiration_ms=config.transactional_id_expiration_ms,
+        expiry_check_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+        timeout_check_interval_ms=(
+            config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        ),
+        max_record_bytes=config.message_max_bytes - _BATCH_OVERHEAD_BYTES,
+    )
+
+
+def transaction_machines(config: BrokerConfig) -> Callable[[], TransactionMachine]:
+    """What makes an empty machine for a shard."""
+    settings = transaction_settings(config)
+
+    def make() -> TransactionMachine:
+        # Loaded with the first partition that is led, as most brokers never see a transaction.
+        shard = import_module("ottla.coordinator.transaction.shard")
+        machine: TransactionMachine = shard.TransactionShard(settings)
+        return machine
+
+    return make
+
+
+class TransactionEffects:
+    """Performs what the machines of transactional ids want (a ``Performer``)."""
+
+    def __init__(
+        self,
+        markers: MarkerSender,
+        draw_id: Callable[[], Awaitable[int]],
+        tasks: Tasks,
+    ) -> None:
+        self.markers = markers
+        self._draw_id = draw_id
+        self._tasks = tasks
+
+    def perform(self, shard: Shard[Any], effect: DrawId | WriteMarkers) -> None:
+        """Begin it; the machine hears of the outcome, unless it has been thrown away."""
+        if isinstance(effect, DrawId):
+            drawing = self._draw(shard, shard.machine, effect.token)
+            self._tasks.spawn("producer id", drawing)
+            return
+        on_end = partial(_ended, shard, shard.machine, effect.token)
+        self.markers.send(shard.machine, shard.leader_epoch, effect, on_end)
+
+    def forget(self, machine: Machine) -> None:
+        """Its successor, here or elsewhere, finds in the log which markers are to be written."""
+        self.markers.forget(machine)
+
+    async def _draw(
+        self, shard: Shard[TransactionMachine], machine: TransactionMachine, token: Token
+    ) -> None:
+        producer_id, error = -1, ErrorCode.NONE
+        try:
+            producer_id = await self._draw_id()
+        except KafkaError:
+            # Whatever keeps the store from giving ids, clients repeat this one.
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        shard.report(machine, partial(machine.drawn, token, producer_id, error))
+
+
+def _ended(
+    shard: Shard[TransactionMachine], machine: TransactionMachine, token: Token, is_fenced: bool
+) -> None:
+    tell = machine.markers_fenced if is_fenced else machine.markers_written
+    shard.report(machine, partial(tell, token))
+
+
+class TransactionCoordinator(Coordinator["TransactionMachine"]):
+    """Owned by the server; handlers ask it, ``Partitions`` tells it of roles.
+
+    ``parts.performer`` is ``effects``."""
+
+    def __init__(
+        self,
+        metadata: MetadataCache,
+        make_machine: Callable[[], TransactionMachine],
+        parts: ShardParts,
+        effects: TransactionEffects,
+    ) -> None:
+        assert parts.performer is effects, "machines of transactions want more than others"
+        super().__init__(TRANSACTIONS_TOPIC, metadata, make_machine, parts)
+        self.effects = effects
+
+    def close(self) -> None:
+        """Answer everybody who waits, and write no markers any more; the broker stops."""
+        super().close()
+        self.effects.markers.close()
