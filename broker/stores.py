@@ -80,5 +80,5 @@ async def _open_zookeeper(ports: Ports, config: BrokerConfig) -> ZooKeeperStore:
             config.zookeeper_connect, ports.clock, options
         )
     except ValueError as error:
-        raise CannotStart(f"zookeeper.connect cannot be used: {error}") from error
+        raise CannotStart(str(error)) from error
     return store

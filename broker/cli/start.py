@@ -18,13 +18,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.broker.cli.wording import reworded
 from ottla.broker.in_process import BrokersInProcess
 from ottla.broker.log_names import LOG_FORMAT, BrokerNames
 from ottla.broker.real import RealDisk, RealOffload, RealProcess
 from ottla.broker.real_worker import RealWorker
 from ottla.broker.server import Broker, CannotStart
 from ottla.broker.testing.memory_disk import MemoryDisk
-from ottla.client.cli.arguments import Parser, checked, natural, port, positive
+from ottla.client.cli.arguments import PORT_MAX, Parser, checked, host, natural, port, positive
 from ottla.client.real import RealClock, RealNet, RealRandom
 from ottla.coordinator.metadata.broker_configs import (
     ConfigError,
@@ -67,7 +68,9 @@ class Server(Protocol):
 def parser() -> Parser:
     """The command line, as ``ottla start --help`` shows it."""
     made = Parser(prog="ottla start", description="Run a broker.", allow_abbrev=False)
-    made.add_argument("--host", help=f"address to listen on (default {DEFAULT_HOST})")
+    made.add_argument(
+        "--host", type=checked(host), help=f"address to listen on (default {DEFAULT_HOST})"
+    )
     made.add_argument(
         "--port",
         type=checked(port),
@@ -111,8 +114,8 @@ def parser() -> Parser:
     return made
 
 
-def gather_settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """All settings by name: the file, then the environment, then the command line.
+def written_settings(arguments: argparse.Namespace) -> dict[str, str]:
+    """What is set by name: in the file, then in the environment, then with ``-o``.
 
     Raises ConfigError with one sentence for a person."""
     settings: dict[str, str] = {}
@@ -130,14 +133,26 @@ def gather_settings(arguments: argparse.Namespace) -> dict[str, str]:
         if not separator:
             raise ConfigError(f"-o wants KEY=VALUE, not {item!r}")
         settings[key.strip()] = value
+    return settings
+
+
+def gather_settings(arguments: argparse.Namespace) -> dict[str, str]:
+    """All settings by name; options lie over what is written by name.
+
+    Raises ConfigError with one sentence for a person."""
+    settings = written_settings(arguments)
     if arguments.host is not None or arguments.port is not None or "listeners" not in settings:
         host = arguments.host if arguments.host is not None else DEFAULT_HOST
         number = arguments.port if arguments.port is not None else DEFAULT_PORT
-        settings["listeners"] = f"PLAINTEXT://{host}:{number}"
+        if number and number + (arguments.brokers or 1) - 1 > PORT_MAX:
+            raise ConfigError(f"--port {number} leaves no room for {arguments.brokers} brokers")
+        settings["listeners"] = f"PLAINTEXT://{Address(host, number)}"
     if arguments.data_dir is not None or not {"log.dirs", "log.dir"} & settings.keys():
         is_cluster = arguments.brokers is not None
         default = DEFAULT_CLUSTER_DIR if is_cluster else DEFAULT_DATA_DIR
-        data_dir = arguments.data_dir or default
+        if arguments.data_dir is not None and not arguments.data_dir.strip():
+            raise ConfigError("--data-dir names no directory")
+        data_dir = default if arguments.data_dir is None else arguments.data_dir
         settings.pop("log.dir", None)
         settings["log.dirs"] = data_dir
     if arguments.metrics is not None:
@@ -233,6 +248,29 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return factory
 
 
+def in_options(arguments: argparse.Namespace, sentence: str) -> str:
+    """The sentence with each setting called as this command line calls it."""
+    try:
+        written = written_settings(arguments).keys()
+    except ConfigError:
+        return sentence
+    options = {
+        "listeners": (arguments.host, arguments.port),
+        "log.dirs": (arguments.data_dir,),
+        "zookeeper.connect": (arguments.zookeeper,),
+        "broker.id": (arguments.id,),
+        METRICS_LISTENER: (arguments.metrics,),
+    }
+    return reworded(
+        sentence,
+        [
+            name
+            for name, values in options.items()
+            if name in written and all(value is None for value in values)
+        ],
+    )
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the command; never a traceback for what a person can mend."""
     arguments = parser().parse_args(argv)
@@ -251,7 +289,7 @@ def main(argv: Sequence[str]) -> int:
             ports = real_ports(memory=arguments.memory)
             return runner.run(serve(ports, partial(make_server, arguments)))
     except (ConfigError, CannotStart) as error:
-        sys.stderr.write(f"ottla: {error}\n")
+        sys.stderr.write(f"ottla: {in_options(arguments, str(error))}\n")
         return 1
     except KeyboardInterrupt:
         return 0

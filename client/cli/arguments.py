@@ -102,6 +102,14 @@ def port(text: str) -> int:
     return int(text)
 
 
+def host(text: str) -> str:
+    """Read a name or address to listen on. Raises ValueError."""
+    bare = text.removeprefix("[").removesuffix("]")
+    if not bare or any(sign.isspace() or sign in "/,[]" for sign in bare):
+        raise ValueError(f"{text!r} is not a name or an address")
+    return bare
+
+
 def topic_partitions(text: str) -> tuple[str, list[int] | None]:
     """``topic`` or ``topic:0,1``. Raises ValueError."""
     topic, colon, numbers = text.partition(":")

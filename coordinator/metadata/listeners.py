@@ -138,8 +138,9 @@ def _advertise(endpoint: Endpoint, advertised: Mapping[str, Endpoint]) -> Endpoi
         told = told._replace(host=endpoint.host)
     if told.host in _EVERYWHERE:
         raise BadValue(
-            f"clients cannot connect to {told.host}: set advertised.listeners to "
-            f"{endpoint.listener}://<a name they can reach>:{told.port}"
+            f"{told.host} stands for every address of this machine, and clients and other brokers "
+            "have to be told one by which they reach it: set "
+            f"advertised.listeners={endpoint.listener}://NAME:{told.port}"
         )
     return told
 

@@ -94,6 +94,53 @@ def test_a_busy_port_is_refused(tmp_path: Path) -> None:
     assert_one_sentence(done, str(port))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--zookeeper", "a b:1", "--id", "1"], "--zookeeper: 'a b:1' is not a host with a port"),
+        (
+            ["-o", "zookeeper.connect=a b:1", "--id", "1"],
+            "zookeeper.connect: 'a b:1' is not a host with a port",
+        ),
+        (["--data-dir", "a,a"], "--data-dir has a directory twice: a,a"),
+        (["-o", "log.dirs=a,a"], "log.dirs has a directory twice: a,a"),
+        (["--data-dir", ""], "--data-dir names no directory"),
+        (["--brokers", "2", "--port", "65535"], "--port 65535 leaves no room for 2 brokers"),
+        (
+            ["--brokers", "2", "-o", "zookeeper.connect=h"],
+            "--brokers runs a cluster of its own: leave zookeeper.connect out",
+        ),
+        (
+            ["--host", "0.0.0.0"],
+            "0.0.0.0 stands for every address of this machine, and clients and other brokers have "
+            "to be told one by which they reach it: add -o "
+            "advertised.listeners=PLAINTEXT://NAME:9092",
+        ),
+        (
+            ["-o", "listeners=PLAINTEXT://0.0.0.0:1"],
+            "0.0.0.0 stands for every address of this machine, and clients and other brokers have "
+            "to be told one by which they reach it: set advertised.listeners=PLAINTEXT://NAME:1",
+        ),
+    ],
+)
+def test_a_setting_is_called_what_its_writer_has_called_it(
+    tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    """Whoever wrote an option need not know which of Kafka's settings it stands for."""
+    done = run_start(*arguments, cwd=tmp_path)
+
+    assert (done.returncode, done.stderr) == (1, f"ottla: {sentence}\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_address_can_be_listened_on_when_one_is_told(tmp_path: Path) -> None:
+    """The advice above is good advice; IPv6 addresses need no brackets of their own."""
+    for host in ("0.0.0.0", "::1"):
+        told = ["--host", host, "-o", "advertised.listeners=PLAINTEXT://127.0.0.1:0"]
+        with BrokerProcess(tmp_path / "data", extra=told) as broker:
+            assert broker.ready_line.startswith("ottla: ready at ")
+
+
 def test_an_unknown_setting_names_the_nearest_one(tmp_path: Path) -> None:
     """A slip of the pen must not silently leave a default in force."""
     done = run_start("--data-dir", str(tmp_path), "-o", "log.retention.hour=1")
