@@ -6,7 +6,6 @@ the time is up; REQUEST_TIMED_OUT means that the outcome is unknown, never that 
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -203,21 +202,8 @@ class ClusterAdmin:
         current = self._controller.controllership
         if current is None:
             return _all(topics, ErrorCode.NOT_CONTROLLER, self._why_not_here())
-        reply = current.command(prepare)
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def wake(_future: object = None) -> None:
-            if not waiter.done():
-                waiter.set_result(None)
-
-        reply.add_done_callback(wake)
-        timer = self._clock.call_at(deadline_ms, wake)
-        try:
-            await waiter
-        finally:
-            timer.cancel()
-            reply.remove_done_callback(wake)
-        if not reply.done():
+        reply = current.ask(prepare)
+        if not await done_by(reply, self._clock, deadline_ms):
             return _all(topics, ErrorCode.REQUEST_TIMED_OUT, _UNKNOWN)
         try:
             return list(reply.result())

@@ -29,8 +29,8 @@ from ottla.coordinator.controller.events import (
     ReplicasFailed,
     RolesRefused,
 )
+from ottla.coordinator.controller.finished import FinishedTopics
 from ottla.coordinator.controller.machine import Controller
-from ottla.coordinator.controller.specs import TopicResult
 from ottla.coordinator.metadata.changes import PartitionChanged
 from ottla.coordinator.metadata.image import MetadataImage
 from ottla.coordinator.store import paths
@@ -66,8 +66,6 @@ logger = logging.getLogger("ottla.controller")
 
 # How often a decision is made anew because somebody else had changed the same znodes.
 REFUSALS_MAX = 20
-
-Results = tuple[TopicResult, ...]
 
 
 class ControllerParts(NamedTuple):
@@ -166,10 +164,6 @@ class Controllership:
         finally:
             self._resign()
 
-    def command(self, prepare: Callable[[], Awaitable[Event]]) -> asyncio.Future[Results]:
-        """Queue an event about topics that is answered; see ``ask``."""
-        return self.ask(prepare)
-
     def ask(self, prepare: Callable[[], Awaitable[Event]]) -> asyncio.Future[Any]:
         """Queue an event; the result is its ``Reply``. Raises KafkaError.
 
@@ -263,15 +257,17 @@ class Controllership:
 
         What is a function is asked for the event anew each time."""
         untold: list[TopicPartition] = []
+        finished = FinishedTopics()
         for _attempt in range(REFUSALS_MAX):
-            event = await wanted() if callable(wanted) else wanted
+            event = finished.left(await wanted() if callable(wanted) else wanted)
             decision = self.machine.handle(event, self._parts.clock.now_ms())
             refusal = await self._carry_out(decision, untold)
             if refusal is None:
                 if isinstance(event, BalanceDue):
                     self._chores.balanced(moved_some=bool(decision.records))
                 await self._advance()
-                return decision.reply or ()
+                return finished.reply(decision.reply or ())
+            finished.took(decision, refusal.place)
             await self._recover(decision, refusal, untold)
         raise Fenced("the store keeps refusing a decision")
 

@@ -139,3 +139,59 @@ async def test_partitions_that_were_added_by_hand_are_not_assigned_anew() -> Non
     topic = cluster.nodes[3].metadata.image.topics["t"]
     assert sorted(topic.partitions) == [0, 1, 2]
     assert topic.partitions[1].replicas == (2, 3)
+
+
+async def test_topics_of_a_request_that_is_refused_half_way_are_made_once() -> None:
+    """What the first group has written is this request's: answered TOPIC_ALREADY_EXISTS, whoever
+    asked would believe that the topic is somebody else's."""
+    cluster = await three({0: [3, 1]})
+    odd = paths.partition("big", 1100)
+    sizes = meddle(cluster, touches(odd), lambda: cluster.session(2).create(odd))
+    specs = [TopicSpec("t", 1, 1), TopicSpec("small", 1, 1), TopicSpec("big", 1200, 1)]
+    results = await cluster.nodes[1].admin.create_topics(
+        specs, validate_only=False, timeout_ms=TIMEOUT_MS
+    )
+
+    assert sizes
+    assert [(one.name, one.error_code) for one in results] == [
+        ("t", ErrorCode.TOPIC_ALREADY_EXISTS),
+        ("small", ErrorCode.NONE),
+        ("big", ErrorCode.NONE),
+    ]
+    topics = cluster.nodes[3].metadata.image.topics
+    assert results[2].topic_id == topics["big"].topic_id
+    assert results[2].partition_count == len(topics["big"].partitions) == 1200
+    assert all(state.leader > 0 for state in topics["big"].partitions.values())
+
+
+async def test_partitions_of_a_request_that_is_refused_half_way_are_added_once() -> None:
+    """Asked for again, the number would not be larger any more."""
+    cluster = await three({0: [3, 1]})
+    odd = paths.partition("t", 1100)
+    sizes = meddle(cluster, touches(odd), lambda: cluster.session(2).create(odd))
+    results = await cluster.nodes[1].admin.create_partitions(
+        [PartitionsSpec("t", 1200)], validate_only=False, timeout_ms=TIMEOUT_MS
+    )
+
+    assert sizes
+    assert [one.error_code for one in results] == [ErrorCode.NONE]
+    partitions = cluster.nodes[3].metadata.image.topics["t"].partitions
+    assert len(partitions) == 1200
+    assert all(state.leader > 0 for state in partitions.values())
+
+
+async def test_a_deletion_that_is_refused_half_way_says_what_is_gone() -> None:
+    """Asked for again, a topic that went with the first group would be unknown."""
+    cluster = await three({0: [3, 1]})
+    await cluster.create(TopicSpec("big", 600, 1))
+    odd = f"{paths.topic('big')}/odd"
+    sizes = meddle(cluster, touches(paths.topic("big")), lambda: cluster.session(2).create(odd))
+    results = await cluster.nodes[1].admin.delete_topics(["t", "big"], timeout_ms=TIMEOUT_MS)
+
+    assert sizes
+    assert [(one.name, one.error_code) for one in results] == [
+        ("t", ErrorCode.NONE),
+        ("big", ErrorCode.NONE),
+    ]
+    assert not cluster.nodes[3].metadata.image.topics
+    assert await cluster.session(2).children(paths.TOPICS) == []

@@ -94,14 +94,14 @@ async def test_waiters_are_answered_when_the_controller_resigns() -> None:
     async def never() -> None:
         raise AssertionError
 
-    reply = current.command(never)  # type: ignore[arg-type]
+    reply = current.ask(never)  # type: ignore[arg-type]
     cluster.session(1).suspend()
     await cluster.nodes[1].candidate.end()
     error = reply.exception()
 
     assert isinstance(error, KafkaError)
     assert error.code == ErrorCode.NOT_CONTROLLER
-    assert current.command(never).exception() is not None  # type: ignore[arg-type]
+    assert current.ask(never).exception() is not None  # type: ignore[arg-type]
 
 
 async def test_a_suspended_controller_steps_back_and_returns_with_another_epoch() -> None:

@@ -1,0 +1,72 @@
+"""What is finished of a request about topics when the store refuses a part of it.
+
+A large request is written in several groups. What those before the refused one have made is there,
+and asked for once more it would look like somebody else's: a topic that exists already, a number of
+partitions that is not larger, a topic that is gone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.coordinator.controller.events import CreatePartitions, CreateTopics, DeleteTopics
+from ottla.coordinator.controller.specs import (
+    PartitionsSpec,
+    TopicDeletion,
+    TopicResult,
+    TopicSpec,
+)
+from ottla.coordinator.metadata.changes import TopicChanged, TopicGone
+
+if TYPE_CHECKING:
+    from ottla.coordinator.controller.events import ControllerDecision, Event, Reply
+
+Named = TypeVar("Named", TopicSpec, PartitionsSpec, TopicDeletion)
+
+
+class FinishedTopics:
+    """Lives as long as one request is tried; of events of other kinds it takes no notice."""
+
+    def __init__(self) -> None:
+        self._names: tuple[str, ...] = ()
+        self._results: dict[str, TopicResult] = {}
+
+    def left(self, event: Event) -> Event:
+        """What is still to be decided upon."""
+        match event:
+            case CreateTopics(specs):
+                return event._replace(specs=self._rest(specs))
+            case CreatePartitions(additions):
+                return event._replace(specs=self._rest(additions))
+            case DeleteTopics(deletions):
+                return DeleteTopics(self._rest(deletions))
+            case _:
+                return event
+
+    def _rest(self, items: tuple[Named, ...]) -> tuple[Named, ...]:
+        self._names = self._names or tuple(one.name for one in items)
+        return tuple(one for one in items if one.name not in self._results)
+
+    def took(self, decision: ControllerDecision, count: int) -> None:
+        """The store has taken that many of the decision's writes and then refused one.
+
+        Of a topic whose assignment is written, the rest is for whoever settles the world to do; one
+        that was to go is gone with its own znode, which is the last."""
+        names = set()
+        for write in decision.records[:count]:
+            for change in write.changes:
+                if isinstance(change, TopicChanged):
+                    names.add(change.topic.name)
+                elif isinstance(change, TopicGone):
+                    names.add(change.name)
+        for result in decision.reply or ():
+            if isinstance(result, TopicResult) and result.name in names:
+                self._results[result.name] = result
+
+    def reply(self, reply: Reply) -> Reply:
+        """The answer to all that was asked for, in its order."""
+        if not self._results:
+            return reply
+        results = dict(self._results)
+        results |= {one.name: one for one in reply if isinstance(one, TopicResult)}
+        return tuple(results[name] for name in self._names)
