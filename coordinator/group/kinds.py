@@ -14,12 +14,12 @@ from ottla.coordinator.group.classic.groups import ClassicGroups, MembersRequest
 from ottla.coordinator.group.classic.replies import refused_join
 from ottla.coordinator.group.consumer.context import ConsumerContext
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.consumer.patterns import compile_pattern
 from ottla.coordinator.group.migration import downgraded, note, upgraded
 from ottla.coordinator.group.record_values import GroupMetadataValue
 from ottla.coordinator.group.records import RecordKind
 from ottla.coordinator.group.timeline import EventKind
 from ottla.coordinator.outbox import Continuation, nothing
+from ottla.coordinator.patterns import compile_pattern
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,

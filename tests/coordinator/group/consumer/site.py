@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from ottla.coordinator.effects import Answer, Append, Caller, LogRecord, Moment
 from ottla.coordinator.group.consumer.context import ConsumerContext
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.consumer.patterns import compile_pattern
 from ottla.coordinator.group.records import Skipped, decode_record
 from ottla.coordinator.group.scope import Scope
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.metadata.image import MetadataImage, PartitionState, TopicImage
+from ottla.coordinator.patterns import compile_pattern
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

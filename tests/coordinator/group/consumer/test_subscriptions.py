@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.group.consumer.patterns import compile_pattern
+from ottla.coordinator.patterns import compile_pattern
 from ottla.protocol.errors import ErrorCode
 from tests.coordinator.group.consumer.site import Site, beat, join, told
 

@@ -1,0 +1,79 @@
+"""From the verdict to the end: markers to every partition, then the record that all have theirs.
+
+The outcome is settled when this begins and nothing here can change it (TXN-60). What cannot be
+done now is tried again until it is done, or until another coordinator takes over, which begins with
+the markers again (TXN-51, hazard T-14).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.outbox import Continuation
+from ottla.coordinator.transaction.scope import Alarm
+from ottla.coordinator.transaction.states import TransactionState
+from ottla.coordinator.transaction.transitions import completed
+
+if TYPE_CHECKING:
+    from ottla.coordinator.transaction.scope import Scope, Transaction
+    from ottla.protocol.errors import ErrorCode
+
+RETRY_PAUSE_MS = 1_000.0
+"""The producer waits for this end, and readers wait for the markers."""
+
+
+class Completing:
+    """One per shard."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        # Those whose partitions all have their marker, while the record of that is not written.
+        self._marked: set[str] = set()
+
+    def start(self, transaction: Transaction) -> None:
+        """The verdict is committed, or was found in the log."""
+        known = transaction.metadata
+        assert known is not None
+        assert known.state.is_prepared
+        assert transaction.pending is None
+        scope, transactional_id = self._scope, transaction.transactional_id
+        scope.deadlines.cancel((transactional_id, Alarm.TIMEOUT))
+        if not known.partitions:
+            self._complete(transaction)
+            return
+        scope.outbox.write_markers(
+            transactional_id,
+            known,
+            known.state is TransactionState.PREPARE_COMMIT,
+            lambda: self._complete(transaction),
+            lambda: self._pause(transactional_id),
+        )
+
+    def on_alarm(self, transaction: Transaction) -> None:
+        """The pause is over."""
+        if transaction.transactional_id in self._marked:
+            self._complete(transaction)
+        else:
+            self.start(transaction)
+
+    def _complete(self, transaction: Transaction) -> None:
+        scope, transactional_id = self._scope, transaction.transactional_id
+        known = transaction.metadata
+        assert known is not None
+        assert known.state.is_prepared
+        self._marked.add(transactional_id)
+
+        def on_failed(error: ErrorCode) -> None:
+            del error
+            self._pause(transactional_id)
+
+        after = completed(known, scope.moment.wall_ms)
+        forget = Continuation(lambda: self._marked.discard(transactional_id), on_failed)
+        scope.move(transaction, after, forget)
+
+    def _pause(self, transactional_id: str) -> None:
+        # Refused markers too: of a coordinator that has been replaced this is the last one hears,
+        # and otherwise somebody has used the producer id by hand. To give up would stop the
+        # producer, and the readers of all other partitions, until the next coordinator.
+        due_ms = self._scope.moment.now_ms + RETRY_PAUSE_MS
+        self._scope.deadlines.set((transactional_id, Alarm.COMPLETION), due_ms)

@@ -1,0 +1,232 @@
+"""EndTxn, and the aborts that the coordinator decides on: the verdict over a transaction.
+
+The verdict is written first (PREPARE, TXN-23), then the producer is answered, then every partition
+gets its marker, then the end is written (completing.py). In the tables C stands for
+CONCURRENT_TRANSACTIONS, I for INVALID_TXN_STATE, F for PRODUCER_FENCED, "end" writes the verdict,
+"ok" answers NONE and writes nothing. An empty transactional id is INVALID_REQUEST, an unknown one
+or another producer id INVALID_PRODUCER_ID_MAPPING.
+
+Classic, versions 0-4: the epoch stays, so any epoch but the current one is F; while it is on its
+way elsewhere, C. A repetition cannot be told from the next transaction's verdict (hazard T-12, the
+hole that version 2 closes).
+
+| classic | Empty | Ongoing | PrepareCommit | PrepareAbort | CompleteCommit | CompleteAbort |
+|---------|-------|---------|---------------|--------------|----------------|---------------|
+| commit  | I     | end     | C             | I            | ok             | I             |
+| abort   | I     | end     | I             | C            | I              | ok            |
+
+Transaction version 2, from version 5 on: the verdict raises the epoch and answers with the raised
+one, or with epoch 0 of another producer id when the epochs are used up. So the epoch tells a
+repetition, which carries the *last* one, from a new verdict, which carries the *current* one. A
+producer that does not know whether its partitions were added may abort where nothing is open.
+
+| version 2     | Empty | Ongoing | PrepareCommit | PrepareAbort | CompleteCommit | CompleteAbort |
+|---------------|-------|---------|---------------|--------------|----------------|---------------|
+| commit, curr. | I     | end     | F             | F            | I              | I             |
+| commit, last  | F     | F       | C             | I            | ok             | I             |
+| abort, curr.  | end   | end     | F             | F            | end            | end           |
+| abort, last   | F     | F       | I             | C            | I              | ok            |
+
+On its way elsewhere it answers C before anything else is looked at: the producer may already know
+the producer id that it goes on with. "Last" is the epoch one below; or 32766 of the previous
+producer id, when the current one stands at epoch 0. Every other epoch is F.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.coordinator.outbox import Continuation
+from ottla.coordinator.transaction.metadata import (
+    EPOCH_BUMPS_SINCE,
+    LAST_USABLE_EPOCH,
+    NO_PRODUCER_ID,
+    TransactionMetadata,
+)
+from ottla.coordinator.transaction.replies import EndReply
+from ottla.coordinator.transaction.states import TransactionState
+from ottla.coordinator.transaction.transitions import completed, prepared, prepared_classic
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.coordinator.effects import Caller, Ticket
+    from ottla.coordinator.transaction.completing import Completing
+    from ottla.coordinator.transaction.scope import Scope, Transaction
+    from ottla.protocol.messages.end_txn import EndTxnRequest
+
+VERSION_2_SINCE = 5
+"""The first version of EndTxn whose senders take the raised epoch from the answer."""
+
+_COMMITTED = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+
+
+class Verdict(NamedTuple):
+    """What EndTxn comes to: to be written, or to be answered."""
+
+    is_new: bool
+    error: ErrorCode = ErrorCode.NONE
+
+
+_END = Verdict(True)
+_DONE = Verdict(False)
+_CONCURRENT = Verdict(False, ErrorCode.CONCURRENT_TRANSACTIONS)
+_INVALID = Verdict(False, ErrorCode.INVALID_TXN_STATE)
+_FENCED = Verdict(False, ErrorCode.PRODUCER_FENCED)
+_UNMAPPED = Verdict(False, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+
+
+class Ending:
+    """One per shard."""
+
+    def __init__(self, scope: Scope, completing: Completing) -> None:
+        self._scope = scope
+        self._completing = completing
+
+    def handle(self, request: EndTxnRequest, caller: Caller, ticket: Ticket) -> None:
+        """Answered when the verdict is in the log."""
+        reply = EndReply(self._scope.outbox, ticket, caller.api_version)
+        transaction = self._scope.find(request.transactional_id)
+        if not request.transactional_id:
+            reply.refuse(ErrorCode.INVALID_REQUEST)
+            return
+        if transaction is None or transaction.metadata is None:
+            reply.refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            return
+        is_classic = caller.api_version < VERSION_2_SINCE
+        judge = judge_classic if is_classic else judge_version_2
+        known = transaction.metadata
+        verdict = judge(known, request, is_moving=transaction.pending is not None)
+        if verdict.error is not ErrorCode.NONE:
+            reply.refuse(verdict.error)
+        elif not verdict.is_new and is_classic:
+            reply.accept()
+        elif not verdict.is_new:
+            reply.accept(known.producer_id, known.producer_epoch)
+        elif is_classic:
+            self._end_classic(transaction, known, request.committed, reply)
+        else:
+            self._end(transaction, request.committed, reply)
+
+    def fence(self, transaction: Transaction, then: Continuation) -> None:
+        """Abort an open transaction under a higher epoch, so that its producer cannot go on with
+        it (TXN-54, TXN-57). ``then`` hears of the verdict, not of its end.
+
+        Always as version 2 does it: a marker with a raised epoch is unmistakable, whatever the
+        producer speaks."""
+        known = transaction.metadata
+        assert known is not None
+        assert known.state is TransactionState.ONGOING
+        self._prepare(transaction, TransactionState.PREPARE_EPOCH_FENCE, False, then)
+
+    def _end_classic(
+        self,
+        transaction: Transaction,
+        known: TransactionMetadata,
+        is_commit: bool,
+        reply: EndReply,
+    ) -> None:
+        wall_ms = self._scope.moment.wall_ms
+        after = prepared_classic(known, is_commit=is_commit, wall_ms=wall_ms)
+
+        def on_committed() -> None:
+            reply.accept()
+            self._completing.start(transaction)
+
+        outcome = Continuation(on_committed, reply.refuse, reply.on_overdue)
+        self._scope.move(transaction, after, outcome)
+
+    def _end(self, transaction: Transaction, is_commit: bool, reply: EndReply) -> None:
+        def on_committed() -> None:
+            known = transaction.metadata
+            assert known is not None
+            # What it will be once all markers are written: the producer need not wait for those.
+            next_one = completed(known, known.last_update_wall_ms)
+            reply.accept(next_one.producer_id, next_one.producer_epoch)
+
+        pending = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
+        told = Continuation(on_committed, reply.refuse, reply.on_overdue)
+        self._prepare(transaction, pending, is_commit, told)
+
+    def _prepare(
+        self,
+        transaction: Transaction,
+        pending: TransactionState,
+        is_commit: bool,
+        then: Continuation,
+    ) -> None:
+        """Write the verdict with a raised epoch, and with another producer id to go on with where
+        the epoch cannot be raised again."""
+        known = transaction.metadata
+        assert known is not None
+
+        def write() -> None:
+            has_next = known.is_exhausted
+            after = prepared(
+                known,
+                is_commit=is_commit,
+                next_producer_id=transaction.spare_producer_id if has_next else NO_PRODUCER_ID,
+                client_version=EPOCH_BUMPS_SINCE,
+                wall_ms=self._scope.moment.wall_ms,
+            )
+            self._scope.move(transaction, after, Continuation(on_committed, then.on_failed, late))
+
+        def on_committed() -> None:
+            if known.is_exhausted:
+                transaction.spare_producer_id = NO_PRODUCER_ID
+            then.on_committed()
+            self._completing.start(transaction)
+
+        late = then.on_overdue
+        if known.is_exhausted:
+            self._scope.draw(transaction, pending, write, then.on_failed)
+        else:
+            write()
+
+
+def judge_classic(
+    known: TransactionMetadata, request: EndTxnRequest, *, is_moving: bool
+) -> Verdict:
+    """The first table."""
+    if request.producer_id != known.producer_id:
+        return _UNMAPPED
+    if request.producer_epoch != known.producer_epoch:
+        return _FENCED
+    if is_moving:
+        return _CONCURRENT
+    if known.state is TransactionState.ONGOING:
+        return _END
+    return _repeated(known, request)
+
+
+def judge_version_2(
+    known: TransactionMetadata, request: EndTxnRequest, *, is_moving: bool
+) -> Verdict:
+    """The second table."""
+    if is_moving:
+        return _CONCURRENT
+    is_current = request.producer_epoch == known.producer_epoch
+    has_overflowed = (
+        request.producer_id == known.previous_producer_id
+        and request.producer_epoch == LAST_USABLE_EPOCH
+        and known.producer_epoch == 0
+        and known.state.is_complete
+    )
+    if request.producer_id != known.producer_id and not has_overflowed:
+        return _UNMAPPED
+    is_last = has_overflowed or request.producer_epoch == known.producer_epoch - 1
+    if known.state.is_prepared or (known.state.is_complete and is_last):
+        return _repeated(known, request) if is_last else _FENCED
+    if not is_current:
+        return _FENCED
+    if known.state is TransactionState.ONGOING or not request.committed:
+        return _END
+    return _INVALID
+
+
+def _repeated(known: TransactionMetadata, request: EndTxnRequest) -> Verdict:
+    """The same verdict again, or another one over what is decided."""
+    if known.state is TransactionState.EMPTY:
+        return _INVALID
+    if request.committed != (known.state in _COMMITTED):
+        return _INVALID
+    return _CONCURRENT if known.state.is_prepared else _DONE

@@ -1,0 +1,124 @@
+"""What all transactional ids of one shard share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.deadlines import Deadlines
+from ottla.coordinator.effects import Moment
+from ottla.coordinator.outbox import Continuation
+from ottla.coordinator.transaction.failures import answer_to
+from ottla.coordinator.transaction.outbox import TransactionOutbox
+from ottla.coordinator.transaction.records import Skipped, state_record
+from ottla.coordinator.transaction.transitions import check_move
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.coordinator.transaction.metadata import TransactionMetadata
+    from ottla.coordinator.transaction.settings import TransactionSettings
+    from ottla.coordinator.transaction.states import TransactionState
+    from ottla.protocol.errors import ErrorCode
+
+_BEFORE_ALL = Moment(0.0, 0)
+
+
+class Alarm(Enum):
+    """What a deadline is about."""
+
+    # The transaction has been open for its timeout.
+    TIMEOUT = auto()
+    # Markers were refused, or the record after them was not written: again.
+    COMPLETION = auto()
+    # The next sweep for ids that nobody uses; belongs to no id.
+    EXPIRY = auto()
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One transactional id. ``metadata`` is what is committed, None before its first record is.
+
+    ``pending`` is the state that it is on its way to, and None when it is on no way: with one at a
+    time nobody decides on what another has not yet written. ``spare_producer_id`` was drawn for
+    this id and is not in use, because the record that says so was not written (hazard T-10)."""
+
+    transactional_id: str
+    metadata: TransactionMetadata | None = None
+    pending: TransactionState | None = None
+    spare_producer_id: int = -1
+
+
+@dataclass(slots=True)
+class Scope:
+    """Keys of ``deadlines`` are (transactional id, alarm). ``moment`` is that of the call the
+    shard is in. ``batch_limit`` tells what the log takes as one batch at that moment."""
+
+    settings: TransactionSettings
+    transactions: dict[str, Transaction] = field(default_factory=dict)
+    outbox: TransactionOutbox = field(default_factory=TransactionOutbox)
+    deadlines: Deadlines[tuple[str, Alarm]] = field(default_factory=Deadlines)
+    skipped: Skipped = field(default_factory=Skipped)
+    moment: Moment = _BEFORE_ALL
+    batch_limit: Callable[[], int] | None = None
+
+    @property
+    def batch_bytes_max(self) -> int:
+        """The largest batch that may be appended now."""
+        limit = self.batch_limit
+        bytes_max = self.settings.max_record_bytes
+        return bytes_max if limit is None else min(bytes_max, limit())
+
+    def find(self, transactional_id: str) -> Transaction | None:
+        """An id that a producer has been given for, or was once."""
+        found = self.transactions.get(transactional_id)
+        return None if found is None or found.metadata is None else found
+
+    def move(
+        self, transaction: Transaction, after: TransactionMetadata, then: Continuation
+    ) -> None:
+        """Write where the id goes to; it is there when that is committed.
+
+        ``then`` hears of it after the id has moved, or after it has turned out to stay: whatever
+        the outcome, it is on no way any more (hazard T-19). Errors come as clients are told."""
+        assert transaction.pending is None
+        check_move(transaction.metadata, after)
+        transaction.pending = after.state
+
+        def on_committed() -> None:
+            assert transaction.pending is after.state
+            transaction.pending = None
+            transaction.metadata = after
+            then.on_committed()
+
+        def on_failed(error: ErrorCode) -> None:
+            transaction.pending = None
+            then.on_failed(answer_to(error))
+
+        record = state_record(transaction.transactional_id, after)
+        self.outbox.append([record], Continuation(on_committed, on_failed, then.on_overdue))
+
+    def draw(
+        self,
+        transaction: Transaction,
+        pending: TransactionState,
+        then: Callable[[], object],
+        on_failed: Callable[[ErrorCode], object],
+    ) -> None:
+        """Have a spare producer id, then go on; until then the id is on its way to ``pending``."""
+        assert transaction.pending is None
+        if transaction.spare_producer_id >= 0:
+            then()
+            return
+        transaction.pending = pending
+
+        def on_drawn(producer_id: int, error: ErrorCode) -> None:
+            transaction.pending = None
+            if producer_id < 0:
+                on_failed(answer_to(error))
+            else:
+                transaction.spare_producer_id = producer_id
+                then()
+
+        self.outbox.draw(on_drawn)

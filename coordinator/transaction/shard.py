@@ -1,0 +1,189 @@
+"""All transactional ids of one partition of ``__transaction_state``: the machine's single door.
+
+The shell gives it the log, then requests, outcomes and the time; it returns the effects. What is
+decided about one request is in initialising.py, adding.py, ending.py and overview.py, what follows
+a verdict in completing.py, what the time brings in timing.py. Whatever is decided is written first
+and true when it is committed; meanwhile its id is on its way, and other requests for it come again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.coordinator.effects import NOBODY
+from ottla.coordinator.transaction.adding import Adding
+from ottla.coordinator.transaction.completing import Completing
+from ottla.coordinator.transaction.ending import Ending
+from ottla.coordinator.transaction.initialising import Initialising
+from ottla.coordinator.transaction.overview import Overview
+from ottla.coordinator.transaction.records import decode_record
+from ottla.coordinator.transaction.requests import AddToTransaction, DescribeTransaction
+from ottla.coordinator.transaction.scope import Alarm, Scope, Transaction
+from ottla.coordinator.transaction.states import TransactionState
+from ottla.coordinator.transaction.timing import IdExpiry, Timeouts
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ottla.coordinator.effects import Caller, Effects, LogRecord, Moment, Ticket, Token, Writer
+    from ottla.coordinator.transaction.effects import TransactionEffects
+    from ottla.coordinator.transaction.settings import TransactionSettings
+    from ottla.protocol.errors import ErrorCode
+    from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+    from ottla.protocol.messages.list_transactions import TransactionState as Listed
+
+
+class TransactionShard:
+    """Made empty when a partition begins to be led, loaded by ``replay``, thrown away at the end
+    of its leader epoch (hazard T-21).
+
+    Every call returns what to do, in order; nothing is done by itself."""
+
+    def __init__(self, settings: TransactionSettings) -> None:
+        self.scope = Scope(settings)
+        self._completing = Completing(self.scope)
+        ending = Ending(self.scope, self._completing)
+        self._timeouts = Timeouts(self.scope, ending)
+        self._expiry = IdExpiry(self.scope)
+        self._overview = Overview(self.scope)
+        self._handlers: dict[type, Callable[[Any, Caller, Ticket], object]] = {
+            InitProducerIdRequest: Initialising(self.scope, ending).handle,
+            AddToTransaction: Adding(self.scope).handle,
+            EndTxnRequest: ending.handle,
+            DescribeTransaction: self._overview.describe,
+        }
+
+    @property
+    def must_reload(self) -> bool:
+        """Never: memory changes only when a record is committed."""
+        return False
+
+    def limit_batches(self, limit: Callable[[], int]) -> None:
+        """``limit`` tells how many bytes the log takes as one batch whenever it is asked."""
+        self.scope.batch_limit = limit
+
+    # Loading.
+
+    def replay(
+        self, record: LogRecord, writer: Writer = NOBODY, moment: Moment | None = None
+    ) -> None:
+        """Take in one record of the log while loading; HOT. Not for what was appended through
+        the effects: of that, ``committed`` tells."""
+        del writer, moment
+        read = decode_record(record, self.scope.skipped)
+        if read is None:
+            return
+        transactional_id, metadata = read
+        if metadata is None:
+            self.scope.transactions.pop(transactional_id, None)
+        else:
+            self.scope.transactions[transactional_id] = Transaction(transactional_id, metadata)
+
+    def replay_marker(
+        self, producer_id: int, producer_epoch: int, committed: bool, moment: Moment | None = None
+    ) -> None:
+        """Nothing: this log has no transactions of its own."""
+
+    def on_loaded(self, moment: Moment) -> TransactionEffects:
+        """The log is read to its end: what was decided is completed, with all its markers again
+        (TXN-51), what is open gets its timer."""
+        self.scope.moment = moment
+        for transaction in self.scope.transactions.values():
+            assert transaction.metadata is not None
+            if transaction.metadata.state.is_prepared:
+                self._completing.start(transaction)
+            elif transaction.metadata.state is TransactionState.ONGOING:
+                self._timeouts.on_loaded(transaction)
+        self._expiry.set_alarm()
+        return self.scope.outbox.take_all()
+
+    # Working.
+
+    def handle(
+        self, request: Any, caller: Caller, ticket: Ticket, moment: Moment
+    ) -> TransactionEffects:
+        """One request about an id of this shard: InitProducerId, AddToTransaction, EndTxn,
+        DescribeTransaction. The answers have the codes of ``caller.api_version``."""
+        self.scope.moment = moment
+        self._handlers[type(request)](request, caller, ticket)
+        return self.scope.outbox.take_all()
+
+    def committed(self, token: Token, moment: Moment) -> TransactionEffects:
+        """The high watermark has passed the records of that append."""
+        self.scope.moment = moment
+        self.scope.outbox.committed(token)
+        return self.scope.outbox.take_all()
+
+    def failed(self, token: Token, error: ErrorCode, moment: Moment) -> TransactionEffects:
+        """The records of that append were not written, or may yet vanish."""
+        self.scope.moment = moment
+        self.scope.outbox.failed(token, error)
+        return self.scope.outbox.take_all()
+
+    def overdue(self, token: Token, moment: Moment) -> TransactionEffects:
+        """Nobody knows what became of that append, and who waits has waited long enough."""
+        self.scope.moment = moment
+        self.scope.outbox.overdue(token)
+        return self.scope.outbox.take_all()
+
+    def drawn(
+        self, token: Token, producer_id: int, error: ErrorCode, moment: Moment
+    ) -> TransactionEffects:
+        """What came of a DrawId: a producer id that nobody has, or -1 and an error."""
+        self.scope.moment = moment
+        self.scope.outbox.drawn(token, producer_id, error)
+        return self.scope.outbox.take_all()
+
+    def markers_written(self, token: Token, moment: Moment) -> TransactionEffects:
+        """Every partition of a WriteMarkers has its marker, or exists no more."""
+        self.scope.moment = moment
+        self.scope.outbox.markers_written(token)
+        return self.scope.outbox.take_all()
+
+    def markers_fenced(self, token: Token, moment: Moment) -> TransactionEffects:
+        """A partition knows of a newer coordinator, or of a newer epoch of the producer."""
+        self.scope.moment = moment
+        self.scope.outbox.markers_fenced(token)
+        return self.scope.outbox.take_all()
+
+    def next_deadline_ms(self) -> float | None:
+        """When ``on_deadline`` is due, on the monotonic clock."""
+        return self.scope.deadlines.next_deadline_ms()
+
+    def on_deadline(self, moment: Moment) -> TransactionEffects:
+        """Deadlines have come. May be called early."""
+        self.scope.moment = moment
+        # What is set to this very moment meanwhile comes with the next call.
+        for transactional_id, alarm in self.scope.deadlines.expired(moment.now_ms):
+            transaction = self.scope.transactions.get(transactional_id)
+            if alarm is Alarm.EXPIRY:
+                self._expiry.on_alarm()
+            elif transaction is None:
+                continue
+            elif alarm is Alarm.TIMEOUT:
+                self._timeouts.on_alarm(transaction)
+            else:
+                self._completing.on_alarm(transaction)
+        return self.scope.outbox.take_all()
+
+    def on_topics_changed(self, moment: Moment) -> TransactionEffects:
+        """Nothing: whoever writes the markers sees what partitions are gone."""
+        self.scope.moment = moment
+        return []
+
+    def unload(self, error: ErrorCode) -> Effects:
+        """The end: only answers come back, one for everybody who waits."""
+        self.scope.outbox.fail_all(error)
+        return self.scope.outbox.take_answers()
+
+    # Telling.
+
+    def listing(
+        self, request: ListTransactionsRequest, moment: Moment | None = None
+    ) -> Iterator[Listed | None]:
+        """ListTransactions, id after id: None for one that is not asked for. Whoever asks may do
+        something else in between. Without a moment ages count up to the last call."""
+        moment = self.scope.moment if moment is None else moment
+        return self._overview.listing(request, moment.wall_ms)

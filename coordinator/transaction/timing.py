@@ -1,0 +1,142 @@
+"""What happens because nobody came: transactions that are open for too long, ids nobody uses.
+
+A transaction is aborted when its timeout has passed on the monotonic clock, counted from its first
+partition or from when this coordinator took over: a step of the wall clock aborts nothing
+(hazard T-19). An id expires by the wall clock, which is what its records have, when it was last
+used transactional.id.expiration.ms ago and nothing is open (TXN-59).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.outbox import Continuation, nothing
+from ottla.coordinator.transaction.records import tombstone
+from ottla.coordinator.transaction.scope import Alarm
+from ottla.coordinator.transaction.states import TransactionState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ottla.coordinator.effects import LogRecord
+    from ottla.coordinator.transaction.ending import Ending
+    from ottla.coordinator.transaction.scope import Scope, Transaction
+    from ottla.protocol.errors import ErrorCode
+
+EXAMINED_PER_SLICE_MAX = 5_000
+"""A few milliseconds: a sweep over a million ids must not hold up producers."""
+
+TOMBSTONE_BATCH_BYTES_MAX = 128 * 1024
+# What a batch has around its records, and a record around its key, at most.
+_BATCH_OVERHEAD_BYTES = 128
+_RECORD_OVERHEAD_BYTES = 32
+
+
+class Timeouts:
+    """One per shard; the alarms are set by whoever opens transactions."""
+
+    def __init__(self, scope: Scope, ending: Ending) -> None:
+        self._scope = scope
+        self._ending = ending
+
+    def on_loaded(self, transaction: Transaction) -> None:
+        """An open transaction of another coordinator: its producer gets all the time again."""
+        known = transaction.metadata
+        assert known is not None
+        assert known.state is TransactionState.ONGOING
+        self._set(transaction, known.timeout_ms)
+
+    def on_alarm(self, transaction: Transaction) -> None:
+        """Abort it, unless it ends by itself. What is on its way or fails is looked at again."""
+        known = transaction.metadata
+        if known is None or known.state is not TransactionState.ONGOING:
+            return
+        self._set(transaction, self._scope.settings.timeout_check_interval_ms)
+        if transaction.pending is None:
+            self._ending.fence(transaction, Continuation(nothing, _ignore))
+
+    def _set(self, transaction: Transaction, after_ms: float) -> None:
+        key = (transaction.transactional_id, Alarm.TIMEOUT)
+        self._scope.deadlines.set(key, self._scope.moment.now_ms + after_ms)
+
+
+class IdExpiry:
+    """One per shard. A sweep over all ids is started every
+    transaction.remove.expired.transaction.cleanup.interval.ms, and runs in slices."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._sweep: Iterator[str] | None = None
+
+    def on_alarm(self) -> None:
+        """One slice of a sweep. The next one comes at once, so that requests get between them."""
+        scope = self._scope
+        if self._sweep is None:
+            self._sweep = iter(list(scope.transactions))
+        expired: list[Transaction] = []
+        for _ in range(EXAMINED_PER_SLICE_MAX):
+            transactional_id = next(self._sweep, None)
+            if transactional_id is None:
+                self._sweep = None
+                break
+            transaction = scope.transactions.get(transactional_id)
+            if transaction is not None and self._is_expired(transaction):
+                expired.append(transaction)
+        for batch in self._batches(expired):
+            self._remove(batch)
+        if self._sweep is None:
+            self.set_alarm()
+        else:
+            scope.deadlines.set(("", Alarm.EXPIRY), scope.moment.now_ms)
+
+    def set_alarm(self) -> None:
+        """Let the next sweep come."""
+        due_ms = self._scope.moment.now_ms + self._scope.settings.expiry_check_interval_ms
+        self._scope.deadlines.set(("", Alarm.EXPIRY), due_ms)
+
+    def _is_expired(self, transaction: Transaction) -> bool:
+        """One that was never written is only forgotten here, with the id that was drawn for it."""
+        known = transaction.metadata
+        if transaction.pending is not None:
+            return False
+        if known is None:
+            del self._scope.transactions[transaction.transactional_id]
+            return False
+        unused_ms = self._scope.moment.wall_ms - known.last_update_wall_ms
+        return known.state.is_idle and unused_ms >= self._scope.settings.expiration_ms
+
+    def _batches(self, expired: list[Transaction]) -> Iterator[dict[str, LogRecord]]:
+        """Tombstones in portions that the log takes as one batch each (hazard T-19)."""
+        bytes_max = min(TOMBSTONE_BATCH_BYTES_MAX, self._scope.batch_bytes_max)
+        batch: dict[str, LogRecord] = {}
+        size_bytes = _BATCH_OVERHEAD_BYTES
+        for transaction in expired:
+            record = tombstone(transaction.transactional_id)
+            record_bytes = len(record.key) + _RECORD_OVERHEAD_BYTES
+            if batch and size_bytes + record_bytes > bytes_max:
+                yield batch
+                batch, size_bytes = {}, _BATCH_OVERHEAD_BYTES
+            batch[transaction.transactional_id] = record
+            size_bytes += record_bytes
+        if batch:
+            yield batch
+
+    def _remove(self, batch: dict[str, LogRecord]) -> None:
+        transactions = self._scope.transactions
+        for transactional_id in batch:
+            transactions[transactional_id].pending = TransactionState.DEAD
+
+        def on_committed() -> None:
+            for transactional_id in batch:
+                del transactions[transactional_id]
+
+        def on_failed(error: ErrorCode) -> None:
+            del error
+            for transactional_id in batch:
+                transactions[transactional_id].pending = None
+
+        self._scope.outbox.append(list(batch.values()), Continuation(on_committed, on_failed))
+
+
+def _ignore(error: ErrorCode) -> None:
+    """The alarm is set: it will be tried again."""
