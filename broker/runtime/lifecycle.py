@@ -13,6 +13,7 @@ import logging
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ottla.coordinator.metadata.features import SUPPORTED
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import (
     BadVersion,
@@ -260,6 +261,7 @@ class Lifecycle:
                 self._clock.wall_ms(),
                 generation=version + 1,
                 clean_stop_epoch=clean,
+                features=SUPPORTED,
             )
             standing = await session.exists(paths.broker(node_id))
             operations: list[Operation] = [
@@ -311,6 +313,12 @@ class Lifecycle:
         # It may be an earlier life of this broker, whose session has not run out yet.
         gone = asyncio.Event()
         limit_ms = session.timeout_ms * _EXPIRY_TIMEOUTS
+        logger.warning(
+            "broker id %d was registered by %s; waiting up to %d s for that session to end",
+            node_id,
+            await self._rival(session, node_id),
+            limit_ms // 1000,
+        )
         timer = self._clock.call_at(self._clock.now_ms() + limit_ms, gone.set)
         try:
             if await session.exists(paths.broker(node_id), lambda _event: gone.set()) is not None:
@@ -320,9 +328,23 @@ class Lifecycle:
         if await session.exists(paths.broker(node_id)) is not None:
             raise KafkaError(
                 ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-                f"another process has registered as broker {node_id}",
+                f"another process has registered as broker {node_id} "
+                f"({await self._rival(session, node_id)}), and it lives: "
+                "start this one with an id that is free, or stop the other one first",
             )
         return False
+
+    async def _rival(self, session: Session, node_id: int) -> str:
+        """Where whoever has this broker's id is to be found, and since when."""
+        try:
+            payload = paths.parse_broker((await session.get(paths.broker(node_id))).data)
+        except NoNode:
+            payload = None
+        if payload is None or not payload.endpoints:
+            return "somebody"
+        end = payload.endpoints[0]
+        age_s = max(0, self._clock.wall_ms() - payload.timestamp_ms) // 1000
+        return f"{end.host}:{end.port}, {age_s} s ago"
 
     def _draw_id(self) -> str:
         while True:

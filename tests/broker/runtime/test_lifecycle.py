@@ -141,18 +141,27 @@ async def test_an_expired_broker_registers_again_without_having_lost_anything() 
 
 
 @pytest.mark.requirement("ZKT-05")
-async def test_a_second_broker_of_the_same_id_is_refused() -> None:
-    """It must not disturb the first one, and must say why it does not start."""
+async def test_a_second_broker_of_the_same_id_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """It must not disturb the first one, and must say why it does not start: at once that it waits,
+    in the end where the other one is and what is to be done."""
     cluster = await open_cluster(1)
     intruder = BrokerNode(cluster.store, 1, clock=HandClock(), random_start=99)
+    intruder.clock.now = 7_000
     starting = asyncio.ensure_future(intruder.start())
     await quiet()
     assert not starting.done()
+    (warning,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert warning == (
+        "broker id 1 was registered by localhost:9093, 7 s ago; "
+        "waiting up to 27 s for that session to end"
+    )
     await intruder.clock.advance(30_000)
 
     with pytest.raises(KafkaError) as refused:
         await starting
     assert refused.value.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert "localhost:9093, 37 s ago" in refused.value.message
+    assert "an id that is free" in refused.value.message
     assert cluster.controllers() == [1]
     assert cluster.nodes[1].lifecycle.broker_epoch == 1
 
