@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.replica.following import Followed, Following, Pauses
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition, Uuid
     from ottla.protocol.messages.fetch import FetchResponse, PartitionData
     from ottla.protocol.ports import Clock
+
+    Work = Callable[[], Coroutine[None, None, Cut]]
 
 logger = logging.getLogger("ottla.replication")
 
@@ -188,9 +191,9 @@ class Fetcher:
             self._tell_refusal(one, ask, step)
         self.following.taken(one, step, self._clock.now_ms())
         if step.action is Action.TRUNCATE:
-            self._work(one, cut_back(runtime, step.offset, ask.leader_epoch))
+            self._work(one, partial(cut_back, runtime, step.offset, ask.leader_epoch))
         elif step.action is Action.RESTART:
-            self._work(one, start_over(runtime, step.offset, ask.leader_epoch))
+            self._work(one, partial(start_over, runtime, step.offset, ask.leader_epoch))
         return False
 
     def _tell_refusal(self, one: Followed, ask: Ask, step: Step) -> None:
@@ -218,7 +221,7 @@ class Fetcher:
                 else []
             )
             if runs and runs[0][0].base_offset < log.log_end_offset:
-                self._work(one, begin_within(runtime, runs, told, one.leader_epoch))
+                self._work(one, partial(begin_within, runtime, runs, told, one.leader_epoch))
                 return True
             written_bytes = append_fetched(runtime, runs, told.high_watermark, now_ms)
             self._counts.fetched_bytes += written_bytes
@@ -246,7 +249,7 @@ class Fetcher:
         if runtime.flush_is_due:
             one.awaits_flush = True
             self._flushing[one] = self._clock.now_ms() + FLUSH_PATIENCE_MS
-            self._work(one, self._flush(one, runtime), "flushing")
+            self._work(one, partial(self._flush, one, runtime), "flushing")
 
     async def _flush(self, one: Followed, runtime: PartitionRuntime) -> Cut:
         try:
@@ -277,12 +280,10 @@ class Fetcher:
         finally:
             self._raising.discard(one.partition)
 
-    def _work(
-        self, one: Followed, coroutine: Coroutine[None, None, Cut], what: str = "cutting"
-    ) -> None:
+    def _work(self, one: Followed, work: Work, what: str = "cutting") -> None:
         """Change the log in a task of its own: cancelled half-way, it would be unusable (P-04)."""
         one.is_busy = True
-        self._spawn(one, self._finish(one, coroutine), what)
+        self._spawn(one, self._finish(one, work), what)
 
     def _spawn(self, one: Followed, coroutine: Coroutine[None, None, None], what: str) -> None:
         name = f"{what} {one.partition.topic}-{one.partition.partition}"
@@ -290,9 +291,9 @@ class Fetcher:
         self._counts.works.add(task)
         task.add_done_callback(self._counts.works.discard)
 
-    async def _finish(self, one: Followed, coroutine: Coroutine[None, None, Cut]) -> None:
+    async def _finish(self, one: Followed, work: Work) -> None:
         try:
-            self._counts.cut(await coroutine)
+            self._counts.cut(await work())
         except (KafkaError, CorruptLogError) as error:
             self._rest(one, error)
         finally:
