@@ -36,6 +36,7 @@ ISR_CHANGE_PREFIX = "/isr_change_notification/isr_change_"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
 LOG_DIR_EVENT_PREFIX = "/log_dir_event_notification/log_dir_event_"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+FEATURE = "/feature"
 GENERATIONS = "/ottla/generations"
 SEEN_GENERATIONS = "/ottla/seen_generations"
 
@@ -132,13 +133,15 @@ class BrokerPayload(NamedTuple):
 
     ``generation`` is the data version that its generation znode got in the same group; read from
     there, it could be another registration's. ``clean_stop_epoch`` is the generation at whose end
-    all data was on the disk; -1 when the last stop was not clean (KIP-966)."""
+    all data was on the disk; -1 when the last stop was not clean (KIP-966). ``features``: first and
+    last level of each feature that the broker supports (KIP-584)."""
 
     endpoints: tuple[EndpointPayload, ...]
     rack: str | None = None
     timestamp_ms: int = 0
     generation: int = -1
     clean_stop_epoch: int = -1
+    features: znode.Ranges = znode.NO_RANGES
 
 
 class TopicPayload(NamedTuple):
@@ -181,7 +184,7 @@ def build_broker(payload: BrokerPayload) -> bytes:
         "listener_security_protocol_map": {
             end.listener: end.security_protocol for end in payload.endpoints
         },
-        "features": {},
+        "features": znode.build_ranges(payload.features),
     }
     if payload.rack is not None:
         value["rack"] = payload.rack
@@ -203,6 +206,7 @@ def parse_broker(data: bytes) -> BrokerPayload | None:
             int(value.get("timestamp", 0)),
             int(value.get("broker_epoch", -1)),
             int(value.get("clean_stop_epoch", -1)),
+            znode.ranges_of(value.get("features") or {}),
         )
     except (KeyError, ValueError, TypeError, AttributeError):
         return None

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
+
+Ranges = Mapping[str, tuple[int, int]]
+"""First and last level of each feature."""
+
+NO_RANGES: Ranges = MappingProxyType({})
 
 
 def build(value: Mapping[str, object]) -> bytes:
@@ -44,3 +51,37 @@ def named(replicas: Mapping[int, tuple[int, ...]]) -> dict[str, list[int]]:
 def numbered(replicas: Mapping[str, Iterable[object]]) -> dict[int, tuple[int, ...]]:
     """The reverse. Raises ValueError, TypeError."""
     return {int(index): ids_of(replicas[index]) for index in sorted(replicas, key=int)}
+
+
+def build_ranges(ranges: Ranges) -> dict[str, dict[str, int]]:
+    """What a broker supports, for JSON."""
+    return {
+        name: {"min_version": first, "max_version": last} for name, (first, last) in ranges.items()
+    }
+
+
+def ranges_of(value: Mapping[str, Mapping[str, object]]) -> Ranges:
+    """The reverse. Raises KeyError, ValueError, TypeError."""
+    found = {
+        str(name): ids_of((levels["min_version"], levels["max_version"]))
+        for name, levels in value.items()
+    }
+    return {name: (levels[0], levels[1]) for name, levels in found.items()}
+
+
+def build_levels(levels: Mapping[str, int]) -> bytes:
+    """What is finalized; a feature of level 0 is left out, as for Kafka."""
+    features = {name: {"max_version_level": level} for name, level in levels.items() if level > 0}
+    return build({"version": 2, "status": 1, "features": features})
+
+
+def parse_levels(data: bytes) -> dict[str, int] | None:
+    """The reverse, also of version 1; nothing is finalized while the status is not "enabled"."""
+    value = parse(data)
+    try:
+        if int(value["status"]) != 1:
+            return {}
+        features = value["features"].items()
+        return {str(name): int(levels["max_version_level"]) for name, levels in features}
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return None
