@@ -19,13 +19,40 @@ FIRST_DELAY_MS = 2_000.0
 DELAY_MAX_MS = 300_000.0
 
 
+class _Alarms:
+    """At most one timer per broker."""
+
+    def __init__(self, clock: Clock, due: Callable[[int], object]) -> None:
+        self._clock = clock
+        self._due = due
+        self._timers: dict[int, Timer] = {}
+
+    def set(self, node_id: int, delay_ms: float) -> bool:
+        """Whether the broker had none, and has that one now."""
+        if node_id in self._timers:
+            return False
+        due_ms = self._clock.now_ms() + delay_ms
+        self._timers[node_id] = self._clock.call_at(due_ms, lambda: self._ring(node_id))
+        return True
+
+    def stop(self) -> None:
+        """The controllership is over."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _ring(self, node_id: int) -> None:
+        del self._timers[node_id]
+        self._due(node_id)
+
+
 class LostReplicas:
     """Owned by one controllership. ``ask`` is called with a broker's id when its time has come."""
 
     def __init__(self, clock: Clock, ask: Callable[[int], object]) -> None:
         self._clock = clock
-        self._ask = ask
-        self._timers: dict[int, Timer] = {}
+        self._alarms = _Alarms(clock, ask)
+        self.stop = self._alarms.stop
         self._delays: dict[int, float] = {}
         self._failed_ms: dict[int, float] = {}
         self._asked: dict[int, set[TopicPartition]] = {}
@@ -35,13 +62,11 @@ class LostReplicas:
         now_ms = self._clock.now_ms()
         last_ms = self._failed_ms.get(node_id)
         self._failed_ms[node_id] = now_ms
-        if node_id in self._timers:
-            return
         delay_ms = FIRST_DELAY_MS
         if last_ms is not None and now_ms - last_ms <= 2 * DELAY_MAX_MS:
             delay_ms = min(2 * self._delays[node_id], DELAY_MAX_MS)
-        self._delays[node_id] = delay_ms
-        self._timers[node_id] = self._clock.call_at(now_ms + delay_ms, lambda: self._due(node_id))
+        if self._alarms.set(node_id, delay_ms):
+            self._delays[node_id] = delay_ms
 
     def asked(self, node_id: int, partitions: Collection[TopicPartition]) -> None:
         """The broker is being asked about these."""
@@ -61,16 +86,6 @@ class LostReplicas:
         asked.difference_update(back)
         return back
 
-    def stop(self) -> None:
-        """The controllership is over."""
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
-
-    def _due(self, node_id: int) -> None:
-        del self._timers[node_id]
-        self._ask(node_id)
-
 
 REFUSED_ROLE_RETRY_MS = 10_000.0
 
@@ -82,24 +97,15 @@ class RefusedRoles:
     def __init__(
         self, clock: Clock, again: Callable[[int, tuple[TopicPartition, ...]], object]
     ) -> None:
-        self._clock = clock
         self._again = again
         self._refused: dict[int, set[TopicPartition]] = {}
-        self._timers: dict[int, Timer] = {}
+        self._alarms = _Alarms(clock, self._due)
+        self.stop = self._alarms.stop
 
     def refused(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
         """The broker has not taken on these roles."""
-        if node_id not in self._timers:
-            again_ms = self._clock.now_ms() + REFUSED_ROLE_RETRY_MS
-            self._timers[node_id] = self._clock.call_at(again_ms, lambda: self._due(node_id))
+        self._alarms.set(node_id, REFUSED_ROLE_RETRY_MS)
         self._refused.setdefault(node_id, set()).update(partitions)
 
-    def stop(self) -> None:
-        """The controllership is over."""
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
-
     def _due(self, node_id: int) -> None:
-        del self._timers[node_id]
         self._again(node_id, tuple(sorted(self._refused.pop(node_id))))

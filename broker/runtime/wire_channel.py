@@ -68,9 +68,9 @@ class WireChannel:
 
     async def _connection(self, node_id: int) -> Connection:
         known = self._connections.get(node_id)
-        if known is not None and not known.closed and known.address == self._address(node_id):
-            return known
         if known is not None:
+            if not known.closed and known.address == self._peers.address_of(node_id):
+                return known
             self._give_up(node_id, known, "the broker has moved")
         await self._metadata.wait_for(lambda image: node_id in image.brokers, _LEARN_ADDRESS_MS)
         made = await self._peers.connect(node_id, purpose="controller")
@@ -91,9 +91,6 @@ class WireChannel:
         if self._connections.get(node_id) is connection:
             del self._connections[node_id]
             self.on_lost(node_id)
-
-    def _address(self, node_id: int) -> object:
-        return self._peers.address_of(node_id)
 
 
 async def _sent(connection: Connection, request: ControlRequest) -> ControlResponse:
