@@ -7,6 +7,7 @@ struck by what, and knows when one more unclean stop would be beyond what replic
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.store import paths
@@ -15,11 +16,11 @@ from tests.simulation.chaos import Chaos
 from tests.simulation.cluster.ensemble import STORE_HOST, attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from ottla.coordinator.store.paths import StatePayload
     from tests.simulation.cluster.ensemble import Ensemble
     from tests.simulation.cluster.oracles import Cluster
+    from tests.simulation.history import Partition
     from tests.simulation.node import Node
     from tests.simulation.process import SimProcess
     from tests.simulation.random import SimRandom
@@ -31,8 +32,19 @@ SLOW_S = (2.5, 7.0)
 CUT_S = (0.3, 1.5, 5.0)
 PAUSE_S = (0.1, 1.0, 3.0, 8.0)
 # Stops that leave no mark of a clean stop.
-UNCLEAN = frozenset({"kill", "kill_slow", "power_cut", "stop", "topple", "strike_expansion"})
-TOPPLING = ("kill", "kill_slow", "expire_session", "pause", "isolate", "cut_store")
+UNCLEAN = frozenset(
+    {
+        "kill",
+        "kill_slow",
+        "power_cut",
+        "stop",
+        "topple",
+        "strike_expansion",
+        "replace_joiner",
+        "strike_restarted",
+        "rot",
+    }
+)
 
 
 class BrokerChaos(Chaos):
@@ -157,6 +169,8 @@ class ClusterChaos:
         cluster: Cluster,
     ) -> None:
         self.counts: dict[str, int] = {}
+        # Replicas of which a bit has flipped: brokers cannot mend them by themselves.
+        self.rotten: list[tuple[int, Partition]] = []
         self._world = world
         self._ensemble = ensemble
         self.brokers = list(brokers)
@@ -220,61 +234,6 @@ class ClusterChaos:
         finally:
             self._world.report(f"fault {name} is over")
 
-    async def _do_topple(self) -> None:
-        """Take a partition's leader away, and its successor, as soon as it has been elected."""
-        partitions = self._cluster.partitions()
-        if not partitions:
-            return
-        partition = self._random.choice(partitions)
-        for _ in range(1 + self._random.below(3)):
-            state = self._cluster.state(*partition)
-            if state is None or state.leader < 0:
-                return
-            broker = self.brokers[state.leader]
-            self._active.append(asyncio.ensure_future(broker.strike(self._random.choice(TOPPLING))))
-            if not await self._wait_for(4.0, lambda old=state: self._has_moved(partition, old)):  # type: ignore[misc]
-                return
-            await asyncio.sleep(self._random.choice((0.0, 0.005, 0.05, 0.3)))
-
-    def _has_moved(self, partition: tuple[str, int], old: StatePayload) -> bool:
-        state = self._cluster.state(*partition)
-        return state is not None and state.leader_epoch > old.leader_epoch and state.leader >= 0
-
-    async def _do_power_cut_joiner(self) -> None:
-        """Of a replica that is being added to an in-sync set at that very moment (R-22).
-
-        It may be a member of others, so that all its fellows must be whole."""
-        if not await self._wait_for(3.0, lambda: bool(self._cluster.expansions())):
-            return
-        _, joining = self._random.choice(self._cluster.expansions())
-        if not self._cluster.is_whole(but=joining):
-            return
-        broker = self.brokers[joining]
-        await broker.strike("power_cut_soon")
-
-    async def _do_strike_expansion(self) -> None:
-        """While a replica is being added to an in-sync set: it falls behind, the leader does not
-        hear that it was added, and is gone a moment later (R-12)."""
-        if not await self._wait_for(3.0, lambda: bool(self._cluster.expansions())):
-            return
-        leader, joining = self._random.choice(self._cluster.expansions())
-        one, other = self.brokers[leader].server.name, self.brokers[joining].server.name
-        links = [(one, other), (other, one)]
-        if self._random.chance(0.5):
-            links.append((STORE_HOST, one))
-        for link in links:
-            self._world.links.cut(*link)
-        try:
-            if len(links) == 2:
-                await asyncio.sleep(self._ensemble.profile.commit_ms / 1_000.0)
-                self._ensemble.disconnect(one)
-            await asyncio.sleep(self._random.choice((0.1, 0.5, 1.0)))
-            await self.brokers[leader].strike(self._random.choice(TOPPLING))
-            await asyncio.sleep(0.5)
-        finally:
-            for link in links:
-                self._world.links.heal(*link)
-
     async def _do_delete_controller(self) -> None:
         """By hand, as operators do to force an election."""
         attempt(self._ensemble, (Delete(paths.CONTROLLER),), 0)
@@ -307,10 +266,15 @@ class ClusterChaos:
             if other not in minority
             for link in ((one, other), (other, one))
         ]
+        with self._severed(*links):
+            await asyncio.sleep(self._random.choice(CUT_S))
+
+    @contextmanager
+    def _severed(self, *links: tuple[str, str]) -> Iterator[None]:
         for link in links:
             self._world.links.cut(*link)
         try:
-            await asyncio.sleep(self._random.choice(CUT_S))
+            yield
         finally:
             for link in links:
                 self._world.links.heal(*link)

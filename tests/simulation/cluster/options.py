@@ -60,6 +60,7 @@ POWER_FAULTS = (
 )
 
 
+NEVER_MS = str((1 << 63) - 1)
 # With what comes before and after, a run lasts thirty virtual seconds on average.
 CHAOS_S = (14.0, 20.0, 30.0)
 
@@ -174,7 +175,10 @@ def _draw_topic_settings(random: SimRandom) -> dict[str, str]:
         "segment.bytes": str(random.choice((1_500, 6_000, 1_048_576, 1_048_576))),
         "index.interval.bytes": str(random.choice((1, 256, 4_096))),
     }
-    # Hundreds of tiny files are not flushed as fast as they are written.
+    # Hundreds of tiny files are not flushed as fast as they are written; and mostly nobody asks for
+    # flushes: unless told otherwise, a topic asks for one at each turn of the scheduler.
+    if settings["segment.bytes"] == "1500" or random.chance(0.6):
+        settings["flush.ms"] = NEVER_MS
     if random.chance(0.2) and settings["segment.bytes"] != "1500":
         settings["flush.messages"] = str(random.choice((1, 20)))
     return settings

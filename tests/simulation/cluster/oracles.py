@@ -80,6 +80,11 @@ class Cluster:
                     found |= dict.fromkeys((node_id, joining) for joining, _ in added)
         return sorted(found)
 
+    def seen_generation(self, node_id: int) -> int | None:
+        """The life of a broker that a controller has acted upon last."""
+        node = self.tree.nodes.get(paths.seen_generation(node_id))
+        return None if node is None else paths.parse_number(node.data)
+
     def is_whole(self, but: int | None = None) -> bool:
         """Every broker runs, is registered in its latest life, and is in all its in-sync sets;
         all except one, perhaps."""

@@ -17,7 +17,8 @@ from ottla.coordinator.metadata.broker_configs import parse_broker_config
 from ottla.coordinator.store import paths
 from ottla.protocol.ports import Address
 from tests.simulation.client import Refused
-from tests.simulation.cluster.chaos import BrokerChaos, ClusterChaos
+from tests.simulation.cluster.ambushes import Ambushes
+from tests.simulation.cluster.chaos import BrokerChaos
 from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.ensemble import STORE_HOST, Ensemble
 from tests.simulation.cluster.evidence import ClusterHistory, judge_cluster
@@ -217,13 +218,13 @@ class ClusterRun:
 
         await self.start_client("admin", create)
 
-    def _make_chaos(self) -> ClusterChaos:
+    def _make_chaos(self) -> Ambushes:
         names = [node.name for node in self.cluster.nodes.values()]
         brokers = []
         for node in self.cluster.nodes.values():
             peers = [name for name in names if name != node.name]
             brokers.append(BrokerChaos(self.world, node, [*peers, STORE_HOST], peers))
-        return ClusterChaos(self.world, self.ensemble, brokers, self.cluster)
+        return Ambushes(self.world, self.ensemble, brokers, self.cluster)
 
     def _start_clients(self) -> None:
         options, random = self.options, self.world.random.child("workload")
@@ -262,7 +263,7 @@ class ClusterRun:
 
     # ---- the end ----
 
-    async def _restart_all(self, chaos: ClusterChaos) -> None:
+    async def _restart_all(self, chaos: Ambushes) -> None:
         """What the chaos left in memory must not be what recovery rests on."""
         ending = self.random.choice(ENDINGS)
         if self.options.cuts_power:
@@ -277,6 +278,7 @@ class ClusterRun:
                 if ending == "rolling":
                     await stopping
                     await self._until(10.0, lambda one=one: one.server.running)  # type: ignore[misc]
+        await chaos.replace_damaged()
         await self._until(20.0, lambda: all(n.running for n in self.cluster.nodes.values()))
 
     async def _recover(self) -> None:

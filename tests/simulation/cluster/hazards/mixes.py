@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.simulation.cluster.ensemble import StoreProfile
+from tests.simulation.cluster.options import NEVER_MS
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.options import ClusterOptions
@@ -31,6 +32,7 @@ def few(options: ClusterOptions, *faults: str) -> ClusterOptions:
         lag_time_ms=1_000,
         store=options.store._replace(loses_request=0.0, loses_answer=0.0),
         machines=(*options.machines, *options.machines)[:3],
+        topic_settings={**options.topic_settings, "flush.ms": NEVER_MS},
     )
 
 
@@ -47,11 +49,14 @@ def lagging(options: ClusterOptions) -> ClusterOptions:
 
 
 def taking_over(options: ClusterOptions) -> ClusterOptions:
-    """One leader after another, while replicas are on their way back into the in-sync set."""
-    small = few(options, "topple", "topple", "topple", "kill")
-    net = small.net._replace(latency_ms=10.0)
-    store = StoreProfile(commit_ms=60.0)
-    return small._replace(fault_mean_ms=300.0, net=net, store=store, pace_ms=30.0)
+    """The leader goes when only one other knows what it has just acknowledged, and that one goes
+    when it has added a third; catching up takes a third many requests."""
+    small = few(options, "take_over")
+    settings = {**small.settings, "replica.fetch.max.bytes": "2000"}
+    net = small.net._replace(latency_ms=3.0, spike_probability=0.0)
+    return small._replace(
+        settings=settings, fault_mean_ms=2_000.0, net=net, store=StoreProfile(), pace_ms=60.0
+    )
 
 
 def expanding(options: ClusterOptions) -> ClusterOptions:
@@ -63,8 +68,34 @@ def expanding(options: ClusterOptions) -> ClusterOptions:
 def power(options: ClusterOptions) -> ClusterOptions:
     small = few(options, "power_cut", "power_cut_joiner", "power_cut_joiner", "pause")
     slow = StoreProfile(commit_ms=60.0)
-    topic_settings = {"segment.bytes": "20000", "index.interval.bytes": "1"}
+    topic_settings = {"segment.bytes": "20000", "index.interval.bytes": "1", "flush.ms": NEVER_MS}
     return small._replace(store=slow, fault_mean_ms=400.0, topic_settings=topic_settings)
+
+
+def rejoining(options: ClusterOptions) -> ClusterOptions:
+    """What a replica had not written to its disk is gone when it is added to the ISR."""
+    small = few(options, "power_cut", "replace_joiner", "replace_joiner", "replace_joiner")
+    return _losing(small)._replace(session_timeout_ms=6_000)
+
+
+def restarting(options: ClusterOptions) -> ClusterOptions:
+    """Short losses of power, after each of which all other replicas go."""
+    return _losing(few(options, "power_cut", "strike_restarted", "strike_restarted"))
+
+
+def rotting(options: ClusterOptions) -> ClusterOptions:
+    return _losing(few(options, "rot"))
+
+
+def _losing(small: ClusterOptions) -> ClusterOptions:
+    """Hardly anything is written to the disk before it must be."""
+    topic_settings = {"segment.bytes": "1048576", "flush.ms": NEVER_MS}
+    return small._replace(
+        topic_settings=topic_settings,
+        fault_mean_ms=1_500.0,
+        store=StoreProfile(),
+        chaos_s=24.0,
+    )
 
 
 def controllers(options: ClusterOptions) -> ClusterOptions:

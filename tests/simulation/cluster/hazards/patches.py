@@ -7,7 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.log import flushing
+from ottla.broker.log import flushing, loading
 from ottla.broker.replica import partition as replica_partition
 from ottla.broker.replica.epochs import EpochEnd, LeaderEpochs
 from ottla.broker.replica.isr import ChangeOutcome, InSyncSet
@@ -19,6 +19,7 @@ from ottla.broker.runtime.controllership import Controllership
 from ottla.broker.runtime.partition import PartitionRuntime
 from ottla.broker.runtime.senders import Senders, _Sender
 from ottla.coordinator.controller.events import Identity
+from ottla.coordinator.controller.settlement import Settlement
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import (
     ANY_VERSION,
@@ -33,6 +34,7 @@ from tests.simulation.cluster.hazards.replacing import Hazard, Replacement
 
 if TYPE_CHECKING:
     from ottla.broker.replica.leading import Leadership
+    from ottla.coordinator.controller.leadership import Circumstances
 
 # ---- replication ----
 
@@ -227,7 +229,21 @@ def _is_never_stale(_before: Any) -> Any:
     return lambda _replica, _leadership: False
 
 
+def _notices_no_restart(before: Any) -> Any:
+    def circumstances(
+        self: Settlement, image: Any, topic: Any, _difference: Any = None
+    ) -> Circumstances:
+        found: Circumstances = before(self, image, topic)
+        return found
+
+    return circumstances
+
+
 # ---- storage ----
+
+
+def _takes_rot_for_a_torn_end(_before: Any) -> Any:
+    return lambda _log, _finding, _promised_offset: True
 
 
 def _promises_what_is_not_synced(_before: Any) -> Any:
@@ -291,7 +307,12 @@ HAZARDS = MappingProxyType(
         "R-22": Hazard(
             "a replica is added to the ISR whatever has become of it since it fetched",
             (Replacement(isr_writer, "Check", _checks_nothing),),
-            mixes.power,
+            mixes.rejoining,
+        ),
+        "R-23": Hazard(
+            "a fast restart that nobody notices",
+            (Replacement(Settlement, "circumstances", _notices_no_restart),),
+            mixes.restarting,
         ),
         "C-01": Hazard(
             "a controller that was replaced goes on writing",
@@ -323,6 +344,14 @@ HAZARDS = MappingProxyType(
             "a new leader does not know what producers have written",
             (Replacement(Replica, "become_leader", _forgets_producers),),
             mixes.toppling,
+        ),
+        "S-03": Hazard(
+            "a log ends where its first bit has flipped, and who was restarted is still trusted",
+            (
+                Replacement(loading, "is_torn", _takes_rot_for_a_torn_end),
+                Replacement(Settlement, "circumstances", _notices_no_restart),
+            ),
+            mixes.rotting,
         ),
         "S-06": Hazard(
             "the recovery point promises what was not synced",
