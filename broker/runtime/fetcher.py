@@ -238,7 +238,10 @@ class Fetcher:
         if told.log_start_offset > log.log_start_offset and one.partition not in self._raising:
             self._raising.add(one.partition)
             self._spawn(one, self._raise_start(one, runtime, told.log_start_offset), "cutting")
-        self._flush_if_due(one)
+        if log.log_end_offset >= told.high_watermark:
+            # Below, nothing hangs on what it says: it moves no watermark and joins no ISR. It
+            # would not catch up either, with a flush for each answer.
+            self._flush_if_due(one)
         return bool(runs)
 
     # ---- flushes ----

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from ottla.broker.runtime.fetcher_wire import Manner
 from ottla.broker.runtime.produces import Flushes
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.broker.testing.memory_disk import MemoryDisk
@@ -314,6 +315,31 @@ async def test_a_disk_that_hangs_holds_up_its_own_partitions_only() -> None:
     plan.clear()
     await site.settle(61_000)
     assert acknowledged(site, 0) == 1
+    await site.stop()
+
+
+async def test_a_follower_that_catches_up_flushes_when_it_counts_again() -> None:
+    """With a flush for each answer, a slow disk would never be back in the in-sync set."""
+    plan = FaultPlan()
+    site = Site(configs=FLUSHES)
+    site.nodes[2].disk = FaultyDisk(MemoryDisk(), plan, site.clock)
+    site.manner = Manner(max_bytes=200)
+    await site.start()
+    site.cut = {(2, 1)}
+    await site.lead(1, isr=(1, 3))
+    for number in range(30):
+        site.nodes[1].produce(*values(2, 2 * number))
+    await site.settle(1_000)
+    await site.nodes[1].partition().flush()
+    assert site.nodes[1].partition().replica.high_watermark == 60
+    plan.add(slow(".log", 20))
+    site.cut.clear()
+    asked = len(site.requests)
+    await site.settle(1_000)
+    assert sum(source == 2 for source, _, _ in site.requests[asked:]) > 15
+    assert plan.hits == 1
+    assert flushed(site, 2) == acknowledged(site) == 60
+    plan.clear()
     await site.stop()
 
 
