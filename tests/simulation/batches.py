@@ -35,6 +35,11 @@ class Batch(NamedTuple):
     # Of a marker: 0 abort, 1 commit.
     control_type: int | None = None
 
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """What stays the same whatever records are taken out of it."""
+        return self.base_offset, self.producer_id, self.producer_epoch, self.base_sequence
+
 
 class Damaged(Exception):
     """The bytes are no batch."""

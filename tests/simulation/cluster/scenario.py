@@ -125,7 +125,7 @@ class ClusterRun:
         violations = [
             *self.world.violations,
             *self.watchman.violations,
-            *judge_cluster(history, clean=not options.unclean),
+            *self._judge(),
             *(f"surprise: {surprise}" for surprise in self._keeper_history.surprises),
             *self._complaints(),
         ]
@@ -149,6 +149,10 @@ class ClusterRun:
             events=self.world.events,
             scenario="--cluster ",
         )
+
+    def _judge(self) -> list[str]:
+        """What the clients' history says."""
+        return judge_cluster(self.history, clean=not self.options.unclean)
 
     def _complaints(self) -> list[str]:
         """A broker that dies of an exception, or a part of it that does, is a bug by itself."""

@@ -92,6 +92,9 @@ class Piper(Teller):
         """The position. Raises Fenced, Doomed."""
         if not self.versions.is_second:
             await self._add_offsets()
+        await self._commit_offsets()
+
+    async def _commit_offsets(self) -> None:
         topic, number = self._pipe.source
         request = TxnOffsetCommitRequest(
             transactional_id=self.terms.transactional_id,

@@ -13,6 +13,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.simulation.checkers import replies
 from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.options import ClusterOptions, draw_cluster_options
 from tests.simulation.cluster.scenario import ClusterRun
@@ -50,6 +51,8 @@ class TransactionOptions(NamedTuple):
     timeout_ms: int
     second: bool
     pace_ms: float
+    # Whether clients are killed, stopped and rivalled.
+    disturbs: bool = True
 
 
 class Seat(NamedTuple):
@@ -97,6 +100,13 @@ class TransactionsOfACluster(ClusterRun):
             scenario="--transactions ",
         )
 
+    def _judge(self) -> list[str]:
+        # The records are judged by the checker of histories; of the rest, what is left is this.
+        history = self.history
+        found = [f"surprise: {surprise}" for surprise in history.surprises]
+        found += [f"stuck: {stuck}" for stuck in history.stuck]
+        return found + replies.check(history)
+
     # ---- the story ----
 
     async def _set_up(self) -> None:
@@ -117,7 +127,7 @@ class TransactionsOfACluster(ClusterRun):
             self._seat(pipe.transactional_id, partial(self._pipe, pipe))
         for number in range(self.drawn.readers):
             self.start_client(f"reader-{number}", self._read)
-        for seat in self._seats:
+        for seat in self._seats if self.drawn.disturbs else ():
             random = self._random.child(seat.node.name)
             self._disturbances.append(asyncio.ensure_future(self._disturb(seat, random)))
         if self.options.moves:
@@ -204,8 +214,6 @@ class TransactionsOfACluster(ClusterRun):
         await super()._drain()
 
     async def _take_stock(self) -> None:
-        await super()._take_stock()
-
         async def read(client: ClusterClient) -> None:
             for partition in [*self.partitions, *(pipe.target for pipe in self.pipes)]:
                 await read_to_the_end(client, self.books, partition)
@@ -241,6 +249,7 @@ def draw_transaction_options(seed: int, chaos_s: float | None = None) -> Transac
             producers=0,
             consumers=0,
             keeps_topics=False,
+            fault_mean_ms=max(1_000.0, cluster.fault_mean_ms),
             faults=faults,
             settings=settings,
             topic_settings=topic_settings,
