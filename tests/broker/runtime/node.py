@@ -15,6 +15,7 @@ from ottla.broker.runtime.config_watch import ConfigWatch
 from ottla.broker.runtime.control import ControlReceiver
 from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.broker.runtime.controllership import ControllerParts
+from ottla.broker.runtime.features import Features
 from ottla.broker.runtime.lifecycle import Lifecycle, Registration
 from ottla.broker.runtime.metadata import MetadataCache
 from ottla.broker.runtime.producer_ids import ProducerIds
@@ -214,6 +215,7 @@ class BrokerNode:
             self.tasks,
         )
         self.candidate = ControllerCandidate(node_id, self.metadata, self.parts)
+        self.features = Features(node_id, self.metadata, self.clock, self.tasks)
         self.producer_ids = ProducerIds(node_id, lambda: self.lifecycle.session)
         self.admin = ClusterAdmin(
             self.candidate,
@@ -235,7 +237,7 @@ class BrokerNode:
         endpoint = EndpointPayload("PLAINTEXT", "localhost", 9092 + self.node_id, "PLAINTEXT")
         await self.lifecycle.register(
             Registration(self.node_id, (endpoint,), None, clean_stop_epoch, home),
-            (self.configs, self.candidate),
+            (self.configs, self.candidate, self.features),
         )
 
     async def ready(self) -> None:
