@@ -46,7 +46,7 @@ def on_elect(context: ControllerContext, event: ElectLeaders) -> ControllerDecis
             continue
         results.append(PartitionResult(item))
         if item not in changed:
-            writes.add_state(*item, elected)
+            writes.add_state(*item, elected, context.image.brokers)
             changed.append(item)
     if event.partitions is None:
         needless = ErrorCode.ELECTION_NOT_NEEDED
@@ -63,7 +63,7 @@ def on_preferred_asked(context: ControllerContext, event: PreferredAsked) -> Con
     for item in sorted(set(event.partitions)):
         elected = _elected(context, item, allow_unclean=False)
         if not isinstance(elected, PartitionResult):
-            writes.add_state(*item, elected)
+            writes.add_state(*item, elected, context.image.brokers)
             changed.append(item)
     writes.add([Delete(paths.PREFERRED_ELECTION, event.version)])
     return _carried_out(context, writes, changed, ())
@@ -149,7 +149,7 @@ def on_balance(context: ControllerContext, now_ms: float) -> ControllerDecision:
     writes = WriteList()
     batch = candidates[:BALANCE_BATCH]
     for item, elected in batch:
-        writes.add_state(*item, elected)
+        writes.add_state(*item, elected, context.image.brokers)
     return _carried_out(context, writes, [item for item, _ in batch], ())
 
 

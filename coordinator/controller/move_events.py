@@ -22,6 +22,7 @@ from ottla.coordinator.controller.specs import MoveSpec, PartitionResult
 from ottla.coordinator.controller.writes import (
     WriteList,
     find_size_fault,
+    lives_of_leaders,
     payload_of,
     topic_data,
 )
@@ -185,7 +186,7 @@ def advance(context: ControllerContext) -> ControllerDecision | None:
 
 def _elect(context: ControllerContext, elected: States) -> ControllerDecision:
     writes = WriteList()
-    _write_states(writes, elected)
+    _write_states(writes, context, elected)
     done = writes.finish()
     messages = context.writer(context.after(done)).announce(sorted(elected))
     return ControllerDecision(done, tuple(messages), reason=f"{len(elected)} moves: new leaders")
@@ -194,7 +195,7 @@ def _elect(context: ControllerContext, elected: States) -> ControllerDecision:
 def _shrink(context: ControllerContext, shrunk: States) -> ControllerDecision:
     """The new replicas hear that they are all there are; the old ones are stopped and deleted."""
     writes = WriteList()
-    _write_states(writes, shrunk)
+    _write_states(writes, context, shrunk)
     done = writes.finish()
     after = context.after(done)
     # Ahead of the store, as the last step will write it: else the leader would let the old
@@ -237,9 +238,13 @@ def _finish(context: ControllerContext, over: States) -> ControllerDecision:
     return ControllerDecision(done, tuple(messages), reason=f"{len(over)} moves are over")
 
 
-def _write_states(writes: WriteList, states: Mapping[TopicPartition, PartitionState]) -> None:
+def _write_states(
+    writes: WriteList,
+    context: ControllerContext,
+    states: Mapping[TopicPartition, PartitionState],
+) -> None:
     for item, state in sorted(states.items()):
-        writes.add_state(item.topic, item.partition, state)
+        writes.add_state(item.topic, item.partition, state, context.image.brokers)
 
 
 def _write_with_assignments(
@@ -269,7 +274,10 @@ def _write_with_assignments(
                 changes.append(PartitionChanged(*item, state))
             data = topic_data(replace(known, partitions=partitions))
             version = context.topic_version(name, count)
-            writes.add([Replace(paths.topic(name), data, version), *operations], changes)
+            # The last step changes no state, and relies on nothing that the one before did not.
+            led = [states[item] for item in items[start:][:PARTITIONS_PER_UNIT] if with_states]
+            lives = lives_of_leaders(led, context.image.brokers)
+            writes.add([Replace(paths.topic(name), data, version), *operations], changes, lives)
 
 
 def _trim_asked(context: ControllerContext) -> ControllerDecision | None:

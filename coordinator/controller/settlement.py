@@ -48,7 +48,7 @@ class Settlement:
             state = topic.partitions[item.partition]
             settled = settle(state, self.at(item, state, now))
             if settled is not state:
-                writes.add_state(item.topic, item.partition, settled)
+                writes.add_state(item.topic, item.partition, settled, image.brokers)
                 changed.append(item)
             elif state.has_state and not now.unclean.isdisjoint(state.replicas):
                 # Its leader may have added the broker's last life to the ISR and not announced it

@@ -292,7 +292,7 @@ class TopicPlan:
             self.writes.add([Create(paths.partition(name, index))])
             settled = settle(stateless[index], now)
             if settled is not stateless[index]:
-                self.writes.add_state(name, index, settled)
+                self.writes.add_state(name, index, settled, self.image.brokers)
                 self.new.append(TopicPartition(name, index))
 
     def _refuse_size(self, replica_count: int) -> Refusal | None:

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.controller.events import Write
 from ottla.coordinator.metadata.changes import Change, PartitionChanged
 from ottla.coordinator.store import paths
-from ottla.coordinator.store.store import Create, Operation, Replace
+from ottla.coordinator.store.store import Check, Create, Operation, Replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from ottla.coordinator.metadata.image import PartitionState, TopicImage
+    from ottla.coordinator.metadata.image import (
+        BrokerRegistration,
+        PartitionState,
+        TopicImage,
+    )
 
 # A ZooKeeper server accepts a megabyte in one request and drops the connection at more (C-16).
 OPERATIONS_PER_WRITE_MAX = 1000
@@ -36,30 +40,52 @@ class WriteList:
         self._operations: list[Operation] = []
         self._changes: list[Change] = []
         self._bytes = 0
+        # Of the group that is being collected: lives of brokers that it relies on.
+        self._relied_on: set[Check] = set()
 
-    def add(self, operations: Sequence[Operation], changes: Sequence[Change] = ()) -> None:
-        """One unit."""
-        assert len(operations) <= OPERATIONS_PER_WRITE_MAX
-        size_bytes = sum(_size_of(operation) for operation in operations)
+    def add(
+        self,
+        operations: Sequence[Operation],
+        changes: Sequence[Change] = (),
+        relied_on: Sequence[Check] = (),
+    ) -> None:
+        """One unit; in its group stands each of the checks, once however many rely on it."""
+        unit = [*(one for one in relied_on if one not in self._relied_on), *operations]
+        size_bytes = sum(_size_of(operation) for operation in unit)
         if (
-            len(self._operations) + len(operations) > OPERATIONS_PER_WRITE_MAX
+            len(self._operations) + len(unit) > OPERATIONS_PER_WRITE_MAX
             or self._bytes + size_bytes > BYTES_PER_WRITE_MAX
         ):
             self._close()
+            unit = [*relied_on, *operations]
+            size_bytes = sum(_size_of(operation) for operation in unit)
+        assert len(unit) <= OPERATIONS_PER_WRITE_MAX
         self._bytes += size_bytes
-        self._operations += operations
+        self._operations += unit
         self._changes += changes
+        self._relied_on.update(relied_on)
 
-    def add_state(self, topic: str, partition: int, state: PartitionState) -> PartitionState:
+    def add_state(
+        self,
+        topic: str,
+        partition: int,
+        state: PartitionState,
+        brokers: Mapping[int, BrokerRegistration],
+    ) -> PartitionState:
         """Write a partition's state where the one it was derived from stood.
 
-        Returns the state with the partition epoch that the write will give it."""
+        Returns the state with the partition epoch that the write will give it. ``brokers``: those
+        that the decision was made upon."""
         path, data = paths.state(topic, partition), paths.build_state(payload_of(state))
         operation: Operation = Create(path, data)
         if state.has_state:
             operation = Replace(path, data, state.partition_epoch)
         written = replace(state, partition_epoch=state.partition_epoch + 1)
-        self.add([operation], [PartitionChanged(topic, partition, written)])
+        self.add(
+            [operation],
+            [PartitionChanged(topic, partition, written)],
+            lives_of_leaders([state], brokers),
+        )
         return written
 
     @property
@@ -76,6 +102,20 @@ class WriteList:
         if self._operations or self._changes:
             self._writes.append(Write(tuple(self._operations), tuple(self._changes)))
         self._operations, self._changes, self._bytes = [], [], 0
+        self._relied_on = set()
+
+
+def lives_of_leaders(
+    states: Iterable[PartitionState], brokers: Mapping[int, BrokerRegistration]
+) -> list[Check]:
+    """That those who lead are in the lives that are known of them (R-23).
+
+    A next life may have lost records, and have registered while nobody here has heard of it. Left
+    as the last of the ISR by a change upon older news, it would lead without them for good, though
+    others had them all; and replicas that a move leaves behind would be deleted."""
+    leaders = dict.fromkeys(state.leader for state in states if state.has_state)
+    known = [brokers[node_id] for node_id in leaders if node_id in brokers]
+    return [Check(paths.generation(one.node_id), one.generation) for one in known]
 
 
 def _size_of(operation: Operation) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.runtime.cluster_admin import PartitionsSpec, TopicSpec
 from ottla.broker.runtime.partition_admin import MoveSpec
 from ottla.coordinator.store import paths
+from ottla.coordinator.store.store import Replace
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from tests.broker.runtime.cluster import Cluster, open_cluster
@@ -93,6 +94,55 @@ async def test_a_wish_for_preferred_leaders_that_was_changed_is_read_again() -> 
     assert sizes
     assert [cluster.nodes[2].metadata.leader_of(*item)[0] for item in (T0, T1)] == [3, 3]
     assert await cluster.session(2).exists(wish) is None
+
+
+async def live_again(cluster: Cluster, node_id: int) -> None:
+    """The broker's next life has registered: it went down with the power, and is back."""
+    session = cluster.session(2)
+    found = await session.get(paths.broker(node_id))
+    payload = paths.parse_broker(found.data)
+    assert payload is not None
+    await session.set(paths.generation(node_id), b"")
+    data = paths.build_broker(payload._replace(generation=payload.generation + 1))
+    await session.set(paths.broker(node_id), data)
+
+
+async def test_nobody_is_made_the_last_of_an_isr_in_a_life_that_is_over() -> None:
+    """R-23: broker 3 has lost the end of its log, which broker 2 has, and 2 is about to stop. What
+    the controller hears first must not decide whether acknowledged records are kept."""
+    cluster = await three({0: [2, 3]})
+    generation = cluster.nodes[2].lifecycle.broker_epoch
+    sizes = meddle(cluster, touches(paths.state(*T0)), partial(live_again, cluster, 3))
+    result = await cluster.nodes[1].admin.partitions.relieve(2, generation, TIMEOUT_MS)
+    await quiet()
+
+    assert sizes
+    assert result.remaining == (T0,)
+    state = cluster.nodes[1].metadata.image.partition(*T0)
+    assert state is not None
+    assert (state.leader, state.isr) == (2, (2,))
+
+
+async def test_replicas_are_not_deleted_for_the_sake_of_one_that_may_have_lost_records() -> None:
+    """The same in the step of a move that takes the old replicas out: they are all there is."""
+    cluster = await three({0: [2]})
+    admin = cluster.nodes[1].admin.partitions
+    moves = [MoveSpec(T0, (3,))]
+    await admin.alter_moves(moves, allow_factor_change=True, timeout_ms=TIMEOUT_MS)
+    shrunk = paths.build_state(paths.StatePayload(3, 3, (3,), 1))
+
+    def takes_the_old_out(operations: Sequence[Operation]) -> bool:
+        return any(isinstance(one, Replace) and one.data == shrunk for one in operations)
+
+    sizes = meddle(cluster, takes_the_old_out, partial(live_again, cluster, 3))
+    await cluster.leader_writes(T0, (2, 3))
+    await quiet()
+
+    assert sizes
+    state = cluster.nodes[1].metadata.image.partition(*T0)
+    assert state is not None
+    assert (state.leader, state.isr, state.replicas) == (2, (2,), (3, 2))
+    assert cluster.nodes[2].replicas.deleted == []
 
 
 async def add_by_hand(cluster: Cluster, index: int, *replicas: int) -> None:

@@ -87,6 +87,7 @@ class Scene:
         """Another controller reads the world and settles it."""
         self.brokers = brokers or self.brokers
         self.epoch += 1
+        self.register(*self.brokers)
         self.controller = Controller(
             Identity(1, self.epoch), self.settings, self.read_world(), check_topic_configs
         )
@@ -94,6 +95,15 @@ class Scene:
         self.carry_out(self.controller.start(now_ms))
         self.advance()
         return self.controller
+
+    def register(self, *brokers: BrokerRegistration) -> None:
+        """As brokers do: the version of the generation znode is the life that registers."""
+        for one in brokers:
+            path = paths.generation(one.node_id)
+            if self.tree.exists(path) is None:
+                self.apply((Create(path),))
+            while self.tree.get(path).stat.version < one.generation:
+                self.apply((Replace(path, b""),))
 
     def read_world(self) -> World:
         image = MetadataImage("cluster", controller_id=1, controller_epoch=self.epoch)
@@ -175,6 +185,7 @@ class Scene:
 
     def live(self, *brokers: BrokerRegistration) -> ControllerDecision:
         self.brokers = brokers
+        self.register(*brokers)
         return self.handle(BrokersRead(brokers))
 
     def create(self, *specs: TopicSpec, validate_only: bool = False) -> tuple[TopicResult, ...]:
