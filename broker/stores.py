@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.log.names import META_PROPERTIES, METADATA_STORE
 from ottla.coordinator.store.embedded import EmbeddedStore
+from ottla.coordinator.store.zookeeper_tls import Tls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +75,15 @@ async def open_store(
 async def _open_zookeeper(ports: Ports, config: BrokerConfig) -> ZooKeeperStore:
     # Loaded by brokers that use it: kazoo costs others a third of their start.
     module = import_module("ottla.coordinator.store.zookeeper")
-    options = module.ZooKeeperOptions(config.zookeeper_connection_timeout_ms)
+    tls = None
+    if config.zookeeper_ssl_client_enable:
+        tls = Tls(
+            config.zookeeper_ssl_truststore_location,
+            config.zookeeper_ssl_keystore_location,
+            config.zookeeper_ssl_keystore_password,
+            bool(config.zookeeper_ssl_endpoint_identification_algorithm),
+        )
+    options = module.ZooKeeperOptions(config.zookeeper_connection_timeout_ms, tls=tls)
     try:
         store: ZooKeeperStore = await module.ZooKeeperStore.open(
             config.zookeeper_connect, ports.clock, options

@@ -135,6 +135,13 @@ class BrokerConfig:
     zookeeper_connect: str | None
     zookeeper_connection_timeout_ms: int | None
     zookeeper_session_timeout_ms: int
+    zookeeper_ssl_client_enable: bool
+    zookeeper_ssl_endpoint_identification_algorithm: str
+    zookeeper_ssl_keystore_location: str | None
+    zookeeper_ssl_keystore_password: str | None
+    zookeeper_ssl_keystore_type: str | None
+    zookeeper_ssl_truststore_location: str | None
+    zookeeper_ssl_truststore_type: str | None
 
     @property
     def sources(self) -> ConfigSources:
@@ -168,6 +175,14 @@ _PLAIN_FIELDS = tuple(
 )
 # The settings of plugins, which a broker passes on without knowing them.
 _PLUGIN_PREFIXES = ("rlmm.config.", "rsm.config.")
+# Where nobody may believe that it is so.
+_NEVER_TRUE = (
+    "remote.log.storage.system.enable",
+    "zookeeper.metadata.migration.enable",
+    "zookeeper.set.acl",
+    "zookeeper.ssl.crl.enable",
+    "zookeeper.ssl.ocsp.enable",
+)
 _REMOVED = {
     "port": "listeners",
     "host.name": "listeners",
@@ -262,13 +277,30 @@ def _contradictions(static: Mapping[str, str]) -> Iterator[str]:
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
         if static.get(name, "").strip() == "0":
             yield f"{name} is -1, for no limit, or at least 1"
-    for name in ("remote.log.storage.system.enable", "zookeeper.metadata.migration.enable"):
-        if static.get(name, "").strip().lower() == "true":
+    for name in _NEVER_TRUE:
+        if _is_true(static, name):
             yield f"{name} cannot be true: {BROKER_CONFIGS[name].documentation}"
     broker_id, node_id = static.get("broker.id"), static.get("node.id")
     if broker_id is not None and node_id is not None and int(broker_id) != int(node_id):
         yield f"broker.id is {broker_id} and node.id is {node_id}: they are one number"
     yield from _group_contradictions(static)
+    yield from _tls_contradictions(static)
+
+
+def _is_true(static: Mapping[str, str], name: str) -> bool:
+    return static.get(name, "").strip().lower() == "true"
+
+
+def _tls_contradictions(static: Mapping[str, str]) -> Iterator[str]:
+    """Stores of keys towards ZooKeeper in formats that only Java reads."""
+    if not _is_true(static, "zookeeper.ssl.client.enable"):
+        return
+    for store in ("zookeeper.ssl.keystore", "zookeeper.ssl.truststore"):
+        location = static.get(f"{store}.location", "").strip()
+        # As in ZooKeeper's client: where no type is given, the file's name tells.
+        kind = static.get(f"{store}.type", "").strip() or location.rpartition(".")[2]
+        if location and kind.upper() != "PEM":
+            yield f"{store}.type has to be PEM: {location} cannot be read here"
 
 
 def _group_contradictions(static: Mapping[str, str]) -> Iterator[str]:

@@ -652,32 +652,32 @@ zookeeper.metadata.migration.enable | bool | false | - | read-only | no
 zookeeper.session.timeout.ms | int | 18000 | - | read-only | yes
     Silence after which ZooKeeper ends the broker's session.
 zookeeper.set.acl | bool | false | - | read-only | no
-    Whether nodes in ZooKeeper are protected.
+    Protects nodes in ZooKeeper; brokers have no credentials of their own there yet.
 zookeeper.ssl.cipher.suites | list | null | - | read-only | no
     TLS cipher suites towards ZooKeeper.
-zookeeper.ssl.client.enable | bool | false | - | read-only | no
-    Whether TLS is used towards ZooKeeper.
+zookeeper.ssl.client.enable | bool | false | - | read-only | yes
+    Whether TLS is used towards ZooKeeper, with keys and certificates in PEM files.
 zookeeper.ssl.crl.enable | bool | false | - | read-only | no
-    Whether certificate revocation lists are checked.
+    Checks certificates of ZooKeeper against revocation lists, which is not done here.
 zookeeper.ssl.enabled.protocols | list | null | - | read-only | no
     TLS versions towards ZooKeeper.
-zookeeper.ssl.endpoint.identification.algorithm | string | HTTPS | - | read-only | no
-    How ZooKeeper's name is checked.
-zookeeper.ssl.keystore.location | string | null | - | read-only | no
+zookeeper.ssl.endpoint.identification.algorithm | string | HTTPS | - | read-only | yes
+    HTTPS checks that a ZooKeeper server's certificate is for its name; empty does not.
+zookeeper.ssl.keystore.location | string | null | - | read-only | yes
     File with the key for ZooKeeper.
-zookeeper.ssl.keystore.password | password | null | - | read-only | no
+zookeeper.ssl.keystore.password | password | null | - | read-only | yes
     Password of that file.
-zookeeper.ssl.keystore.type | string | null | - | read-only | no
+zookeeper.ssl.keystore.type | string | null | - | read-only | yes
     Format of that file.
 zookeeper.ssl.ocsp.enable | bool | false | - | read-only | no
-    Whether certificates are checked online.
+    Checks certificates of ZooKeeper online, which is not done here.
 zookeeper.ssl.protocol | string | TLSv1.2 | - | read-only | no
     TLS version to start from towards ZooKeeper.
-zookeeper.ssl.truststore.location | string | null | - | read-only | no
+zookeeper.ssl.truststore.location | string | null | - | read-only | yes
     File with certificates trusted for ZooKeeper.
 zookeeper.ssl.truststore.password | password | null | - | read-only | no
     Password of that file.
-zookeeper.ssl.truststore.type | string | null | - | read-only | no
+zookeeper.ssl.truststore.type | string | null | - | read-only | yes
     Format of that file.
 """
 

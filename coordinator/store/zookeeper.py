@@ -14,8 +14,11 @@ from ottla.coordinator.store.store import (
 )
 from ottla.coordinator.store.zookeeper_channel import Channel
 from ottla.coordinator.store.zookeeper_session import ZooKeeperSession
+from ottla.coordinator.store.zookeeper_tls import Tls, tls_context
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from ottla.protocol.ports import Clock
 
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(?::([0-9]{1,5}))?")
@@ -33,6 +36,7 @@ class ZooKeeperOptions(NamedTuple):
     connection_timeout_ms: int | None = None
     digest: str | None = None
     set_acl: bool = False
+    tls: Tls | None = None
 
 
 class ConnectString(NamedTuple):
@@ -63,19 +67,24 @@ class ZooKeeperStore:
         self._place = place
         self._clock = clock
         self._options = options
+        self._tls: SSLContext | None = None
         self._sessions: list[ZooKeeperSession] = []
 
     @classmethod
     async def open(
         cls, connect: str, clock: Clock, options: ZooKeeperOptions | None = None
     ) -> ZooKeeperStore:
-        """``connect`` is "host:port,host:port/chroot". Raises ValueError if it is no such text.
+        """``connect`` is "host:port,host:port/chroot". Raises ValueError if it is no such text,
+        and if a file for TLS cannot be used.
 
         Nothing is asked of the ensemble before ``connect``."""
         options = options or ZooKeeperOptions()
         if options.set_acl and not options.digest:
             raise ValueError("zookeeper.set.acl needs a user to whom the znodes shall belong")
-        return cls(parse_connect(connect), clock, options)
+        store = cls(parse_connect(connect), clock, options)
+        if options.tls is not None:
+            store._tls = tls_context(options.tls)
+        return store
 
     def __str__(self) -> str:
         return f"ZooKeeper at {self._place.hosts}{self._place.chroot}"
@@ -88,9 +97,10 @@ class ZooKeeperStore:
 
         hosts, chroot = self._place
         options = self._options
-        link = ZooKeeperLink(
-            LinkOptions(hosts, chroot, timeout_ms, options.digest, options.set_acl), self._clock
+        link_options = LinkOptions(
+            hosts, chroot, timeout_ms, options.digest, options.set_acl, self._tls
         )
+        link = ZooKeeperLink(link_options, self._clock)
         channel = Channel(link, self._clock, timeout_ms)
         limit_ms = options.connection_timeout_ms or timeout_ms
         try:

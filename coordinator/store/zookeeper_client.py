@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -45,20 +46,37 @@ class LinkOptions(NamedTuple):
     timeout_ms: int
     digest: str | None
     has_acl: bool
+    tls: ssl.SSLContext | None = None
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's threads without its workers: they would mix up the order of events and answers."""
 
-    def __init__(self, connect_limit_seconds: float) -> None:
+    def __init__(self, connect_limit_seconds: float, tls: ssl.SSLContext | None) -> None:
         super().__init__()
         self._connect_limit_seconds = connect_limit_seconds
+        self._tls = tls
 
     def start(self) -> None:
         """Nothing to start."""
 
     def stop(self) -> None:
         """Nothing to stop."""
+
+    def create_connection(
+        self, address: tuple[str, int], hostname: str, timeout: float, **_settings: Any
+    ) -> socket.socket:
+        # A host that swallows packets must leave time for the others.
+        timeout = min(timeout, self._connect_limit_seconds)
+        connected: socket.socket = super().create_connection(address=address, timeout=timeout)
+        if self._tls is None:
+            return connected
+        # Not kazoo's own TLS, which trusts the system's authorities beside those that are given.
+        try:
+            return self._tls.wrap_socket(connected, server_hostname=hostname)
+        except BaseException:
+            connected.close()
+            raise
 
     def dispatch_callback(self, callback: Any) -> None:
         callback.func(*callback.args)
@@ -78,7 +96,11 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
             poll.register(one, select.POLLIN)
         for one in writers:
             poll.register(one, select.POLLOUT)
-        ready = {place for place, _ in poll.poll(None if timeout is None else timeout * 1000)}
+        # What TLS has decrypted already is not seen on the socket any more.
+        waiting = [one for one in readers if isinstance(one, ssl.SSLSocket) and one.pending()]
+        limit_ms = None if timeout is None else timeout * 1000
+        ready = {place for place, _ in poll.poll(0 if waiting else limit_ms)}
+        ready.update(one.fileno() for one in waiting)
         return (
             [one for one in readers if one.fileno() in ready],
             [one for one in writers if one.fileno() in ready],
@@ -104,7 +126,7 @@ class KazooSession(KazooClient):  # type: ignore[misc]
         super().__init__(
             hosts=options.hosts,
             timeout=options.timeout_ms / 1000,
-            handler=_Handler(options.timeout_ms / 1000 / (2 * count)),
+            handler=_Handler(options.timeout_ms / 1000 / (2 * count), options.tls),
             connection_retry=dict(_RETRY),
             auth_data=[("digest", options.digest)] if options.digest else None,
             logger=logger,
@@ -206,7 +228,8 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         connected = self._socket
         if connected is not None:
             try:
-                connected.shutdown(socket.SHUT_RDWR)
+                # Not its own shutdown, which would take TLS away from under the reader.
+                socket.socket.shutdown(connected, socket.SHUT_RDWR)
             except OSError as error:
                 logger.debug("the connection was gone already: %s", error)
 

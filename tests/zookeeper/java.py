@@ -42,15 +42,17 @@ def java() -> str:
 
 
 @cache
-def class_path() -> str:
-    """The archives. Raises Missing."""
+def class_path(*, with_tls: bool = False) -> str:
+    """The archives, if wanted with those for TLS. Raises Missing."""
     spec = importlib.util.find_spec("pyspark")
     if spec is not None and spec.submodule_search_locations:
         jars = Path(spec.submodule_search_locations[0]) / "jars"
         found = [_newest(jars, f"{name}-[0-9]*.jar") for name in _NAMES]
+        if with_tls:
+            found += [path for path in jars.glob("netty-*.jar") if "-all-" not in path.name]
         if all(found):
             return ":".join(str(path) for path in found)
-    if (_SYSTEM / "zookeeper.jar").exists():
+    if (_SYSTEM / "zookeeper.jar").exists() and not with_tls:
         return ":".join(
             str(_SYSTEM / f"{name}.jar")
             for name in ("zookeeper", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java")

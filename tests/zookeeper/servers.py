@@ -53,6 +53,8 @@ class Settings(NamedTuple):
     session_min_ms: int = 200
     session_max_ms: int = 60_000
     flushes: bool = False
+    # More lines of zoo.cfg, for TLS.
+    tls: tuple[str, ...] = ()
 
 
 DEFAULTS = Settings()
@@ -132,7 +134,7 @@ class ZooKeeperServer:
                     "-Dzookeeper.admin.enableServer=false",
                     f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}",
                     "-cp",
-                    class_path(),
+                    class_path(with_tls=bool(self._settings.tls)),
                     f"org.apache.zookeeper.server.{main}",
                     str(self.directory / "zoo.cfg"),
                 ],
@@ -212,6 +214,7 @@ class ZooKeeperServer:
             f"minSessionTimeout={self._settings.session_min_ms}",
             f"maxSessionTimeout={self._settings.session_max_ms}",
         ]
+        lines += self._settings.tls
         if self._ensemble:
             # Ticks: thirty seconds to join, five to be missed.
             lines.append(f"initLimit={30_000 // self._settings.tick_ms}")

@@ -68,6 +68,7 @@ def test_annotations_agree_with_the_table() -> None:
         ConfigType.DOUBLE: "float",
         ConfigType.LIST: "tuple[str, ...]",
         ConfigType.STRING: "str",
+        ConfigType.PASSWORD: "str",
     }
     config = _config()
     for field in fields(BrokerConfig):
@@ -166,6 +167,35 @@ def test_kafka_settings_without_effect_are_accepted_with_one_warning_each() -> N
     assert all("no effect" in warning for warning in parsed.warnings)
     assert not any("secret" in warning for warning in parsed.warnings)
     assert not any("num.io.threads" in warning for warning in parsed.warnings)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("zookeeper.set.acl", "brokers have no credentials of their own there yet"),
+        ("zookeeper.ssl.crl.enable", "which is not done here"),
+        ("zookeeper.ssl.ocsp.enable", "which is not done here"),
+    ],
+)
+def test_protection_that_is_not_there_may_not_be_asked_for(name: str, reason: str) -> None:
+    """A warning is read by nobody who believes that his nodes are protected."""
+    with pytest.raises(ConfigError, match=f"{name} cannot be true: .*{reason}"):
+        parse_broker_config({name: "true"})
+    assert parse_broker_config({name: "false"}).config.zookeeper_ssl_client_enable is False
+
+
+def test_keys_for_zookeeper_are_in_pem_files() -> None:
+    """Java's own formats are refused at the start, by name, and not when a session is wanted."""
+    enabled = {"zookeeper.ssl.client.enable": "true"}
+    store = "zookeeper.ssl.truststore"
+
+    assert parse_broker_config({**enabled, f"{store}.location": "/x.pem"}).warnings == ()
+    parse_broker_config({**enabled, f"{store}.location": "/x", f"{store}.type": "pem"})
+    parse_broker_config({f"{store}.location": "/x.jks"})
+    with pytest.raises(ConfigError, match=r"truststore\.type has to be PEM: /x\.jks cannot"):
+        parse_broker_config({**enabled, f"{store}.location": "/x.jks"})
+    with pytest.raises(ConfigError, match=r"truststore\.type has to be PEM: /x\.pem cannot"):
+        parse_broker_config({**enabled, f"{store}.location": "/x.pem", f"{store}.type": "JKS"})
 
 
 def test_names_from_the_environment_find_their_capitals() -> None:

@@ -1,0 +1,31 @@
+"""TLS towards ZooKeeper: what is read from files, once, when the store is opened."""
+
+from __future__ import annotations
+
+import ssl
+from typing import NamedTuple
+
+
+class Tls(NamedTuple):
+    """PEM files. ``trusted``: authorities, None for the system's; ``own``: this broker's key and
+    certificate; ``checks_name``: whether a server's certificate must be for its name or address."""
+
+    trusted: str | None = None
+    own: str | None = None
+    password: str | None = None
+    checks_name: bool = True
+
+
+def tls_context(tls: Tls) -> ssl.SSLContext:
+    """What the connections are wrapped in. Raises ValueError: a file cannot be used."""
+    path = tls.trusted or "the system's authorities"
+    try:
+        context = ssl.create_default_context(cafile=tls.trusted)
+        context.check_hostname = tls.checks_name
+        if tls.own is not None:
+            path = tls.own
+            # Without a password ssl would ask for one at the terminal, and wait.
+            context.load_cert_chain(path, password=tls.password or "")
+    except OSError as error:
+        raise ValueError(f"TLS to ZooKeeper: {path}: {error.strerror or error}") from error
+    return context
