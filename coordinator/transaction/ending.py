@@ -28,8 +28,9 @@ producer that does not know whether its partitions were added may abort where no
 | abort, last   | F     | F       | I             | C            | I              | ok            |
 
 On its way elsewhere it answers C before anything else is looked at: the producer may already know
-the producer id that it goes on with. "Last" is the epoch one below; or 32766 of the previous
-producer id, when the current one stands at epoch 0. Every other epoch is F.
+the producer id that it goes on with. "Last" is the epoch one below, when version 2 has raised it; or
+32766 of the previous producer id, when the current one stands at epoch 0. Every other epoch is F.
+Kafka takes the epoch one below for the last one also when a classic end came in between.
 """
 
 from __future__ import annotations
@@ -206,14 +207,18 @@ def judge_version_2(
         return _CONCURRENT
     is_current = request.producer_epoch == known.producer_epoch
     has_overflowed = (
-        request.producer_id == known.previous_producer_id
+        request.producer_id == known.previous_producer_id != known.producer_id
         and request.producer_epoch == LAST_USABLE_EPOCH
         and known.producer_epoch == 0
         and known.state.is_complete
     )
     if request.producer_id != known.producer_id and not has_overflowed:
         return _UNMAPPED
-    is_last = has_overflowed or request.producer_epoch == known.producer_epoch - 1
+    # After a classic end the epoch before belongs to a producer that has been replaced: it would
+    # be given the epoch of its successor, and both could go on (TXN-03).
+    is_last = known.bumps_epochs and (
+        has_overflowed or request.producer_epoch == known.producer_epoch - 1
+    )
     if known.state.is_prepared or (known.state.is_complete and is_last):
         return _repeated(known, request) if is_last else _FENCED
     if not is_current:

@@ -64,8 +64,9 @@ class IdExpiry:
     """One per shard. A sweep over all ids is started every
     transaction.remove.expired.transaction.cleanup.interval.ms, and runs in slices."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, examined_max: int = EXAMINED_PER_SLICE_MAX) -> None:
         self._scope = scope
+        self._examined_max = examined_max
         self._sweep: Iterator[str] | None = None
 
     def on_alarm(self) -> None:
@@ -74,7 +75,7 @@ class IdExpiry:
         if self._sweep is None:
             self._sweep = iter(list(scope.transactions))
         expired: list[Transaction] = []
-        for _ in range(EXAMINED_PER_SLICE_MAX):
+        for _ in range(self._examined_max):
             transactional_id = next(self._sweep, None)
             if transactional_id is None:
                 self._sweep = None

@@ -20,6 +20,8 @@ from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ottla.coordinator.transaction.metadata import TransactionMetadata
     from ottla.coordinator.transaction.states import TransactionState
 
@@ -27,6 +29,8 @@ ID = "txn"
 WALL_MS = 1_700_000_000_000
 TIMEOUT_MS = 60_000
 FIRST_PRODUCER_ID = 1_000
+NEXT_PRODUCER_ID = 2_000
+"""The first one that ``standing`` scenes give."""
 CLASSIC, VERSION_2 = 4, 5
 """Versions of EndTxn."""
 
@@ -49,13 +53,19 @@ NOBODY_YET = Producer(-1, -1)
 
 
 class Scene:
-    def __init__(self, settings: TransactionSettings | None = None) -> None:
+    def __init__(
+        self,
+        settings: TransactionSettings | None = None,
+        log: Sequence[LogRecord] = (),
+        now_ms: float = 0.0,
+        wall_ms: int = WALL_MS,
+    ) -> None:
         self.settings = settings or TransactionSettings()
         self.shard = TransactionShard(self.settings)
-        self.now_ms = 0.0
-        self.wall_ms = WALL_MS
+        self.now_ms = now_ms
+        self.wall_ms = wall_ms
         # Committed, in order; what is not stands in ``appends``.
-        self.log: list[LogRecord] = []
+        self.log = list(log)
         self.appends: list[Append] = []
         self.draws: list[DrawId] = []
         self.markers: list[WriteMarkers] = []
@@ -64,6 +74,9 @@ class Scene:
         self.answers: dict[int, Any] = {}
         self.ticket = 0
         self.next_producer_id = FIRST_PRODUCER_ID
+        for record in log:
+            self.shard.replay(record, moment=self.moment)
+        self.perform(self.shard.on_loaded(self.moment))
 
     # What a shell does.
 
@@ -140,17 +153,9 @@ class Scene:
 
     def reloaded(self) -> Scene:
         """What another coordinator makes of what is committed."""
-        other = Scene(self.settings)
-        other.now_ms, other.wall_ms = self.now_ms, self.wall_ms
+        other = Scene(self.settings, self.log, self.now_ms, self.wall_ms)
         other.ticket, other.next_producer_id = self.ticket, self.next_producer_id
-        other.load(self.log)
         return other
-
-    def load(self, log: list[LogRecord]) -> None:
-        self.log = list(log)
-        for record in log:
-            self.shard.replay(record, moment=self.moment)
-        self.perform(self.shard.on_loaded(self.moment))
 
     # Requests. Each returns its ticket.
 
@@ -252,10 +257,8 @@ def begun(
     return scene, producer
 
 
-def standing(known: TransactionMetadata, *, holds_markers: bool = True) -> Scene:
-    """A scene that has loaded this metadata; markers it asks for wait, or are written."""
-    scene = Scene()
-    scene.load([state_record(ID, known)])
-    if not holds_markers:
-        scene.settle()
+def standing(known: TransactionMetadata) -> Scene:
+    """A scene that has loaded this metadata; markers it asks for wait."""
+    scene = Scene(log=[state_record(ID, known)])
+    scene.next_producer_id = NEXT_PRODUCER_ID
     return scene
