@@ -46,7 +46,7 @@ class StateLog:
         leaderless = _without_leader(before, write.changes)
         if leaderless:
             logger.warning(
-                "%s have no leader any more: %s",
+                "nobody leads %s any more: %s",
                 counted(len(leaderless), "partition"),
                 named(leaderless),
             )
@@ -99,7 +99,8 @@ def _events(before: MetadataImage, changes: Sequence[Change]) -> Iterator[str]:
         shares = ", ".join(
             f"broker {node_id} leads {elected[node_id]}" for node_id in sorted(elected)
         )
-        yield f"{counted(elected.total(), 'partition')} have a new leader: {shares}"
+        verb = "has" if elected.total() == 1 else "have"
+        yield f"{counted(elected.total(), 'partition')} {verb} a new leader: {shares}"
 
 
 def _without_leader(before: MetadataImage, changes: Sequence[Change]) -> list[TopicPartition]:

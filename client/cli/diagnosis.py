@@ -1,7 +1,7 @@
 """Why a topic that is to be written to cannot be: what its own error code does not say.
 
-A broker that cannot make a topic answers as one that may not: the topic is unknown. A trial to
-create it, which creates nothing, is answered in words.
+"Unknown topic" is all that there is to learn about one that nobody has made, or nobody can make
+now. A trial to create it, which creates nothing, is answered in words.
 """
 
 from __future__ import annotations
@@ -45,10 +45,7 @@ async def explained(
         return error
     if not is_unknown:
         return error
-    return CommandError(
-        f"topic {topic!r} does not exist, and the brokers make none by themselves; "
-        f"'ottla topics create {topic}' does"
-    )
+    return CommandError(f"topic {topic!r} does not exist; 'ottla topics create {topic}' makes it")
 
 
 def told(refused: RequestRefused) -> str:
