@@ -373,6 +373,7 @@ class Broker:
             await self.housekeeping.finish()
         for coordinator in (self.groups, self.transactions):
             coordinator.close()
+        await self._receiver.finish()
         self.partitions.close()
         await asyncio.sleep(0)
         if self.network is not None:

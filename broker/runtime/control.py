@@ -74,6 +74,7 @@ class ControlReceiver:
         self.broker_epoch = -1
         # Whatever is meant for this registration or an earlier one comes too late.
         self._ended_epoch = -1
+        self._is_over = False
 
     def on_session(self) -> None:
         """A new session with the store has begun: the registration in the last one is over.
@@ -90,6 +91,13 @@ class ControlReceiver:
         answer: asyncio.Future[ControlResponse] = asyncio.get_running_loop().create_future()
         self._tasks.spawn("request of the controller", self._answer(request, answer))
         return await answer
+
+    async def finish(self) -> None:
+        """Carry out no more, and return when nothing is under way: the broker stops, and what is
+        given to it from here on would be served by logs that are being closed."""
+        self._is_over = True
+        async with self._lock:
+            pass
 
     async def _answer(
         self, request: ControlRequest, answer: asyncio.Future[ControlResponse]
@@ -108,6 +116,8 @@ class ControlReceiver:
 
     async def _carry_out(self, request: ControlRequest) -> ControlResponse:
         async with self._lock:
+            if self._is_over:
+                raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the broker stops")
             match request:
                 case LeaderAndIsrRequest():
                     return await self._leader_and_isr(request)

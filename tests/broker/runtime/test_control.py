@@ -10,7 +10,7 @@ from ottla.broker.runtime.config_watch import ConfigWatch
 from ottla.broker.runtime.control import ControlReceiver
 from ottla.broker.runtime.metadata import MetadataCache
 from ottla.broker.tasks import Tasks
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
@@ -62,3 +62,23 @@ async def test_a_request_is_carried_out_whatever_becomes_of_the_one_who_sent_it(
 
     assert asked.cancelled()
     assert [one.controller_epoch for one in replicas.requests] == [1, 2]
+
+
+async def test_a_broker_that_stops_ends_what_is_under_way_and_takes_nothing_on() -> None:
+    """A role that is taken on while the logs are being closed would be served by closed logs, and
+    its epoch's file be written by two hands."""
+    replicas = Replicas()
+    receiver = receiver_for(replicas)
+    replicas.door.clear()
+    before = asyncio.ensure_future(receiver.apply(LeaderAndIsrRequest(controller_epoch=1)))
+    await quiet()
+    finishing = asyncio.ensure_future(receiver.finish())
+    after = asyncio.ensure_future(receiver.apply(LeaderAndIsrRequest(controller_epoch=2)))
+    await quiet()
+    assert not finishing.done()
+    replicas.door.set()
+    await asyncio.gather(finishing, before)
+
+    with pytest.raises(KafkaError):
+        await after
+    assert [one.controller_epoch for one in replicas.requests] == [1]
