@@ -18,6 +18,8 @@ from ottla.broker.runtime.transactions import (
     transaction_machines,
 )
 from ottla.broker.runtime.txn_markers import MarkerParts, MarkerSender
+from ottla.broker.runtime.txn_partition import MarkerWriter
+from ottla.broker.runtime.txn_verification import Verification
 from ottla.broker.runtime.vigil import Vigil
 from ottla.coordinator.controller.specs import controller_settings
 from ottla.coordinator.metadata.config_changes import check_topic_configs
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.runtime.later import Later
     from ottla.broker.runtime.metadata import MetadataCache
+    from ottla.broker.runtime.partitions import Partitions
     from ottla.broker.runtime.peers import Peers
     from ottla.broker.runtime.producer_ids import ProducerIds
     from ottla.broker.runtime.produces import Flushes
@@ -99,6 +102,13 @@ def make_groups(machinery: Machinery, flushes: Flushes) -> GroupCoordinator:
     return GroupCoordinator(machinery.metadata, machines, parts._replace(codec=codec))
 
 
+def make_marker_writer(
+    machinery: Machinery, partitions: Partitions, groups: GroupCoordinator, flushes: Flushes
+) -> MarkerWriter:
+    """What writes the ends of transactions into the partitions that are led here."""
+    return MarkerWriter(partitions, groups, flushes, machinery.waiting, machinery.ports.clock)
+
+
 class MarkerRoads(NamedTuple):
     """How transaction markers leave: to other brokers, to partitions that are led here, and whom
     to ask whether a partition exists."""
@@ -135,6 +145,14 @@ def make_transactions(
         parts._replace(performer=effects),
         effects,
     )
+
+
+def make_verification(
+    machinery: Machinery, peers: Peers, transactions: TransactionCoordinator
+) -> Verification:
+    """What asks coordinators, here and elsewhere, whether a transaction is open."""
+    clock, tasks = machinery.ports.clock, machinery.tasks
+    return Verification(peers, machinery.metadata, transactions.add, clock, tasks)
 
 
 def _shard_parts(machinery: Machinery, flushes: Flushes, commit_timeout_ms: float) -> ShardParts:

@@ -44,11 +44,20 @@ class Reply(Protocol):
         """Close the connection after the answers before this one have left."""
 
 
-Dispatch = Callable[[Peer, memoryview, Reply], Coroutine[Any, Any, None] | None]
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """An ordered part that waits for another broker. Its connection's next request must not start
+    before it ends, but it takes no handler meanwhile: if those of two brokers all waited for an
+    answer of the other, nobody would be left to give one."""
+
+    coroutine: Coroutine[Any, Any, Any]
+
+
+Dispatch = Callable[[Peer, memoryview, Reply], Coroutine[Any, Any, None] | Paused | None]
 """Handles one whole frame.
 
 None: the ordered part is over, the reply comes now or later. A coroutine: the ordered part had to
-suspend, and the connection's next request must not start before it ends."""
+suspend, and the connection's next request must not start before it ends; or this as ``Paused``."""
 
 
 @dataclass(slots=True)

@@ -20,7 +20,9 @@ from ottla.broker.assembly import (
     directories_config,
     make_controller,
     make_groups,
+    make_marker_writer,
     make_transactions,
+    make_verification,
 )
 from ottla.broker.listening import (
     advertised,
@@ -55,7 +57,6 @@ from ottla.broker.runtime.services import Services
 from ottla.broker.runtime.settings import BROKERS, TOPICS, Settings
 from ottla.broker.runtime.throttles import ReplicationThrottles
 from ottla.broker.runtime.topic_making import TopicMaking
-from ottla.broker.runtime.txn_markers import refused
 from ottla.broker.runtime.waiting import Waiting
 from ottla.broker.runtime.wheel import TimingWheel
 from ottla.broker.runtime.wire_channel import WireChannel
@@ -135,8 +136,11 @@ class Broker:
             self.node_id, ports.net, clock, self.metadata, config.inter_broker_listener_name
         )
         self._producer_ids = ProducerIds(self.node_id, self._session)
-        roads = MarkerRoads(self._peers, refused, self._session)
+        writer = make_marker_writer(machinery, self.partitions, self.groups, self._flushes)
+        self.marker_writer = writer
+        roads = MarkerRoads(self._peers, writer.write, self._session)
         self.transactions = make_transactions(machinery, self._flushes, self._producer_ids, roads)
+        self.verification = make_verification(machinery, self._peers, self.transactions)
         self.partitions.on_role = self._on_role
         self._channel = WireChannel(self._peers, self.metadata, self._receiver)
         self.fetchers = fetchers_of(
@@ -268,6 +272,8 @@ class Broker:
             internal_topics=InternalTopics(self.config, making, self.tasks),
             groups=self.groups,
             transactions=self.transactions,
+            marker_writer=self.marker_writer,
+            verification=self.verification,
             control=self._receiver,
             advertised=advertised_apis,
         )
@@ -373,7 +379,6 @@ class Broker:
             await self.housekeeping.finish()
         for coordinator in (self.groups, self.transactions):
             coordinator.close()
-        await self._receiver.finish()
         self.partitions.close()
         await asyncio.sleep(0)
         if self.network is not None:

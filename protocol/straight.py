@@ -1,6 +1,6 @@
 """The produce request that nearly every producer sends, read and answered without making objects.
 
-One topic, one partition, no transaction, versions 7 to 11. Whatever differs in a single byte from
+One topic, one partition, no transaction, versions 7 to 12. Whatever differs in a single byte from
 what is expected here is left to the compiled codec: ``read_produce`` then answers None, and never
 says that something is wrong. A test holds the two against each other. HOT.
 """
@@ -15,7 +15,7 @@ from ottla.protocol.primitives import read_long_uvarint
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PRODUCE_VERSIONS = range(7, 12)
+PRODUCE_VERSIONS = range(7, 13)
 _FLEXIBLE_FROM = 9
 _ERRORS_FROM = 8
 # Behind the client id: transactional id, acks, timeout, number of topics, length of the name.

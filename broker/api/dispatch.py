@@ -1,7 +1,8 @@
 """Frame to header to request to handler to reply: the outermost layer of every request.
 
 Nothing here knows what an API does. A handler gives back one of four things: a response, an
-answer that comes later, a coroutine (its ordered part must suspend), or None (no reply is owed).
+answer that comes later, a coroutine (its ordered part must suspend; ``Paused`` if that is to wait
+for another broker), or None (no reply is owed).
 Unknown versions and malformed bodies cost the connection; an unknown API key does not.
 """
 
@@ -13,7 +14,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.timing import TimedReply
-from ottla.broker.context import Dispatch, Peer, Reply, ReplyPart, RequestContext
+from ottla.broker.context import Dispatch, Paused, Peer, Reply, ReplyPart, RequestContext
 from ottla.broker.metrics.histogram import Histogram
 from ottla.broker.runtime.later import Later
 from ottla.protocol.compile import decoder, encoder
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.api")
 
 Outcome = Any
-"""A response message, a Later of one, a coroutine that ends in one of these, or None."""
+"""A response message, a Later of one, a coroutine that ends in one of these (perhaps ``Paused``),
+or None."""
 
 _PREFIX = Struct(">hhi")
 # API, version, correlation id, and the length of the client id that follows.
@@ -171,6 +173,8 @@ class Dispatcher:
             # Eight clients that create topics would otherwise keep everybody from producing.
             self._tasks.spawn(f"api {key} of {peer.connection_id}", suspended)
             return None
+        if outcome.__class__ is Paused:
+            return Paused(self._suspended(route, correlation_id, outcome.coroutine, reply))
         self._settle(route, correlation_id, outcome, reply)
         return None
 

@@ -120,7 +120,7 @@ def _look_up(
     if error == ErrorCode.NONE:
         error = _check_timestamp(wanted.timestamp, context.api_version)
     if error == ErrorCode.NONE and request.replica_id < 0:
-        error = partition.check_offsets_known()
+        error = partition.replica.check_offsets_known()
         if error != ErrorCode.NONE and context.api_version < _NOT_AVAILABLE_VERSION:
             return ErrorCode.LEADER_NOT_AVAILABLE
     if error != ErrorCode.NONE:

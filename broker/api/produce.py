@@ -1,11 +1,12 @@
 """Produce (key 0): append batches to partitions led here.
 
-Versions 3-11 are served. 0-2 are advertised, because librdkafka before 2.11.1 tests for them, but
+Versions 3-12 are served. 0-2 are advertised, because librdkafka before 2.11.1 tests for them, but
 carry the formats before record batches; no client that is asked to choose picks them.
 3: record batches, transactional id. 5: log start offset. 7: zstd. 8: record errors (KIP-467).
-10: current leader (KIP-951). 11: TRANSACTION_ABORTABLE allowed.
+10: current leader (KIP-951). 11: TRANSACTION_ABORTABLE allowed. 12: partitions join the transaction
+with their first batch (KIP-890).
 
-Not done here: topics by id (13), implicit AddPartitions of transaction version 2 (12).
+Not done here: topics by id (13).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.context import Paused
 from ottla.broker.policy.door import Operation, ResourceType
 from ottla.broker.runtime.internal_topics import is_closed_to
 from ottla.broker.runtime.later import Later
@@ -25,6 +27,7 @@ from ottla.broker.runtime.produces import (
     add_leaders,
     await_outcome,
 )
+from ottla.broker.runtime.txn_produces import begin_all, verify_all
 from ottla.protocol.errors import ErrorCode, KafkaError, error_code
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -38,10 +41,10 @@ from ottla.protocol.messages.produce import (
 from ottla.protocol.ports import FileRegion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from ottla.broker.context import RequestContext
-    from ottla.broker.runtime.partition import Appended
+    from ottla.broker.runtime.appended import Appended
     from ottla.broker.runtime.services import Services
 
 _MESSAGE_VERSION = 8
@@ -57,9 +60,11 @@ _TOPIC = ResourceType.TOPIC
 def handle(services: Services, context: RequestContext, request: ProduceRequest) -> Any:
     """Append in the ordered part; answer once acks and flush settings are satisfied.
 
-    The ordered part suspends only where records must be looked into. HOT."""
+    The ordered part suspends only where records must be looked into, or the coordinator of a
+    transaction must be asked. HOT."""
     response = ProduceResponse()
     suspended: list[ProducePart] = []
+    transactional: list[ProducePart] = []
     pending: list[PendingProduce] = []
     acks = request.acks
     for topic in request.topic_data:
@@ -82,16 +87,29 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
             part = _judge(services, context, name, wanted, answer)
             if part is None:
                 continue
-            if part.needs_look:
+            if part.is_transactional:
+                transactional.append(part)
+            elif part.needs_look:
                 suspended.append(part)
             else:
                 _write(services, context, acks, pending, part)
         response.responses.append(TopicProduceResponse(name=name, partition_responses=answers))
-    if not suspended:
+    if not suspended and not transactional:
         return _finish(services, context, request, response, pending)
     write = partial(_write, services, context, acks, pending)
     finish = partial(_finish, services, context, request, response, pending)
-    return _look_then_write(services, suspended, write, finish)
+    if transactional:
+        begin_all(services, context, request.transactional_id, transactional)
+        for part in transactional:
+            if part.guard is None and not part.needs_look:
+                write(part)
+            else:
+                suspended.append(part)
+        if not suspended:
+            return finish()
+        verify = partial(verify_all, services, context, request.transactional_id, suspended)
+        return Paused(_look_then_write(services, suspended, verify, write, finish))
+    return _look_then_write(services, suspended, _nothing_to_ask, write, finish)
 
 
 def _judge(
@@ -113,14 +131,21 @@ def _judge(
 async def _look_then_write(
     services: Services,
     suspended: list[ProducePart],
+    verify: Callable[[], Awaitable[None]],
     write: Callable[[ProducePart], None],
     finish: Callable[[], Any],
 ) -> Any:
     wall_ms = services.ports.clock.wall_ms()
     for part in suspended:
         await part.look(wall_ms, services.ports.offload)
+    await verify()
+    for part in suspended:
         write(part)
     return finish()
+
+
+async def _nothing_to_ask() -> None:
+    """No transaction is about to begin."""
 
 
 def _write(

@@ -1,8 +1,9 @@
 """The request channel: handler slots that call the API layer, and the bounded queue before them.
 
 While a handler is free a request is handed straight through, in the call that received it. A
-handler is taken only by an ordered part that suspends; when all are, requests wait in the queue,
-and connections that find it full are not read from until there is room (never dropped).
+handler is taken only by an ordered part that suspends here (not by one that waits for another
+broker); when all are, requests wait in the queue, and connections that find it full are not read
+from until there is room (never dropped).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import logging
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
+
+from ottla.broker.context import Paused
 
 if TYPE_CHECKING:
     import asyncio
@@ -94,12 +97,29 @@ class RequestChannel:
             return True
         if coroutine is None:
             return True
+        if isinstance(coroutine, Paused):
+            self._pause(handler, request, coroutine.coroutine)
+            return False
         self.free.pop()
         handler.serving = connection.connection_id
         guarded = self._guard(handler, request, coroutine)
         task = self._tasks.spawn(handler.name, guarded)
         task.add_done_callback(partial(self._on_done, handler, connection, coroutine))
         return False
+
+    def _pause(
+        self, handler: Handler, request: Request, coroutine: Coroutine[Any, Any, None]
+    ) -> None:
+        """Run an ordered part that the connection has to wait for, and no handler."""
+        connection = request.owner
+
+        def end(_task: asyncio.Task[None]) -> None:
+            coroutine.close()
+            connection.open_lane()
+
+        guarded = self._guard(handler, request, coroutine)
+        name = f"paused request of {connection.connection_id}"
+        self._tasks.spawn(name, guarded).add_done_callback(end)
 
     async def _guard(
         self, handler: Handler, request: Request, coroutine: Coroutine[Any, Any, None]

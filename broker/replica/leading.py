@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.replica.isr import ChangeOutcome, InSyncSet, IsrChange
 from ottla.broker.replica.progress import FollowerProgress
+from ottla.broker.replica.verification import Verifications
 from ottla.broker.replica.watermark import effective_min_insync
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Leading:
         "in_sync",
         "insync_count",
         "leadership",
+        "verifications",
         "waits_for_followers",
         "watermark_due",
     )
@@ -77,6 +79,8 @@ class Leading:
             leadership.isr, leadership.partition_epoch, leadership.eligible_leaders
         )
         self.followers: dict[int, FollowerProgress] = {}
+        # Transactions that somebody wants to begin here.
+        self.verifications = Verifications()
         # Followers that were told of a lower watermark than this are to be told at once; so is who
         # was told nothing in this epoch.
         self.watermark_due = 0

@@ -203,6 +203,9 @@ class ProducerState:
         Clients take that answer for success. When this table began in the middle of an epoch, as
         it does after a first batch was refused and the second was not, then what lies before its
         beginning was perhaps never written (hazard T-05)."""
+        if batch.is_transactional and not self._is_in_open_transaction(self.batches[0]):
+            # All of the open transaction is remembered: this belongs to one that has ended (T-09).
+            return False
         oldest = self.batches[0].base_sequence
         behind = (oldest - batch.last_sequence) & SEQUENCE_MASK
         if not 0 < behind < _HALF_TURN:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from ottla.protocol.ports import Buffer
     from ottla.protocol.records.batch import RecordBatch
+    from ottla.protocol.records.control import TransactionMarker
 
 
 class ProducerTable:
@@ -76,24 +77,26 @@ class ProducerTable:
             verdicts.append(verdict)
         return verdicts
 
-    def judge_marker(
-        self, producer_id: int, producer_epoch: int, coordinator_epoch: int
-    ) -> Verdict:
+    def judge_marker(self, marker: TransactionMarker, transaction_version: int = 0) -> Verdict:
         """What to do with a transaction marker that a coordinator wants written here.
 
         A coordinator that has been replaced is fenced for good (hazard T-15). A marker that would
-        end nothing and teach nothing is a repetition: answered, not appended (T-16)."""
-        state = self._states.get(producer_id)
+        end nothing and teach nothing is a repetition: answered, not appended (T-16). In version 2
+        each end has an epoch of its own, above that of the batches before it: a marker with the
+        epoch of what is open is a late one, of the transaction before (KIP-1228)."""
+        state = self._states.get(marker.producer_id)
         if state is None:
             return APPEND
-        if coordinator_epoch < state.coordinator_epoch:
+        if marker.coordinator_epoch < state.coordinator_epoch:
             return Verdict(Action.REFUSE, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
-        if producer_epoch < state.producer_epoch:
+        if marker.producer_epoch < state.producer_epoch:
             return Verdict(Action.REFUSE, ErrorCode.INVALID_PRODUCER_EPOCH)
+        if state.has_open_transaction:
+            is_late = transaction_version >= 2 and marker.producer_epoch == state.producer_epoch
+            return Verdict(Action.REFUSE, ErrorCode.INVALID_PRODUCER_EPOCH) if is_late else APPEND
         known = (state.producer_epoch, state.coordinator_epoch)
-        if state.has_open_transaction or known != (producer_epoch, coordinator_epoch):
-            return APPEND
-        return Verdict(Action.DUPLICATE)
+        is_new = known != (marker.producer_epoch, marker.coordinator_epoch)
+        return APPEND if is_new else Verdict(Action.DUPLICATE)
 
     def observe(self, batch: RecordBatch) -> CompletedTransaction | None:
         """Take in a batch that is in the log now; the transaction it has ended, if any.

@@ -7,19 +7,21 @@ machine decides, the log writes, the machine is told, with nothing in between (h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.broker.replica.append import AppendPlan, AppendTime, judge_plain, judge_produced
 from ottla.broker.replica.partition import FetchVerdict
 from ottla.broker.replica.producer import APPEND, Action
+from ottla.broker.replica.verification import judge_batch
 from ottla.broker.replica.watermark import Isolation
+from ottla.broker.runtime.appended import NOTHING, Appended, refused, repeated
 from ottla.broker.runtime.lease import Lease, endless_lease
 from ottla.broker.runtime.traffic import Traffic
 from ottla.broker.runtime.waiting import WaitKey
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.records.batch import NO_PRODUCER_ID
+from ottla.protocol.records.batch import NO_PRODUCER_ID, parse_batch
+from ottla.protocol.records.control import encode_marker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from ottla.broker.log.partition_log import PartitionLog
     from ottla.broker.replica.leading import Leadership
     from ottla.broker.replica.partition import Replica
-    from ottla.broker.replica.producer import Verdict
     from ottla.broker.replica.progress import FollowerFetch
     from ottla.broker.replica.roles import RoleChange
     from ottla.broker.runtime.topic_settings import TopicSettings
@@ -35,25 +36,13 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.ports import Buffer, Clock
     from ottla.protocol.records.batch import RecordBatch
+    from ottla.protocol.records.control import TransactionMarker
 
-NOTHING = -1
+ACKS_ALL = -1
 # Looked up once: reading a member of an enumeration costs as much as a call.
 _NONE = ErrorCode.NONE
 _DUPLICATE = Action.DUPLICATE
 _REFUSE = Action.REFUSE
-
-
-@dataclass(slots=True)
-class Appended:
-    """What came of one partition's part of a produce request."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    base_offset: int = NOTHING
-    next_offset: int = NOTHING
-    log_append_time_ms: int = NOTHING
-    log_start_offset: int = NOTHING
-    leader_epoch: int = NOTHING
-    error_message: str | None = None
 
 
 class PartitionRuntime:
@@ -174,23 +163,53 @@ class PartitionRuntime:
         """Append what has been judged. Never raises for what a client or a disk did."""
         batch = plan.batch
         if batch is None:
-            return _refused(self.log, plan.error, plan.message)
+            return refused(self.log, plan.error, plan.message)
         if not self.is_open:
-            return _refused(self.log, ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
+            return refused(self.log, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         replica = self.replica
         error = replica.can_append(acks, has_lease=_has_lease(self))
         if error is not _NONE:
-            return _refused(self.log, error, None)
+            return refused(self.log, error)
         if self.log.home.health.is_low_on_space:
             # Reads, deletes and replication go on; clients repeat (hazard S-11).
-            return _refused(self.log, ErrorCode.KAFKA_STORAGE_ERROR, "the disk is almost full")
+            return refused(self.log, ErrorCode.KAFKA_STORAGE_ERROR, "the disk is almost full")
         if batch.producer_id > NO_PRODUCER_ID:
-            verdict = replica.history.producers.judge(batch)
+            leading = replica.leading
+            assert leading is not None
+            verdict = judge_batch(replica.history.producers, leading.verifications, batch)
             if verdict.action is _DUPLICATE:
-                return _repeated(self, verdict)
+                stamped = self.settings.append_rules.uses_append_time
+                return repeated(self.log, verdict, replica.leader_epoch, stamped=stamped)
             if verdict.action is _REFUSE:
-                return _refused(self.log, verdict.error, verdict.error.text)
+                return refused(self.log, verdict.error)
+            if batch.is_transactional:
+                # Whoever asked for leave to begin has it from the log now, or asks again.
+                leading.verifications.drop(batch.producer_id)
         return self._append(batch, stamps_time=plan.stamps_time)
+
+    def write_marker(self, marker: TransactionMarker, transaction_version: int) -> Appended:
+        """End a producer's transaction here. Counts when it is committed up to ``next_offset``.
+
+        A repetition changes nothing (``base_offset`` is -1), and counts when the first one does:
+        all that is in the log by now is waited for. A full disk does not refuse it, for it takes
+        little and lets readers and compaction go on."""
+        replica = self.replica
+        leading = replica.leading
+        if not self.is_open or leading is None:
+            return refused(self.log, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        verdict = replica.history.producers.judge_marker(marker, transaction_version)
+        if verdict.action is _REFUSE:
+            return refused(self.log, verdict.error)
+        # Even if it cannot be written now, or need not: what was verified for this transaction
+        # must not begin it anew (hazard T-13).
+        leading.verifications.drop(marker.producer_id)
+        error = replica.can_append(ACKS_ALL, has_lease=_has_lease(self))
+        if error is not _NONE:
+            return refused(self.log, error)
+        if verdict.action is _DUPLICATE:
+            return Appended(next_offset=self.log.log_end_offset, leader_epoch=replica.leader_epoch)
+        batch = parse_batch(bytearray(encode_marker(marker, self._clock.wall_ms())))
+        return self._append(batch, stamps_time=self.settings.append_rules.uses_append_time)
 
     def write_plain(self, records: memoryview, acks: int) -> int:
         """Append what nearly every producer sends, when no flush is to settle it. HOT.
@@ -230,7 +249,7 @@ class PartitionRuntime:
         try:
             self._put(batch)
         except KafkaError as error:
-            return _refused(self.log, error.code, error.message)
+            return refused(self.log, error.code, error.message)
         return Appended(
             _NONE,
             batch.base_offset,
@@ -252,9 +271,10 @@ class PartitionRuntime:
         # Told only now: what a failed write left in memory would make its retry a duplicate
         # (hazard T-04).
         aborted = replica.history.observe(batch)
-        moved = replica.on_appended(log.log_end_offset, now_ms)
         if aborted is not None:
+            # Readers get no further before it is noted what they must skip (hazard T-18).
             log.append_aborted(AbortedTransaction(*aborted))
+        moved = replica.on_appended(log.log_end_offset, now_ms)
         waiting = self._waiting
         watchers = waiting.watchers
         if self.append_key in watchers:
@@ -311,10 +331,6 @@ class PartitionRuntime:
         kind = Isolation.READ_COMMITTED if read_committed else Isolation.READ_UNCOMMITTED
         return self.replica.upper_bound(kind)
 
-    def check_offsets_known(self) -> ErrorCode:
-        """OFFSET_NOT_AVAILABLE while a new leader's watermark lags behind the last one's."""
-        return self.replica.check_offsets_known()
-
     def epoch_at(self, offset: int) -> int:
         """The leader epoch that the record at the offset was written under, -1 if unknown."""
         return self.replica.history.epochs.epoch_at(offset)
@@ -354,22 +370,3 @@ def _has_lease(partition: PartitionRuntime) -> bool:
     """Whether the store was heard lately in the session in which this leadership was given."""
     lease = partition._lease
     return partition._lease_term == lease.term and lease.holds(partition._clock.now_ms())
-
-
-def _refused(log: PartitionLog, error: ErrorCode, message: str | None) -> Appended:
-    return Appended(
-        error,
-        log_start_offset=log.log_start_offset,
-        error_message=error.text if message is None else message,
-    )
-
-
-def _repeated(partition: PartitionRuntime, verdict: Verdict) -> Appended:
-    stamped = partition.settings.append_rules.uses_append_time
-    return Appended(
-        base_offset=verdict.base_offset,
-        next_offset=verdict.last_offset + 1,
-        log_append_time_ms=verdict.timestamp if stamped else NOTHING,
-        log_start_offset=partition.log_start_offset,
-        leader_epoch=partition.leader_epoch,
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.broker.replica.append import Look
+from ottla.broker.replica.append import AppendPlan, Look
 from ottla.broker.runtime.inside import look_inside
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import LeaderIdAndEpoch, NodeEndpoint
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from ottla.broker.context import RequestContext
-    from ottla.broker.replica.append import AppendPlan
+    from ottla.broker.replica.verification import Guard
     from ottla.broker.runtime.metadata import MetadataCache
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.waiting import Waiting
@@ -41,11 +41,23 @@ class ProducePart:
     plan: AppendPlan
     answer: PartitionProduceResponse
     record_errors: tuple[tuple[int, str], ...] = ()
+    # Stands where its transaction's coordinator has to be asked before it is written.
+    guard: Guard | None = None
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        batch = self.plan.batch
+        return batch is not None and batch.is_transactional
 
     @property
     def needs_look(self) -> bool:
         """Whether its records must be read before it is written."""
         return self.plan.look is not Look.NOT
+
+    def refuse(self, error: ErrorCode, message: str | None = None) -> None:
+        """It is not to be written."""
+        self.plan, self.guard = AppendPlan(error, message), None
 
     async def look(self, wall_ms: int, offload: Offload) -> None:
         """Read the records, and make of them what the topic wants."""

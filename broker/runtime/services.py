@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.settings import Settings
     from ottla.broker.runtime.topic_making import TopicMaking
     from ottla.broker.runtime.transactions import TransactionCoordinator
+    from ottla.broker.runtime.txn_partition import MarkerWriter
+    from ottla.broker.runtime.txn_verification import Verification
     from ottla.broker.runtime.waiting import Waiting
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
     from ottla.protocol.messages.api_versions import ApiVersion
@@ -47,6 +49,8 @@ class Services:
     internal_topics: InternalTopics
     groups: GroupCoordinator
     transactions: TransactionCoordinator
+    marker_writer: MarkerWriter
+    verification: Verification
     # The controller's word comes in here, over the wire or not.
     control: ControlReceiver
     # The rows of the ApiVersions answer for that request version.

@@ -83,6 +83,12 @@ class Settings:
             self._topics[topic] = found
         return found
 
+    @property
+    def verifies_transactions(self) -> bool:
+        """transaction.partition.verification.enable, as it is now."""
+        text = self.sources.text("transaction.partition.verification.enable")
+        return text is None or text.strip().lower() != "false"
+
     def forget(self, topic: str | None = None) -> None:
         """The topic's settings have changed, or with None those of all (a broker's have)."""
         if topic is None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 from ottla.broker.replica.append import AppendPlan
 from ottla.broker.runtime.shards_appends import OpenAppends, batch_bytes_max, encoded
 from ottla.broker.runtime.shards_machine import Machine, MachineReplay
+from ottla.broker.runtime.shards_markers import ShardMarkers
 from ottla.coordinator.effects import Answer, Append, Moment
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.records.batch import parse_batch
@@ -25,6 +26,7 @@ from ottla.protocol.records.compression import Codec
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ottla.broker.runtime.appended import Appended
     from ottla.broker.runtime.later import Later
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.produces import Flushes
@@ -125,9 +127,10 @@ class Shard(Generic[M]):
             parts.clock,
             parts.commit_timeout_ms,
             self._on_settled,
-            lambda token: self._call(partial(self.machine.overdue, token)),
+            self._on_overdue,
         )
         self._appends = self._make_appends()
+        self.markers = ShardMarkers(self)
         self._asked: dict[Ticket, Asked] = {}
         self._last_ticket = 0
         self._effects: deque[Any] = deque()
@@ -245,6 +248,7 @@ class Shard(Generic[M]):
         asked, self._asked = self._asked, {}
         for one in asked.values():
             one.later.complete(one.refuse(error))
+        self.markers.fail_all()
 
     # ---- asking the machine ----
 
@@ -259,12 +263,6 @@ class Shard(Generic[M]):
         if self.state is State.ACTIVE:
             self._call(self.machine.on_topics_changed)
 
-    def on_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
-        """A transaction marker was written to this partition, and is committed."""
-        if self.state is State.ACTIVE:
-            moment = self._moment()
-            self.machine.replay_marker(producer_id, producer_epoch, committed, moment)
-
     def report(self, machine: M, ask: Callable[[Moment], Sequence[object]]) -> None:
         """Tell the machine what has become of something it wanted done; one that has been thrown
         away meanwhile is told nothing."""
@@ -272,10 +270,18 @@ class Shard(Generic[M]):
             self._call(ask)
 
     def _on_settled(self, token: Token, error: ErrorCode) -> None:
-        if error is _NONE:
+        if token < 0:
+            self.markers.settled(token, error)
+        elif error is _NONE:
             self._call(partial(self.machine.committed, token))
         else:
             self._call(partial(self.machine.failed, token, _AS_COORDINATOR.get(error, error)))
+
+    def _on_overdue(self, token: Token) -> None:
+        if token < 0:
+            self.markers.overdue(token)
+        else:
+            self._call(partial(self.machine.overdue, token))
 
     def _moment(self) -> Moment:
         return Moment(self._parts.stalls.now_ms(), self._parts.clock.wall_ms())
@@ -343,14 +349,17 @@ class Shard(Generic[M]):
         if written.error_code is not _NONE:
             self._on_settled(append.token, written.error_code)
             return
-        needs_flush = partition.flush_is_due
-        if needs_flush:
-            self._parts.flushes.start(partition)
+        self.follow(append.token, written)
+
+    def follow(self, token: Token, written: Appended) -> None:
+        """Hear what becomes of an append, after those before it."""
+        if needs_flush := self.partition.flush_is_due:
+            self._parts.flushes.start(self.partition)
         outcome = self._appends.outcome(written.next_offset, needs_flush=needs_flush)
         if outcome is not None and not self._appends:
-            self._on_settled(append.token, outcome)
+            self._on_settled(token, outcome)
         else:
-            self._appends.add(append.token, written.next_offset, needs_flush=needs_flush)
+            self._appends.add(token, written.next_offset, needs_flush=needs_flush)
 
     # ---- deadlines ----
 

@@ -131,6 +131,11 @@ class Coordinator(Generic[M]):
         error = shard.check()
         return (shard, error) if error is ErrorCode.NONE else (None, error)
 
+    def shard_of(self, partition: PartitionRuntime) -> Shard[M] | None:
+        """The shard that lives on the partition, in whatever state."""
+        shard = self._shards.get(partition.partition.partition)
+        return shard if shard is not None and shard.partition is partition else None
+
     @property
     def shards(self) -> list[Shard[M]]:
         """By partition, for diagnostics."""

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
 from ottla.broker.runtime.shards_table import Coordinator
+from ottla.coordinator.effects import Caller
 from ottla.coordinator.transaction.effects import DrawId, WriteMarkers
+from ottla.coordinator.transaction.requests import Added
 from ottla.coordinator.transaction.settings import TransactionSettings
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from ottla.broker.runtime.later import Later
     from ottla.broker.runtime.metadata import MetadataCache
     from ottla.broker.runtime.shards import Shard, ShardParts
     from ottla.broker.runtime.shards_machine import Machine, TransactionMachine
@@ -27,9 +30,12 @@ if TYPE_CHECKING:
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.effects import Token
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
+    from ottla.coordinator.transaction.requests import AddToTransaction
 
 # Of the largest batch that the internal topic takes, what is not a transactional id's own record.
 _BATCH_OVERHEAD_BYTES = 1_024
+# Of AddPartitionsToTxn, as other brokers would ask it.
+_THIS_BROKER = Caller("verification", "", 5)
 
 
 def transaction_settings(config: BrokerConfig) -> TransactionSettings:
@@ -118,6 +124,14 @@ class TransactionCoordinator(Coordinator["TransactionMachine"]):
         assert parts.performer is effects, "machines of transactions want more than others"
         super().__init__(TRANSACTIONS_TOPIC, metadata, make_machine, parts)
         self.effects = effects
+
+    def add(self, asked: AddToTransaction) -> Later[Added]:
+        """The answer to this broker's own question about partitions of a transaction."""
+
+        def refuse(error: ErrorCode) -> Added:
+            return Added(dict.fromkeys(asked.partitions, error))
+
+        return self.handle(asked.transactional_id, asked, _THIS_BROKER, refuse)
 
     def close(self) -> None:
         """Answer everybody who waits, and write no markers any more; the broker stops."""

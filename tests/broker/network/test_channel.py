@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.context import Paused
 from ottla.broker.network.channel import Handler, RequestChannel
 from ottla.broker.network.request import Request
 from ottla.broker.tasks import Tasks
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ottla.broker.context import Peer, Reply
 
 STRAIGHT, SUSPENDED = memoryview(b"straight"), memoryview(b"suspended")
+PAUSED = memoryview(b"paused")
 
 
 class Bench:
@@ -30,8 +32,10 @@ class Bench:
 
     def dispatch(
         self, _peer: Peer, frame: memoryview, _reply: Reply
-    ) -> Coroutine[Any, Any, None] | None:
+    ) -> Coroutine[Any, Any, None] | Paused | None:
         self.started.append(bytes(frame))
+        if frame == PAUSED:
+            return Paused(self.wait())
         return self.wait() if frame == SUSPENDED else None
 
     async def wait(self) -> None:
@@ -62,6 +66,30 @@ async def test_suspended_request_holds_its_slot_and_opens_the_lane_when_it_ends(
     assert bench.started == [b"suspended", b"straight"]
     assert (first.opened_count, second.opened_count) == (1, 1)
     assert len(bench.channel.free) == 1
+
+
+async def test_what_waits_for_another_broker_holds_its_lane_and_no_slot() -> None:
+    """Two brokers whose slots all wait for each other's answers would wait for ever."""
+    bench = Bench(1, 5)
+    paused, other = Nobody(), Nobody()
+    assert not bench.channel.submit(Request(paused), PAUSED)
+    assert bench.channel.submit(Request(other), STRAIGHT)
+    before = (paused.opened_count, len(bench.channel.free))
+    bench.gate.set()
+    await asyncio.sleep(0.01)
+
+    assert before == (0, 1)
+    assert (paused.opened_count, other.opened_count) == (1, 0)
+
+
+async def test_a_pause_that_is_cancelled_opens_its_lane() -> None:
+    """As with a slot: the task may be stopped before it has run at all."""
+    bench = Bench(1, 5)
+    owner = Nobody()
+    bench.channel.submit(Request(owner), PAUSED)
+    await bench.tasks.stop()
+
+    assert owner.opened_count == 1
 
 
 async def test_slot_survives_a_task_that_is_cancelled_before_its_first_step() -> None:

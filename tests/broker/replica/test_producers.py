@@ -7,6 +7,7 @@ import pytest
 from ottla.broker.replica.producer import APPEND, Action, Verdict
 from ottla.broker.replica.producers import ProducerTable
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.control import ControlType, TransactionMarker
 from tests.broker.replica.batches import WALL_MS, data_batch, marker_batch, plain_batch
 
 GAP = Verdict(Action.REFUSE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -23,6 +24,11 @@ def table_of(*batches: tuple[int, int], epoch: int = 0) -> ProducerTable:
         table.observe(data_batch(sequence, count=count, at=offset, epoch=epoch))
         offset += count
     return table
+
+
+def marker(epoch: int, coordinator_epoch: int) -> TransactionMarker:
+    """A commit that a coordinator wants written."""
+    return TransactionMarker(4000, epoch, ControlType.COMMIT, coordinator_epoch)
 
 
 def repeated(base_offset: int, last_offset: int, timestamp: int = WALL_MS) -> Verdict:
@@ -232,7 +238,7 @@ def test_markers_of_zombies_are_refused(
     table.observe(marker_batch(1, coordinator_epoch=7))
     table.observe(data_batch(1, at=2, transactional=True))
 
-    assert table.judge_marker(4000, epoch, coordinator_epoch) == Verdict(action, error)
+    assert table.judge_marker(marker(epoch, coordinator_epoch)) == Verdict(action, error)
 
 
 def test_the_highest_coordinator_epoch_is_remembered() -> None:
@@ -241,18 +247,18 @@ def test_the_highest_coordinator_epoch_is_remembered() -> None:
     table.observe(marker_batch(0, coordinator_epoch=7))
     table.observe(marker_batch(1, coordinator_epoch=5))
 
-    assert table.judge_marker(4000, 0, 6).error is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert table.judge_marker(marker(0, 6)).error is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
 def test_a_repeated_marker_is_answered_and_not_written() -> None:
     """After a failover a coordinator sends its markers again (T-16)."""
     table = ProducerTable()
-    assert table.judge_marker(4000, 0, 7) == APPEND
+    assert table.judge_marker(marker(0, 7)) == APPEND
     table.observe(data_batch(0, at=0, transactional=True))
     table.observe(marker_batch(1, coordinator_epoch=7))
 
-    assert table.judge_marker(4000, 0, 7) == Verdict(Action.DUPLICATE)
-    assert table.judge_marker(4000, 0, 8) == APPEND
+    assert table.judge_marker(marker(0, 7)) == Verdict(Action.DUPLICATE)
+    assert table.judge_marker(marker(0, 8)) == APPEND
 
 
 def test_offsets_of_a_transaction_have_no_sequences() -> None:

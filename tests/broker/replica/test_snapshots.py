@@ -11,6 +11,7 @@ from ottla.broker.replica.producer import Action
 from ottla.broker.replica.producers import ProducerTable
 from ottla.broker.replica.snapshots import SnapshotEntry, decode_snapshot, encode_snapshot
 from ottla.protocol.errors import CorruptLogError, ErrorCode
+from ottla.protocol.records.control import ControlType, TransactionMarker
 from tests.broker.replica.batches import data_batch, marker_batch
 
 VECTOR = bytes.fromhex(
@@ -118,7 +119,8 @@ def test_a_producer_known_by_a_marker_only_survives() -> None:
     table.observe(marker_batch(0, epoch=3, coordinator_epoch=5))
     loaded = ProducerTable()
     loaded.load(table.snapshot())
+    zombie = TransactionMarker(4000, 3, ControlType.ABORT, coordinator_epoch=4)
 
     assert loaded.judge(data_batch(0, epoch=2)).action is Action.REFUSE
-    assert loaded.judge_marker(4000, 3, 4).action is Action.REFUSE
+    assert loaded.judge_marker(zombie).action is Action.REFUSE
     assert loaded.snapshot() == table.snapshot()

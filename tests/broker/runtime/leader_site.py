@@ -43,7 +43,7 @@ from tests.coordinator.store.flaky import FlakySession, FlakyStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ottla.broker.runtime.partition import Appended
+    from ottla.broker.runtime.appended import Appended
     from ottla.coordinator.store.paths import StatePayload
 
 LAG_MS = 10_000.0

@@ -44,7 +44,8 @@ from tests.broker.runtime.shard_site import InlineOffload
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.broker.runtime.partition import Appended, PartitionRuntime
+    from ottla.broker.runtime.appended import Appended
+    from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.protocol.messages.fetch import (
         FetchRequest,
         FetchResponse,

@@ -25,6 +25,7 @@ from tests.broker.runtime.shard_site import (
     ShardSite,
     Wait,
 )
+from tests.support.transactions import admit
 
 WITH_OTHER = (NODE, OTHER)
 
@@ -36,6 +37,7 @@ async def test_a_restart_reads_what_was_appended() -> None:
     await site.loaded()
     site.ask(Put(b"k", b"1"))
     site.ask(Put(b"k", b"2"))
+    admit(site.partition, 7)
     site.ask(Put(b"t", b"3", Writer(7, 0)))
     await site.stop()
 
@@ -56,6 +58,7 @@ async def test_markers_are_replayed_with_their_outcome() -> None:
     disk = MemoryDisk()
     site = ShardSite(disk)
     await site.loaded()
+    admit(site.partition, 7, 1)
     site.ask(Put(b"t", b"3", Writer(7, 1)))
     marker = encode_marker(TransactionMarker(7, 1, ControlType.ABORT, 0), 1, 1, 0)
     site.partition.log.append((parse_batch(bytearray(marker)),), 0)

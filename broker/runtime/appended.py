@@ -1,0 +1,47 @@
+"""What came of an append to one partition, or of the wish for one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.broker.log.partition_log import PartitionLog
+    from ottla.broker.replica.producer import Verdict
+
+NOTHING = -1
+
+
+@dataclass(slots=True)
+class Appended:
+    """It counts once the high watermark has reached ``next_offset`` in ``leader_epoch``."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    base_offset: int = NOTHING
+    next_offset: int = NOTHING
+    log_append_time_ms: int = NOTHING
+    log_start_offset: int = NOTHING
+    leader_epoch: int = NOTHING
+    error_message: str | None = None
+
+
+def refused(log: PartitionLog, error: ErrorCode, message: str | None = None) -> Appended:
+    """Nothing was written; the message is the error's own unless there is a better one."""
+    return Appended(
+        error,
+        log_start_offset=log.log_start_offset,
+        error_message=error.text if message is None else message,
+    )
+
+
+def repeated(log: PartitionLog, verdict: Verdict, leader_epoch: int, *, stamped: bool) -> Appended:
+    """It was there already: where, and, if the broker stamps times, when it was written."""
+    return Appended(
+        base_offset=verdict.base_offset,
+        next_offset=verdict.last_offset + 1,
+        log_append_time_ms=verdict.timestamp if stamped else NOTHING,
+        log_start_offset=log.log_start_offset,
+        leader_epoch=leader_epoch,
+    )

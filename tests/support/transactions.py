@@ -1,0 +1,21 @@
+"""What a transaction's coordinator would have done, for tests of what comes after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.replica.producer import SEQUENCE_MASK
+from ottla.broker.replica.verification import Guard
+from ottla.broker.runtime.txn_partition import begin_verification
+
+if TYPE_CHECKING:
+    from ottla.broker.runtime.partition import PartitionRuntime
+
+
+def admit(partition: PartitionRuntime, producer_id: int, producer_epoch: int = 0) -> None:
+    """Let the producer begin a transaction in the partition, as its coordinator does."""
+    guard = begin_verification(
+        partition, producer_id, producer_epoch, 0, base_sequence=SEQUENCE_MASK
+    )
+    assert isinstance(guard, Guard)
+    assert guard.confirm()
