@@ -3,8 +3,7 @@
 Bound to one controllership and, each sender, to one generation of its broker: nothing of a
 resigned controller leaves any more (C-04), nothing meant for a broker's earlier life is repeated.
 
-A broker is suspected when its connection, which had worked, is lost and nobody listens there any
-more: then its process is gone, long before its session with the store runs out.
+A broker whose process seems to be gone is reported (read ``suspicion.py``).
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ottla.client.errors import BrokerUnreachable, ClientError, ConnectionLost
+from ottla.broker.runtime.suspicion import AGAIN_MS, Suspicion, sign_of
+from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode, KafkaError, error_code
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ Answer = TypeVar("Answer")
 
 logger = logging.getLogger("ottla.controller")
 
-_RETRY_MS = 100
-# After a loss, with the delay above: two refusals within 300 ms.
-_REFUSALS_OF_THE_DEAD = 2
 # So many failures in a row that somebody should look: one second or more.
 _LASTING = 10
 
@@ -54,21 +51,13 @@ class _Sender:
         self.queue: asyncio.Queue[AnyControlRequest | asyncio.Future[None] | None] = asyncio.Queue()
         self.task: asyncio.Task[None] | None = None
         self.has_answered = False
-        self.is_lost = False
-        self.refusal_count = 0
+        self.suspicion = Suspicion()
         self.is_suspected = False
         self.failure_count = 0
 
     def failed(self, error: Exception) -> bool:
         """Take in why nothing got through; whether the broker is to be suspected now."""
-        if not _is_refusal(error):
-            # Whoever never answered may not have begun to listen, or be expected elsewhere. A loss
-            # is remembered: a dying process resets a connection or two before nobody listens.
-            self.is_lost = self.is_lost or (self.has_answered and _is_loss(error))
-            self.refusal_count = 0
-            return False
-        self.refusal_count += 1
-        is_dead = self.is_lost and self.refusal_count >= _REFUSALS_OF_THE_DEAD
+        is_dead = self.suspicion.failed(sign_of(error), has_answered=self.has_answered)
         is_new = is_dead and not self.is_suspected
         self.is_suspected = self.is_suspected or is_dead
         return is_new
@@ -77,8 +66,8 @@ class _Sender:
         """The broker is there; whether it was suspected."""
         was_suspected = self.is_suspected
         self.has_answered = True
-        self.is_lost = self.is_suspected = False
-        self.refusal_count = 0
+        self.is_suspected = False
+        self.suspicion.answered()
         self.failure_count = 0
         return was_suspected
 
@@ -116,7 +105,7 @@ class Senders:
         """For each broker that answers a future: done when it has answered all that was queued."""
         found = []
         for _node_id, sender in sorted(self._senders.items()):
-            if sender.has_answered and not sender.is_lost and not sender.is_suspected:
+            if sender.has_answered and not sender.suspicion.is_lost and not sender.is_suspected:
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 sender.queue.put_nowait(future)
                 found.append(future)
@@ -135,7 +124,7 @@ class Senders:
     def _open(self, node_id: int, generation: int) -> _Sender:
         self._close(node_id)
         sender = self._senders[node_id] = _Sender(node_id, generation)
-        sender.has_answered = sender.is_lost = node_id in self._doubted
+        sender.has_answered = sender.suspicion.is_lost = node_id in self._doubted
         sender.task = self._tasks.spawn(f"controller to broker {node_id}", self._run(sender))
         return sender
 
@@ -148,7 +137,7 @@ class Senders:
         """A connection broke while nothing was on it: see whether anybody is there."""
         sender = self._senders.get(node_id)
         if sender is not None and sender.has_answered and sender.queue.empty():
-            sender.is_lost = True
+            sender.suspicion.is_lost = True
             sender.queue.put_nowait(None)
 
     async def _run(self, sender: _Sender) -> None:
@@ -187,19 +176,8 @@ class Senders:
                 if sender.failed(error):
                     logger.warning("broker %d seems to be dead: %s", sender.node_id, error)
                     self._reports.on_suspected(sender.node_id, sender.generation)
-                await self._clock.sleep(_RETRY_MS)
+                await self._clock.sleep(AGAIN_MS)
             else:
                 if sender.answered():
                     self._reports.on_answers_again(sender.node_id)
                 return answer
-
-
-def _is_refusal(error: BaseException) -> bool:
-    """Whether nobody listens at the broker's address."""
-    cause = error.__cause__ if isinstance(error, BrokerUnreachable) else error
-    return isinstance(cause, ConnectionRefusedError)
-
-
-def _is_loss(error: Exception) -> bool:
-    """Whether a connection broke; one that could not be made, or no answer in time, is no sign."""
-    return isinstance(error, ConnectionError | ConnectionLost)

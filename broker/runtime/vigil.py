@@ -1,8 +1,8 @@
 """Keeps a connection to the controller's broker, to know at once when its process has died.
 
-ZooKeeper would tell after the session timeout. A connection that breaks, and a listener that then
-refuses twice, tell within a fraction of a second. Being wrong is safe: whoever is elected raises
-the controller epoch in the same group, and the one before it is fenced (C-02, C-03).
+ZooKeeper would tell after the session timeout; what ``suspicion.py`` goes by tells within a
+fraction of a second. Being wrong is safe: whoever is elected raises the controller epoch in the
+same group, and the one before it is fenced (C-02, C-03).
 """
 
 from __future__ import annotations
@@ -10,12 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ottla.client.errors import (
-    BrokerUnreachable,
-    ConnectionLost,
-    TransportError,
-    UnsupportedByBroker,
-)
+from ottla.broker.runtime.suspicion import AGAIN_MS, Sign, Suspicion, sign_of
+from ottla.client.errors import TransportError, UnsupportedByBroker
 from ottla.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -24,9 +20,7 @@ if TYPE_CHECKING:
     from ottla.client.connection import Connection
     from ottla.protocol.ports import Clock
 
-REFUSALS = 2
 ATTEMPTS_MAX = 10
-BETWEEN_MS = 100
 RETRY_MS = 200
 
 
@@ -76,21 +70,18 @@ class Vigil:
                 await self._clock.sleep(RETRY_MS)
 
     async def _refuses(self, node_id: int) -> bool:
-        refusals = 0
+        suspicion = Suspicion(is_lost=True)
         for attempt in range(ATTEMPTS_MAX):
             if attempt:
-                await self._clock.sleep(BETWEEN_MS)
+                await self._clock.sleep(AGAIN_MS)
             try:
                 connection = await self._peers.connect(node_id, purpose="vigil")
-            except BrokerUnreachable as error:
-                # A dying process may reset a connection or two before nobody listens.
-                if not isinstance(error.__cause__, ConnectionError | ConnectionLost):
-                    return False
-                refusals += isinstance(error.__cause__, ConnectionRefusedError)
-                if refusals == REFUSALS:
+            except (KafkaError, TransportError, UnsupportedByBroker) as error:
+                sign = sign_of(error)
+                if suspicion.failed(sign):
                     return True
-            except (KafkaError, TransportError, UnsupportedByBroker):
-                return False
+                if sign is Sign.NONE:
+                    return False
             else:
                 connection.close()
                 return False
