@@ -1,7 +1,8 @@
 """What each seed draws for its cluster before anything runs; printed with it when it fails.
 
 Where power is cut, one broker at a time stops uncleanly: brokers cannot tell a power cut from a
-kill, and copies that vanish together are beyond what replication promises.
+kill, and copies that vanish together are beyond what replication promises; unless the topics flush
+before they acknowledge.
 """
 
 from __future__ import annotations
@@ -94,7 +95,12 @@ class ClusterOptions(NamedTuple):
     @property
     def cuts_power(self) -> bool:
         """Whether unclean stops come one at a time."""
-        return "power_cut" in self.faults
+        return "power_cut" in self.faults and not self.flushes
+
+    @property
+    def flushes(self) -> bool:
+        """Whether no loss of power is excused, however many lose it."""
+        return self.topic_settings.get("ottla.flush.before.ack") == "true"
 
     @property
     def has_disk_faults(self) -> bool:
@@ -115,7 +121,7 @@ def draw_cluster_options(seed: int, chaos_s: float | None = None) -> ClusterOpti
     if "power_cut" in faults:
         min_insync, unclean = 2, False
     session_timeout_ms = random.choice((2_000, 3_000, 6_000))
-    return ClusterOptions(
+    options = ClusterOptions(
         chaos_s=random.choice(CHAOS_S) if chaos_s is None else chaos_s,
         brokers=brokers,
         replicas=replicas,
@@ -139,6 +145,13 @@ def draw_cluster_options(seed: int, chaos_s: float | None = None) -> ClusterOpti
         store=_draw_store(random),
         machines=tuple(_draw_machine(random) for _ in range(brokers)),
     )
+    is_tiny = options.topic_settings["segment.bytes"] == "1500"
+    if "power_cut" in faults and not is_tiny and SimRandom(seed, "flushes").chance(0.5):
+        settings = {**options.topic_settings, "ottla.flush.before.ack": "true"}
+        # The keeper's topics do not flush; and what was flushed is lost with its disk.
+        lasting = tuple(fault for fault in faults if fault != "replace_joiner")
+        return options._replace(topic_settings=settings, keeps_topics=False, faults=lasting)
+    return options
 
 
 def _draw_faults(random: SimRandom) -> tuple[str, ...]:
