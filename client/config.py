@@ -6,9 +6,9 @@ refused when the object is made, not when it hurts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Literal
+from typing import Any, Literal
 
 from ottla.client.state.accumulator import Limits
 from ottla.client.state.backoff import Backoff
@@ -57,8 +57,13 @@ class ClientConfig(ConnectionConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig(ClientConfig):
-    """``idempotent`` None means: wherever the other settings allow it."""
+    """``idempotent`` None means: wherever the other settings allow it.
 
+    A ``transactional_id`` makes the producer a transactional one, which is idempotent always. The
+    coordinator aborts what is open for longer than ``transaction_timeout_ms``."""
+
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
     acks: Acks = "all"
     idempotent: bool | None = None
     in_flight_max: int = IDEMPOTENT_IN_FLIGHT_MAX
@@ -81,12 +86,26 @@ class ProducerConfig(ClientConfig):
                 f"idempotent allows at most {IDEMPOTENT_IN_FLIGHT_MAX} batches in flight, "
                 f"not {self.in_flight_max}"
             )
+        if self.transactional_id is not None:
+            self._check_transactional()
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise ValueError(
                 "delivery_timeout_ms has to leave time for linger_ms and one request_timeout_ms"
             )
         if self.batch_bytes > self.memory_bytes_max:
             raise ValueError("memory_bytes_max has to hold at least one batch")
+
+    def _check_transactional(self) -> None:
+        """What a transaction holds together has to arrive exactly once first."""
+        if not self.transactional_id:
+            raise ValueError("a transactional_id has to have at least one character")
+        if self.transaction_timeout_ms < 1:
+            raise ValueError("transaction_timeout_ms has to be at least 1")
+        if not self.is_idempotent:
+            raise ValueError(
+                "a transactional_id needs an idempotent producer: acks='all', at most "
+                f"{IDEMPOTENT_IN_FLIGHT_MAX} batches in flight, and idempotent not switched off"
+            )
 
     @property
     def required_acks(self) -> int:
@@ -117,6 +136,18 @@ class ProducerConfig(ClientConfig):
             delivery_timeout_ms=self.delivery_timeout_ms,
             first_window=1 if self.is_idempotent else self.in_flight_max,
         )
+
+
+def with_transactions(
+    config: ProducerConfig, transactional_id: str | None, timeout_ms: int | None
+) -> ProducerConfig:
+    """The same settings for a transactional producer; None leaves a setting as it is."""
+    changes: dict[str, Any] = {}
+    if transactional_id is not None:
+        changes["transactional_id"] = transactional_id
+    if timeout_ms is not None:
+        changes["transaction_timeout_ms"] = timeout_ms
+    return replace(config, **changes) if changes else config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,9 @@ from ottla.client.errors import RequestTimedOut as RequestTimedOut
 from ottla.client.errors import TransportError as TransportError
 from ottla.client.negotiation import (
     API_VERSIONS,
+    NO_FEATURES,
     agree,
+    features_of,
     first_request,
     learned,
     read_answer,
@@ -64,6 +66,7 @@ class Connection:
     ) -> None:
         self.address = address
         self.versions: dict[int, VersionRange] = {}
+        self.features = NO_FEATURES
         self._socket = socket
         self._clock = clock
         self._config = config
@@ -144,6 +147,7 @@ class Connection:
             answer = await future
             version = version_to_retry(answer, asked)
         self.versions = learned(answer, self.address)
+        self.features = features_of(answer)
 
     def close(self, reason: str = "closed by the client") -> None:
         """Fail what waits, then drop the socket. May be called again."""

@@ -1,4 +1,6 @@
-"""Who coordinates a group, and requests that go there (KIP-699 for brokers that know it)."""
+"""Who coordinates a group or a transactional id, and requests that go there.
+
+Brokers that know KIP-699 are asked in its form."""
 
 from __future__ import annotations
 
@@ -29,22 +31,34 @@ Result = TypeVar("Result")
 FIND_COORDINATOR = declare(
     ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse, 0, 5
 )
-GROUP = 0
+# The first version that knows of anything but groups.
+FIND_TRANSACTION_COORDINATOR = declare(
+    ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse, 1, 5
+)
+GROUP, TRANSACTION = 0, 1
 # From here on one request asks for many.
 BATCHED_VERSION = 4
 MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
 class Coordinators:
-    """Remembers who coordinates what until somebody says that it has moved."""
+    """Remembers who coordinates what until somebody says that it has moved.
 
-    def __init__(self, router: Router) -> None:
+    Its keys are group ids, or transactional ids with the ``key_type`` TRANSACTION."""
+
+    def __init__(self, router: Router, key_type: int = GROUP) -> None:
         self._router = router
+        self._key_type = key_type
+        self._api = FIND_COORDINATOR if key_type == GROUP else FIND_TRANSACTION_COORDINATOR
         self._known: dict[str, int] = {}
 
-    async def find(self, group_id: str) -> int:
+    def forget(self, key: str) -> None:
+        """Somebody else may coordinate it now."""
+        self._known.pop(key, None)
+
+    async def find(self, key: str) -> int:
         """The coordinator's node id, which the pool can connect to. Raises RequestRefused."""
-        known = self._known.get(group_id)
+        known = self._known.get(key)
         if known is not None:
             return known
         found: list[Coordinator] = []
@@ -58,43 +72,53 @@ class Coordinators:
 
         cluster = self._router.cluster
         connection = await cluster.any_connection()
-        batched = connection.version_of(FIND_COORDINATOR) >= BATCHED_VERSION
+        batched = connection.version_of(self._api) >= BATCHED_VERSION
         request = FindCoordinatorRequest(
-            key="" if batched else group_id,
-            key_type=GROUP,
-            coordinator_keys=[group_id] if batched else [],
+            key="" if batched else key,
+            key_type=self._key_type,
+            coordinator_keys=[key] if batched else [],
         )
-        await self._router.to_any(FIND_COORDINATOR, request, check)
+        await self._router.to_any(self._api, request, check)
         answer = found[-1]
         cluster.pool.set_address(answer.node_id, Address(answer.host, answer.port))
-        self._known[group_id] = answer.node_id
+        self._known[key] = answer.node_id
         return answer.node_id
+
+    async def connection(self, key: str) -> Connection:
+        """A connection to the coordinator. Raises RequestRefused or TransportError."""
+        pool = self._router.cluster.pool
+        node_id = await self.find(key)
+        if not pool.knows(node_id):
+            # It has left the cluster since it was found.
+            self.forget(key)
+            node_id = await self.find(key)
+        return await pool.connection(node_id)
 
     async def ask(
         self,
-        group_id: str,
+        key: str,
         api: Api[Request, Response],
         request: Request,
         read: Callable[[Response, int, Connection], Result],
         *,
         is_repeatable: bool = True,
     ) -> Result:
-        """Ask the group's coordinator; ``read`` raises RequestRefused for its errors.
+        """Ask the coordinator; ``read`` raises RequestRefused for its errors.
 
         It is asked again after errors that pass, wherever it has moved to."""
 
         async def attempt() -> Result:
-            node_id = await self.find(group_id)
+            node_id = await self.find(key)
             try:
                 connection = await self._router.cluster.pool.connection(node_id)
                 response = await connection.send(api, request)
                 return read(response, node_id, connection)
             except TransportError:
-                self._known.pop(group_id, None)
+                self.forget(key)
                 raise
             except RequestRefused as error:
                 if error.code in MOVED:
-                    self._known.pop(group_id, None)
+                    self.forget(key)
                 raise
 
         return await self._router.repeated(attempt, is_repeatable=is_repeatable)

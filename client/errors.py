@@ -146,3 +146,39 @@ class NoOffset(ClientError):
 
 class ClientClosed(ClientError):
     """The client was closed, or was never started."""
+
+
+class TransactionError(ClientError):
+    """Something about a transaction. ``code`` is what a broker answered, NONE where none did."""
+
+    def __init__(self, text: str, code: ErrorCode = ErrorCode.NONE) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class TransactionMisuse(TransactionError):
+    """The call has no meaning where the transaction stands; nothing has changed by it."""
+
+
+class AbortRequired(TransactionError):
+    """This transaction cannot be committed any more: abort it, then begin another."""
+
+
+class TransactionAborted(TransactionError):
+    """The record was sent in a transaction that has been aborted before it left."""
+
+
+class TransactionTimedOut(TransactionError):
+    """The call has not ended in time and goes on by itself. Its outcome is unknown: the same call,
+    and no other, tells it."""
+
+    retriable = True
+
+
+class ProducerUnusable(TransactionError):
+    """Nothing more can be done with this producer: close it. What was committed stays so."""
+
+
+class ProducerFenced(ProducerUnusable):
+    """Another producer has the transactional id now, or the coordinator has aborted a transaction
+    that was open for too long."""

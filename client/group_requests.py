@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.api import declare
 from ottla.client.errors import RequestRefused
+from ottla.client.state.transaction_asks import Committed as Committed
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment
 from ottla.protocol.errors import ErrorCode, RemoteProtocolError, error_code
@@ -91,14 +92,6 @@ class GroupView(NamedTuple):
     protocol: str
     coordinator_id: int
     members: tuple[MemberView, ...]
-
-
-class Committed(NamedTuple):
-    """A position: the next record to be read, and what was stored with it."""
-
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
 
 
 def refused(number: int, group_id: str, connection: Connection, message: str | None = None) -> None:

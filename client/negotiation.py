@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ottla import __version__
 from ottla.client.api import Api, VersionRange, declare
@@ -13,15 +13,32 @@ from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ottla.protocol.ports import Address
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
 
 SOFTWARE_NAME = "ottla"
-# Versions 4 and 5 differ only in features, which nothing here asks for.
+# Version 4 only adds supported features that may be off, and 5 a check of who is asked.
 API_VERSIONS = declare(ApiKey.API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse, 0, 3)
 UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION)
+
+
+class Features(NamedTuple):
+    """The levels that the cluster's features are set to (KIP-584); ``epoch`` counts the changes and
+    is -1 where the broker tells of none."""
+
+    epoch: int
+    levels: Mapping[str, int]
+
+    def level_of(self, name: str) -> int:
+        """0 is off, as every feature that is not told of."""
+        return self.levels.get(name, 0) if self.epoch >= 0 else 0
+
+
+NO_FEATURES = Features(-1, {})
 
 
 def first_request() -> ApiVersionsRequest:
@@ -54,6 +71,14 @@ def learned(answer: ApiVersionsResponse, address: Address) -> dict[int, VersionR
         known.api_key: VersionRange(known.min_version, known.max_version)
         for known in answer.api_keys
     }
+
+
+def features_of(answer: ApiVersionsResponse) -> Features:
+    """The levels as the broker knows them."""
+    return Features(
+        answer.finalized_features_epoch,
+        {feature.name: feature.max_version_level for feature in answer.finalized_features},
+    )
 
 
 def agree(api: Api[Request, Response], spoken: dict[int, VersionRange], address: Address) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.api import declare
+from ottla.client.errors import UnsupportedByBroker
 from ottla.client.state.deliveries import Answer
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import error_code
@@ -26,10 +27,16 @@ if TYPE_CHECKING:
 PRODUCE = declare(ApiKey.PRODUCE, ProduceRequest, ProduceResponse, 3)
 # The last version that names topics instead of giving their ids.
 LAST_BY_NAME = 12
+# From here on the broker adds the partitions to the transaction.
+IMPLICIT_VERSION = 12
 
 
 def build_request(
-    batches: list[tuple[Batch, bytes]], metadata: Metadata, acks: int, timeout_ms: int
+    batches: list[tuple[Batch, bytes]],
+    metadata: Metadata,
+    acks: int,
+    timeout_ms: int,
+    transactional_id: str | None = None,
 ) -> ProduceRequest:
     """One request for batches of different partitions."""
     topics: dict[str, TopicProduceData] = {}
@@ -41,12 +48,25 @@ def build_request(
             topic_id = ZERO_UUID if view is None else view.topic_id
             topic = topics[name] = TopicProduceData(name, topic_id)
         topic.partition_data.append(PartitionProduceData(number, encoded))
-    return ProduceRequest(None, acks, timeout_ms, list(topics.values()))
+    return ProduceRequest(transactional_id, acks, timeout_ms, list(topics.values()))
 
 
-def version_for(connection: Connection, request: ProduceRequest) -> int:
-    """The newest version that can name all topics of the request."""
+def version_for(
+    connection: Connection, request: ProduceRequest, *, is_implicit: bool = False
+) -> int:
+    """The newest version that can name all topics of the request, and that means what the
+    transaction's version does. Raises UnsupportedByBroker.
+
+    A transaction is ``is_implicit`` where brokers add partitions to it by themselves (KIP-890)."""
     version = connection.version_of(PRODUCE)
+    if request.transactional_id is not None:
+        if not is_implicit:
+            version = min(version, IMPLICIT_VERSION - 1)
+        elif version < IMPLICIT_VERSION:
+            raise UnsupportedByBroker(
+                f"the broker at {connection.address} does not know the version of transactions "
+                "that its cluster is set to"
+            )
     if any(topic.topic_id == ZERO_UUID for topic in request.topic_data):
         return min(version, LAST_BY_NAME)
     return version

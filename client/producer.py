@@ -12,13 +12,15 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Self
 
 from ottla.client.cluster import Cluster
-from ottla.client.config import ProducerConfig, parse_addresses
+from ottla.client.config import ProducerConfig, parse_addresses, with_transactions
 from ottla.client.delivery import Delivery
 from ottla.client.environment import Environment, real_environment
-from ottla.client.errors import ClientClosed, RequestRefused
+from ottla.client.errors import ClientClosed, RequestRefused, TransactionMisuse
+from ottla.client.record_checks import as_bytes, checked_headers, too_large
 from ottla.client.sender import Sender
 from ottla.client.state.batch import Batch, Headers, Item, Phase, item_size_bytes
 from ottla.client.state.partitioner import StickyPartitioner, partition_for_key
+from ottla.client.transaction_calls import TransactionCalls
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.compression import compress
@@ -28,21 +30,28 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ottla.client.state.metadata import TopicView
+    from ottla.client.transactions import Transactions
     from ottla.protocol.ports import Buffer
 
 
-class Producer:
+class Producer(TransactionCalls):
     """Use it as ``async with Producer("127.0.0.1:9092") as producer:``.
 
-    Leaving the block delivers what is still in memory. Belongs to one event loop."""
+    Leaving the block delivers what is still in memory, and aborts a transaction that is open.
+    Belongs to one event loop."""
 
     def __init__(
         self,
         bootstrap: str,
         config: ProducerConfig | None = None,
         environment: Environment | None = None,
+        *,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int | None = None,
     ) -> None:
-        self.config = config or ProducerConfig()
+        self.config = with_transactions(
+            config or ProducerConfig(), transactional_id, transaction_timeout_ms
+        )
         # A codec whose library is missing is found here and not with the first batch.
         compress(self.config.codec, b"")
         self._environment = environment or real_environment()
@@ -86,7 +95,9 @@ class Producer:
             return
         self._closed = True
         try:
-            if deliver and self._sender is not None:
+            if self._sender is not None and self._sender.transactions is not None:
+                await self._sender.transactions.close()
+            elif deliver and self._sender is not None:
                 await self._flush(self._sender)
         finally:
             if self._sender is not None:
@@ -131,6 +142,7 @@ class Producer:
         sender = self._sender
         if sender is None or self._closed or sender.failure is not None:
             sender = self._running()
+        serial = -1 if sender.transactions is None else sender.transactions.enter()
         if timestamp is None:
             timestamp = self._environment.clock.wall_ms()
         item = (
@@ -145,15 +157,18 @@ class Producer:
         view = self._topics.get(topic)
         if view is None or not view.partitions:
             view = await self._topic(topic)
+            if sender.transactions is not None:
+                sender.transactions.check_open(serial)
         target = self._choose(view, partition, item[1])
+        # An open batch belongs to the transaction that is open, which has its partition already.
         batch = sender.accumulator.append_open(target, item, size_bytes)
         if batch is None:
             is_free = partition is None and key is None
-            batch = await self._begin_batch(view, target, item, is_free)
+            batch = await self._begin_batch(view, target, item, is_free, serial)
         return Delivery(sender.future_of(batch), batch.partition, len(batch.items) - 1, timestamp)
 
     async def _begin_batch(
-        self, view: TopicView, target: TopicPartition, item: Item, is_free: bool
+        self, view: TopicView, target: TopicPartition, item: Item, is_free: bool, serial: int
     ) -> Batch:
         """Take a record that does not fit into an open batch. One that may go anywhere goes to
         another partition, so that all partitions get their share, a batch at a time."""
@@ -163,6 +178,8 @@ class Producer:
             await self._wait_for_room(sender)
         if is_free:
             target = self._move_on(view, target)
+        if sender.transactions is not None:
+            sender.transactions.admit(target, serial)
         batch = sender.accumulator.append(
             target, item, size_bytes, self._environment.clock.now_ms()
         )
@@ -183,6 +200,7 @@ class Producer:
         They stay in order, in one partition per batch; there is one delivery per batch they went
         into. Raises as ``send``, and then may have taken some of them."""
         sender = self._running()
+        serial = -1 if sender.transactions is None else sender.transactions.enter()
         clock = self._environment.clock
         if timestamp is None:
             timestamp = clock.wall_ms()
@@ -198,6 +216,8 @@ class Producer:
             if size_bytes > self.config.request_bytes_max:
                 raise too_large(topic, size_bytes, self.config.request_bytes_max)
             target = self._choose(view, partition, None)
+            if sender.transactions is not None:
+                sender.transactions.admit(target, serial)
             placed = sender.accumulator.append_all(target, items, start, clock.now_ms())
             if placed is None:
                 await self._wait_for_room(sender)
@@ -212,6 +232,12 @@ class Producer:
                 self._move_on(view, target)
             sender.wake()
         return deliveries
+
+    def _transactions(self) -> Transactions:
+        transactions = self._running().transactions
+        if transactions is None:
+            raise TransactionMisuse("the producer has no transactional_id")
+        return transactions
 
     def _running(self) -> Sender:
         sender = self._sender
@@ -259,39 +285,3 @@ class Producer:
         sender.wake()
         await sender.room.wait()
         self._running()
-
-
-def as_bytes(value: Buffer | None) -> bytes | None:
-    """The bytes themselves, copied if somebody could still change them. Raises TypeError."""
-    if value is None or type(value) is bytes:
-        return value
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
-    raise TypeError(f"keys and values are bytes, not {type(value).__name__}: encode it first")
-
-
-def checked_headers(headers: Headers) -> Headers:
-    """The headers, if that is what they are. Raises TypeError.
-
-    A mistake has to come out here: later it would end the producer."""
-    for header in headers:
-        if not is_header(header):
-            raise TypeError(f"headers are pairs of str and bytes, not {header!r}")
-    return tuple(headers)
-
-
-def is_header(header: object) -> bool:
-    """Whether it is a name and a value or None."""
-    match header:
-        case (str(), bytes() | None):
-            return True
-    return False
-
-
-def too_large(topic: str, size_bytes: int, limit_bytes: int) -> RequestRefused:
-    """The error for a record that no request may carry."""
-    return RequestRefused(
-        ErrorCode.MESSAGE_TOO_LARGE,
-        f"a record of {size_bytes} bytes exceeds request_bytes_max ({limit_bytes})",
-        topic=topic,
-    )

@@ -10,40 +10,36 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.client.api import declare
 from ottla.client.delivery import BatchDelivered
 from ottla.client.errors import (
     ClientClosed,
     ClientError,
     DeliveryTimedOut,
     RequestRefused,
+    TransactionAborted,
     TransportError,
 )
+from ottla.client.identity import ask_for_identity
 from ottla.client.produce_request import PRODUCE, answers_of, build_request, version_for
-from ottla.client.routing import Router
 from ottla.client.state.accumulator import Accumulator
 from ottla.client.state.batch import Batch, Phase
 from ottla.client.state.deliveries import Answer, Deliveries
-from ottla.client.state.sequences import Identity
+from ottla.client.state.transaction_states import State
 from ottla.client.state.verdict import Verdict
+from ottla.client.transactions import Transactions
 from ottla.client.upkeep import Upkeep
-from ottla.protocol.apis import ApiKey
-from ottla.protocol.errors import ErrorCode, error_code
-from ottla.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
+from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.client.cluster import Cluster
     from ottla.client.config import ProducerConfig
     from ottla.client.connection import Connection
+    from ottla.client.state.sequences import Identity
     from ottla.protocol.messages.produce import ProduceResponse
     from ottla.protocol.ports import Timer
 
 logger = logging.getLogger(__name__)
 
-INIT_PRODUCER_ID = declare(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse)
 # The broker gives up waiting for replicas a little before we give up waiting for the broker;
 # otherwise a slow follower costs the connection.
 BROKER_TIMEOUT_SHARE = 0.9
@@ -68,16 +64,22 @@ class Sender:
             config.codec,
             idempotent=config.is_idempotent,
             in_flight_max=config.in_flight_max,
+            transactional=config.transactional_id is not None,
         )
+        self.transactions: Transactions | None = None
+        if config.transactional_id is not None:
+            self.transactions = Transactions(cluster, config, self)
+        self._is_committing = False
         self._in_flight: dict[int, int] = {}
         self._upkeep = Upkeep(cluster, self.wake, self._on_crash)
         self._wake = asyncio.Event()
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        """Begin pumping, and ask for the producer id while the first records come in."""
+        """Begin pumping, and ask for the producer id while the first records come in; that of a
+        transactional producer comes from its coordinator."""
         self._upkeep.run(self._run(), "producer")
-        if self._deliveries.needs_identity:
+        if self._deliveries.needs_identity and self.transactions is None:
             self._upkeep.start_job("identity", self._learn_identity)
 
     async def stop(self) -> None:
@@ -86,10 +88,21 @@ class Sender:
         if self._timer is not None:
             self._timer.cancel()
         self._fail_all(ClientClosed("the producer was closed before this was delivered"))
+        if self.transactions is not None:
+            self.transactions.stop(ClientClosed("the producer was closed before this had ended"))
 
     def wake(self) -> None:
         """Something has changed that may let a batch go."""
         self._wake.set()
+
+    @property
+    def has_unresolved(self) -> bool:
+        """Whether records have no fate yet."""
+        return len(self.accumulator) > 0
+
+    def begin_epoch(self, identity: Identity) -> None:
+        """Number what comes from now on under this identity; nothing is unresolved."""
+        self._deliveries.begin_epoch(identity)
 
     def future_of(self, batch: Batch) -> asyncio.Future[BatchDelivered]:
         """The one future of a batch."""
@@ -106,9 +119,9 @@ class Sender:
 
     def _pump(self) -> None:
         now_ms = self._clock.now_ms()
+        transactions = self.transactions
         for batch in self.accumulator.expired(now_ms):
-            self._deliveries.give_up(batch)
-            self._fail(
+            self._give_up(
                 batch,
                 DeliveryTimedOut(
                     batch.partition,
@@ -117,11 +130,15 @@ class Sender:
                     last_answer=batch.last_answer,
                 ),
             )
-        if self._deliveries.needs_identity and len(self.accumulator):
+            self._tell_failure(ErrorCode.REQUEST_TIMED_OUT)
+        if transactions is not None:
+            self._pump_transactions(transactions)
+        elif self._deliveries.needs_identity and len(self.accumulator):
             self._upkeep.start_job("identity", self._learn_identity)
+        may_go = None if transactions is None else transactions.machine.may_go
         while True:
             collected = self.accumulator.collect(
-                now_ms, self._cluster.metadata.leader_of, self._may_send
+                now_ms, self._cluster.metadata.leader_of, self._may_send, may_go
             )
             sent = [self._send(node, batches) for node, batches in collected.by_node.items()]
             if not any(sent):
@@ -129,6 +146,35 @@ class Sender:
         if collected.leaderless or (self._cluster.is_stale and len(self.accumulator)):
             self._upkeep.refresh(collected.leaderless)
         self._set_timer(collected.wake_ms)
+
+    def _pump_transactions(self, transactions: Transactions) -> None:
+        """Drop what must not be sent any more, hurry what a commit waits for, and let the
+        coordinators be asked."""
+        machine = transactions.machine
+        if machine.is_draining:
+            error = transactions.error()
+            for batch in self.accumulator.unresolved():
+                if batch.phase is not Phase.IN_FLIGHT:
+                    self._give_up(batch, error)
+        is_committing = machine.state is State.COMMITTING
+        if is_committing != self._is_committing:
+            self._is_committing = is_committing
+            self.accumulator.flushing += 1 if is_committing else -1
+        if transactions.has_work:
+            self._upkeep.start_job("transaction", transactions.work)
+
+    def _give_up(self, batch: Batch, error: ClientError) -> None:
+        was_numbered = batch.is_numbered
+        self._deliveries.give_up(batch)
+        if self.transactions is not None:
+            self.transactions.machine.dropped(was_numbered=was_numbered)
+        self._fail(batch, error)
+
+    def _tell_failure(self, code: ErrorCode) -> None:
+        """A batch has failed: its transaction may have to be aborted."""
+        if self.transactions is not None:
+            self.transactions.machine.batch_failed(code)
+            self.transactions.settle()
 
     def _set_timer(self, wake_ms: float | None) -> None:
         if self._timer is not None:
@@ -165,6 +211,7 @@ class Sender:
             self._cluster.metadata,
             self._config.required_acks,
             int(self._config.request_timeout_ms * BROKER_TIMEOUT_SHARE),
+            self._config.transactional_id,
         )
         sent = [batch for batch, _ in going]
         if self._config.required_acks == 0:
@@ -173,7 +220,11 @@ class Sender:
                 self._deliveries.sent_for_good(batch)
                 self._succeed(batch, BatchDelivered(-1, -1))
             return True
-        version = version_for(connection, request)
+        is_implicit = False
+        if self.transactions is not None:
+            parts = self.transactions.machine.parts
+            parts.is_known, is_implicit = True, parts.is_implicit
+        version = version_for(connection, request, is_implicit=is_implicit)
         future = connection.send(PRODUCE, request, version=version)
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
         future.add_done_callback(partial(self._on_answer, node_id, connection, sent))
@@ -220,6 +271,9 @@ class Sender:
             self._fail(
                 batch, RequestRefused.for_partition(answer.code, where, broker, answer.message)
             )
+            if self.transactions is not None:
+                self.transactions.machine.dropped(was_numbered=batch.is_numbered)
+            self._tell_failure(answer.code)
 
     # Fates.
 
@@ -231,7 +285,9 @@ class Sender:
 
     def _fail(self, batch: Batch, error: ClientError) -> None:
         self.room.set()
-        logger.warning("%d records were not delivered: %s", batch.record_count, error)
+        # What an application aborts it knows of.
+        level = logging.DEBUG if isinstance(error, TransactionAborted) else logging.WARNING
+        logger.log(level, "%d records were not delivered: %s", batch.record_count, error)
         future = self.futures.pop(batch, None)
         if future is not None and not future.done():
             future.set_exception(error)
@@ -248,24 +304,16 @@ class Sender:
         logger.error("the producer stops: %s", failure, exc_info=failure)
         self.failure = failure
         self._fail_all(ClientClosed(f"the producer has stopped: {failure}"))
+        if self.transactions is not None:
+            self.transactions.stop(ClientClosed(f"the producer has stopped: {failure}"))
 
     async def _learn_identity(self) -> None:
-        def check(response: InitProducerIdResponse, connection: Connection) -> None:
-            code = error_code(response.error_code)
-            if code is not ErrorCode.NONE:
-                raise RequestRefused(code, broker=str(connection.address))
-
-        request = InitProducerIdRequest(
-            transactional_id=None, transaction_timeout_ms=int(self._config.call_timeout_ms)
-        )
         try:
-            response = await Router(self._cluster).to_any(INIT_PRODUCER_ID, request, check)
+            identity = await ask_for_identity(self._cluster)
         except TransportError as error:
             logger.info("cannot get a producer id yet: %s", error)
             await self._cluster.pause(1)
         except ClientError as error:
             self._fail_all(error)
         else:
-            self._deliveries.sequences.adopt(
-                Identity(response.producer_id, response.producer_epoch)
-            )
+            self._deliveries.sequences.adopt(identity)

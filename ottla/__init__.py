@@ -20,30 +20,41 @@ if TYPE_CHECKING:
     from ottla.client.consumer import Consumer
     from ottla.client.delivery import Delivered, Delivery
     from ottla.client.errors import (
+        AbortRequired,
         BrokerUnreachable,
         ClientClosed,
         ClientError,
         DeliveryTimedOut,
         NoOffset,
+        ProducerFenced,
+        ProducerUnusable,
         RequestRefused,
+        TransactionAborted,
+        TransactionError,
+        TransactionMisuse,
+        TransactionTimedOut,
         TransportError,
     )
     from ottla.client.producer import Producer
+    from ottla.client.transaction_calls import Committed, ConsumerGroupMetadata
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.ids import TopicPartition
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AbortRequired",
     "Admin",
     "BrokerUnreachable",
     "ClientClosed",
     "ClientConfig",
     "ClientError",
+    "Committed",
     "ConfigChange",
     "ConfigOperation",
     "Consumer",
     "ConsumerConfig",
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
     "Delivered",
     "Delivery",
@@ -54,23 +65,32 @@ __all__ = [
     "NoOffset",
     "Producer",
     "ProducerConfig",
+    "ProducerFenced",
+    "ProducerUnusable",
     "RequestRefused",
     "ResourceType",
     "TopicPartition",
+    "TransactionAborted",
+    "TransactionError",
+    "TransactionMisuse",
+    "TransactionTimedOut",
     "TransportError",
     "__version__",
 ]
 
 _PLACES = {
+    "AbortRequired": "client.errors",
     "Admin": "client.admin",
     "BrokerUnreachable": "client.errors",
     "ClientClosed": "client.errors",
     "ClientConfig": "client.config",
     "ClientError": "client.errors",
+    "Committed": "client.transaction_calls",
     "ConfigChange": "client.config_requests",
     "ConfigOperation": "client.config_requests",
     "Consumer": "client.consumer",
     "ConsumerConfig": "client.config",
+    "ConsumerGroupMetadata": "client.transaction_calls",
     "ConsumerRecord": "client.chunk",
     "Delivered": "client.delivery",
     "Delivery": "client.delivery",
@@ -81,9 +101,15 @@ _PLACES = {
     "NoOffset": "client.errors",
     "Producer": "client.producer",
     "ProducerConfig": "client.config",
+    "ProducerFenced": "client.errors",
+    "ProducerUnusable": "client.errors",
     "RequestRefused": "client.errors",
     "ResourceType": "client.config_requests",
     "TopicPartition": "protocol.ids",
+    "TransactionAborted": "client.errors",
+    "TransactionError": "client.errors",
+    "TransactionMisuse": "client.errors",
+    "TransactionTimedOut": "client.errors",
     "TransportError": "client.errors",
 }
 

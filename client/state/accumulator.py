@@ -162,8 +162,10 @@ class Accumulator:
         now_ms: float,
         leader_of: Callable[[TopicPartition], int | None],
         may_send: Callable[[int], bool],
+        may_go: Callable[[TopicPartition], bool] | None = None,
     ) -> Collected:
-        """Choose what goes out now; the caller then lets each ``depart``.
+        """Choose what goes out now; the caller then lets each ``depart``. ``may_go`` can hold
+        partitions back, whatever is due.
 
         A broker gets a request once one of its batches is due; then its other partitions add what
         they have, because the request costs the same."""
@@ -172,7 +174,7 @@ class Accumulator:
         due: set[int] = set()
         for line in self._lines.values():
             batch = line.next_batch()
-            if batch is None:
+            if batch is None or (may_go is not None and not may_go(line.partition)):
                 continue
             leader = leader_of(line.partition)
             if leader is None:
@@ -224,6 +226,13 @@ class Accumulator:
         """The line of a partition that has taken a record before."""
         line = self._lines.get(partition)
         return line if line is not None else self._idle[partition]
+
+    def begin_epoch(self) -> None:
+        """All partitions are numbered anew; nothing is unresolved. As with a new producer, a leader
+        that has forgotten this one would take a second batch for the first."""
+        assert not self._lines
+        for line in self._idle.values():
+            line.begin_epoch(self._limits.first_window)
 
     def expired(self, now_ms: float) -> list[Batch]:
         """Batches that ran out of time off the wire; those on it wait for their answer."""

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.client.state.backoff import Backoff
 from ottla.client.state.sequences import NO_STAMP, Sequences
-from ottla.client.state.verdict import Verdict, judge
+from ottla.client.state.verdict import Verdict, judge, judge_in_transaction
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.builder import BatchOptions, encode_batch
 
 if TYPE_CHECKING:
     from ottla.client.state.accumulator import Accumulator
-    from ottla.client.state.backoff import Backoff
     from ottla.client.state.batch import Batch
     from ottla.client.state.line import Line
-    from ottla.protocol.errors import ErrorCode
+    from ottla.client.state.sequences import Identity
     from ottla.protocol.records.compression import Codec
+
+
+# The transaction before this one is still being completed, which takes a few round trips between
+# brokers. They hold back the next one's first batch until then.
+WHILE_COMPLETING = Backoff(20, 1_000)
 
 
 class Answer(NamedTuple):
@@ -36,7 +42,15 @@ class Answer(NamedTuple):
 class Deliveries:
     """One producer's batches from the moment they may leave until their fate is decided."""
 
-    __slots__ = ("_accumulator", "_backoff", "_codec", "_idempotent", "_in_flight_max", "sequences")
+    __slots__ = (
+        "_accumulator",
+        "_backoff",
+        "_codec",
+        "_idempotent",
+        "_in_flight_max",
+        "_transactional",
+        "sequences",
+    )
 
     def __init__(
         self,
@@ -46,18 +60,26 @@ class Deliveries:
         *,
         idempotent: bool,
         in_flight_max: int,
+        transactional: bool = False,
     ) -> None:
+        assert idempotent or not transactional
         self._accumulator = accumulator
         self._backoff = backoff
         self._codec = codec
         self._idempotent = idempotent
         self._in_flight_max = in_flight_max
+        self._transactional = transactional
         self.sequences = Sequences()
 
     @property
     def needs_identity(self) -> bool:
         """Whether batches may have to wait until a broker has handed out a producer id."""
         return self._idempotent and self.sequences.identity is None
+
+    def begin_epoch(self, identity: Identity) -> None:
+        """Number everything that comes from now on under this identity. No batch is unresolved."""
+        self.sequences.begin(identity)
+        self._accumulator.begin_epoch()
 
     def depart(self, batch: Batch, node_id: int) -> bytes | None:
         """The batch is about to go to that broker: its bytes, or None if it has to wait for a
@@ -78,6 +100,7 @@ class Deliveries:
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 base_sequence=base_sequence,
+                is_transactional=self._transactional,
             )
             batch.encoded = encode_batch(batch.items, options)
         self._accumulator.depart(batch, node_id)
@@ -88,18 +111,15 @@ class Deliveries:
         try. ``chance`` is uniform in [0, 1)."""
         line = self._accumulator.line(batch.partition)
         batch.last_answer = answer.code
-        verdict = judge(
-            answer.code,
-            is_numbered=batch.is_numbered,
-            is_oldest=line.is_oldest(batch),
-            follows_gap=batch.follows_gap,
-        )
+        verdict = self._judge(batch, line, answer.code)
         match verdict:
             case Verdict.DELIVERED:
                 line.window = self._in_flight_max
                 self._accumulator.resolve(batch)
             case Verdict.AGAIN | Verdict.AGAIN_ELSEWHERE:
-                delay_ms = self._backoff.delay_ms(batch.attempts, chance)
+                is_busy = answer.code is ErrorCode.CONCURRENT_TRANSACTIONS
+                backoff = WHILE_COMPLETING if is_busy else self._backoff
+                delay_ms = backoff.delay_ms(batch.attempts, chance)
                 line.return_batch(batch, now_ms + delay_ms)
             case Verdict.RENUMBER:
                 line.return_batch(batch, now_ms)
@@ -116,6 +136,17 @@ class Deliveries:
                 line.window = 1
         self._restart_if_quiet(line)
         return verdict
+
+    def _judge(self, batch: Batch, line: Line, code: ErrorCode) -> Verdict:
+        is_oldest = line.is_oldest(batch)
+        if self._transactional:
+            return judge_in_transaction(code, is_oldest=is_oldest)
+        return judge(
+            code,
+            is_numbered=batch.is_numbered,
+            is_oldest=is_oldest,
+            follows_gap=batch.follows_gap,
+        )
 
     def connection_lost(
         self, batch: Batch, now_ms: float, chance: float, *, was_sent: bool

@@ -113,6 +113,12 @@ class Line:
         else:
             self.unsent.remove(batch)
 
+    def begin_epoch(self, window: int) -> None:
+        """The next batch is the first one under another epoch; none is unresolved."""
+        assert self.is_empty
+        self.window = window
+        self.ends_in_gap = False
+
     def take_numbers_back(self) -> None:
         """Make every batch that was out one that has not been, to be numbered anew."""
         assert self.in_flight_count == 0

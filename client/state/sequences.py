@@ -65,6 +65,13 @@ class Sequences:
         assert 0 <= identity.producer_epoch <= PRODUCER_EPOCH_LAST
         self.identity = identity
 
+    def begin(self, identity: Identity) -> None:
+        """Number every partition anew under this identity, from 0.
+
+        Only while no batch is unresolved, for the reason given in ``restart``."""
+        self._places.clear()
+        self.adopt(identity)
+
     def has_identity(self, partition: TopicPartition) -> bool:
         """Whether a batch of this partition can be numbered now."""
         return partition in self._places or self.identity is not None

@@ -10,6 +10,9 @@ The table, for a batch that carries a sequence; without one the sequence errors 
     any retriable code              again, the metadata first if the code says so
     any other code                  failed
 
+In a transaction nothing is renumbered, because its epoch is not the producer's own to raise: what
+would be renumbered has failed, and ``transaction_verdict`` says what that means.
+
 "Failed, renumber rest" is the one case in which an acknowledged record is gone: the broker has
 forgotten a batch that it had confirmed (an unclean election), and the application must hear of it.
 "Wait for earlier" keeps one refused batch from condemning those sent right behind it (T-08).
@@ -41,6 +44,19 @@ FENCING = frozenset(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
+
+
+IN_TRANSACTION = {
+    Verdict.RENUMBER: Verdict.FAILED,
+    Verdict.FAILED_AND_RENUMBER: Verdict.FAILED,
+    Verdict.FAILED_AND_FORGET: Verdict.FAILED,
+}
+
+
+def judge_in_transaction(code: ErrorCode, *, is_oldest: bool) -> Verdict:
+    """The table above for a batch of a transaction."""
+    verdict = judge(code, is_numbered=True, is_oldest=is_oldest, follows_gap=False)
+    return IN_TRANSACTION.get(verdict, verdict)
 
 
 def judge(code: ErrorCode, *, is_numbered: bool, is_oldest: bool, follows_gap: bool) -> Verdict:

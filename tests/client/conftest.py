@@ -36,3 +36,11 @@ def broker() -> Iterator[str]:
         yield ready.removeprefix("ottla: ready at ").strip()
         process.terminate()
         assert process.wait(15) == 0
+
+
+@pytest.fixture(params=[1, 2], ids=["v1", "v2"])
+def cluster(toy: ToyCluster, request: pytest.FixtureRequest) -> ToyCluster:
+    """A toy cluster with a topic, in each version of the protocol."""
+    toy.transaction_version = request.param
+    toy.add_topic("out", 2)
+    return toy

@@ -16,8 +16,11 @@ from ottla.protocol.apis import API, ApiKey
 from ottla.protocol.compile import decode, encode
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import decode_request_header, write_response_header
-from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
+from ottla.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+)
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -27,6 +30,7 @@ from ottla.protocol.messages.metadata import (
 )
 from ottla.protocol.ports import Address, SocketOptions
 from tests.client.toy_log import ToyPartition, toy_fetch, toy_list_offsets, toy_produce
+from tests.client.toy_transactions import TRANSACTIONAL, ToyTransactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +81,12 @@ class ToyCluster:
     versions: dict[ApiKey, tuple[int, int]] = field(default_factory=dict)
     next_producer_id: int = 4000
     uses_topic_ids: bool = True
+    # Level of transaction.version, and how often it has been changed; None tells of no features.
+    transaction_version: int | None = None
+    features_epoch: int = 1
+
+    def __post_init__(self) -> None:
+        self.transactions = ToyTransactions(self)
 
     def start(self, node_count: int = 1) -> None:
         """Have that many brokers; those that run already stay."""
@@ -209,10 +219,10 @@ class ToyConnection:
                 return toy_api_versions(cluster, error)
             case ApiKey.METADATA:
                 return toy_metadata(cluster, seen.request)
-            case ApiKey.INIT_PRODUCER_ID:
-                cluster.next_producer_id += 1
-                return InitProducerIdResponse(0, error, cluster.next_producer_id, 0)
+            case key if key in TRANSACTIONAL:
+                return cluster.transactions.serve(seen, error)
             case ApiKey.PRODUCE:
+                error = error or cluster.transactions.judge_produce(seen.request, seen.version)
                 return toy_produce(cluster.topics, seen.request, seen.node_id, error)
             case ApiKey.FETCH:
                 return toy_fetch(cluster.topics, seen.request, error)
@@ -235,7 +245,7 @@ SERVED = (
     ApiKey.LIST_OFFSETS,
     ApiKey.METADATA,
     ApiKey.API_VERSIONS,
-    ApiKey.INIT_PRODUCER_ID,
+    *TRANSACTIONAL,
 )
 
 
@@ -245,6 +255,10 @@ def toy_api_versions(cluster: ToyCluster, error: ErrorCode) -> ApiVersionsRespon
     for key in SERVED:
         first, last = cluster.versions.get(key, (API[key].first_version, API[key].last_version))
         response.api_keys.append(ApiVersion(key, first, last))
+    if cluster.transaction_version is not None:
+        response.finalized_features_epoch = cluster.features_epoch
+        level = cluster.transaction_version
+        response.finalized_features = [FinalizedFeatureKey("transaction.version", level, 0)]
     return response
 
 

@@ -71,6 +71,17 @@ class ToyPartition:
             self.producers[batch.producer_id] = (batch.producer_epoch, following, recent)
         return ErrorCode.NONE, base_offset
 
+    def append_marker(self, data: bytes) -> None:
+        """Append a control batch: the producer's transaction has ended here."""
+        batch = parse_batch(data)
+        buffer = bytearray(data)
+        stamp(buffer, 0, self.next_offset, self.leader_epoch)
+        self.batches.append(bytes(buffer))
+        self.next_offset += 1
+        known = self.producers.get(batch.producer_id)
+        if known is None or known[0] != batch.producer_epoch:
+            self.producers[batch.producer_id] = (batch.producer_epoch, 0, {})
+
     def _judge(self, producer_id: int, epoch: int, sequence: int) -> tuple[ErrorCode, int]:
         known = self.producers.get(producer_id)
         if known is None:

@@ -1,0 +1,48 @@
+"""What a producer takes as a record: a mistake has to come out in the call that made it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.errors import RequestRefused
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.client.state.batch import Headers
+    from ottla.protocol.ports import Buffer
+
+
+def as_bytes(value: Buffer | None) -> bytes | None:
+    """The bytes themselves, copied if somebody could still change them. Raises TypeError."""
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise TypeError(f"keys and values are bytes, not {type(value).__name__}: encode it first")
+
+
+def checked_headers(headers: Headers) -> Headers:
+    """The headers, if that is what they are. Raises TypeError.
+
+    A mistake has to come out here: later it would end the producer."""
+    for header in headers:
+        if not is_header(header):
+            raise TypeError(f"headers are pairs of str and bytes, not {header!r}")
+    return tuple(headers)
+
+
+def is_header(header: object) -> bool:
+    """Whether it is a name and a value or None."""
+    match header:
+        case (str(), bytes() | None):
+            return True
+    return False
+
+
+def too_large(topic: str, size_bytes: int, limit_bytes: int) -> RequestRefused:
+    """The error for a record that no request may carry."""
+    return RequestRefused(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"a record of {size_bytes} bytes exceeds request_bytes_max ({limit_bytes})",
+        topic=topic,
+    )

@@ -1,0 +1,130 @@
+"""What an error means for a transactional producer: the exception table. Pure.
+
+    AGAIN        the same request may succeed in a moment
+    ELSEWHERE    so it may, from whoever coordinates now
+    ABORTABLE    this transaction cannot be committed; abort it and begin another
+    FORGOTTEN    the same, and the coordinator knows neither it nor the producer id any more
+    FATAL        this producer can do nothing more, mostly because another one has taken its place
+
+A row of ``EVERYWHERE`` holds unless the step has a row of its own; what has no row is AGAIN if the
+code is retriable, and else what ``OTHERWISE`` says. A batch comes here only when nothing is left to
+try, so for PRODUCE there is no AGAIN.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+
+from ottla.protocol.errors import ErrorCode
+
+
+class Step(Enum):
+    """Which request was answered, as a person would say it."""
+
+    FIND = "finding the coordinator"
+    INITIALIZE = "getting the producer id"
+    ADD_PARTITIONS = "adding partitions to the transaction"
+    ADD_OFFSETS = "adding a group to the transaction"
+    COMMIT_OFFSETS = "sending offsets to the transaction"
+    PRODUCE = "sending records"
+    COMMIT = "committing the transaction"
+    ABORT = "aborting the transaction"
+
+
+class Judgement(IntEnum):
+    """The worse, the greater: of several answers at once the worst counts."""
+
+    DONE = 0
+    AGAIN = 1
+    ELSEWHERE = 2
+    ABORTABLE = 3
+    FORGOTTEN = 4
+    FATAL = 5
+
+
+FENCING = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
+
+EVERYWHERE: dict[ErrorCode, Judgement] = {
+    ErrorCode.NONE: Judgement.DONE,
+    ErrorCode.NOT_COORDINATOR: Judgement.ELSEWHERE,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Judgement.ELSEWHERE,
+    # A newer instance has the transactional id, or the coordinator has given this one up.
+    ErrorCode.INVALID_PRODUCER_EPOCH: Judgement.FATAL,
+    ErrorCode.PRODUCER_FENCED: Judgement.FATAL,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: Judgement.FORGOTTEN,
+    ErrorCode.UNKNOWN_PRODUCER_ID: Judgement.ABORTABLE,
+    ErrorCode.TRANSACTION_ABORTABLE: Judgement.ABORTABLE,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: Judgement.ABORTABLE,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: Judgement.ABORTABLE,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Judgement.FATAL,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Judgement.FATAL,
+    ErrorCode.INVALID_TXN_STATE: Judgement.FATAL,
+    # What a broker had acknowledged is gone from its log.
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Judgement.FATAL,
+    ErrorCode.UNSUPPORTED_VERSION: Judgement.FATAL,
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Judgement.FATAL,
+}
+
+OF_STEP: dict[Step, dict[ErrorCode, Judgement]] = {
+    Step.INITIALIZE: {
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING: Judgement.FATAL,
+        ErrorCode.UNKNOWN_PRODUCER_ID: Judgement.FATAL,
+        # There is no transaction of ours yet: what has to be aborted is that of a predecessor,
+        # which the coordinator does for the next request.
+        ErrorCode.TRANSACTION_ABORTABLE: Judgement.AGAIN,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: Judgement.FATAL,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED: Judgement.FATAL,
+    },
+    Step.COMMIT_OFFSETS: {
+        # A group's coordinator answers this when it cannot write, often because it is replaced.
+        ErrorCode.REQUEST_TIMED_OUT: Judgement.ELSEWHERE,
+        # The members of the group have changed: this one may have been replaced (hazard T-22).
+        ErrorCode.ILLEGAL_GENERATION: Judgement.ABORTABLE,
+        ErrorCode.UNKNOWN_MEMBER_ID: Judgement.ABORTABLE,
+        ErrorCode.FENCED_INSTANCE_ID: Judgement.ABORTABLE,
+        ErrorCode.STALE_MEMBER_EPOCH: Judgement.ABORTABLE,
+        ErrorCode.FENCED_MEMBER_EPOCH: Judgement.ABORTABLE,
+        ErrorCode.GROUP_ID_NOT_FOUND: Judgement.ABORTABLE,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE: Judgement.ABORTABLE,
+        ErrorCode.INVALID_COMMIT_OFFSET_SIZE: Judgement.ABORTABLE,
+        ErrorCode.REBALANCE_IN_PROGRESS: Judgement.ABORTABLE,
+    },
+    Step.PRODUCE: {
+        # The partition does not know the transaction: the coordinator has ended it, for instance.
+        ErrorCode.INVALID_TXN_STATE: Judgement.ABORTABLE,
+        ErrorCode.UNSUPPORTED_VERSION: Judgement.ABORTABLE,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Judgement.ABORTABLE,
+        ErrorCode.NOT_COORDINATOR: Judgement.ABORTABLE,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE: Judgement.ABORTABLE,
+    },
+    Step.ABORT: {
+        # To abort because aborting failed would go on for ever.
+        ErrorCode.TRANSACTION_ABORTABLE: Judgement.FATAL,
+        ErrorCode.UNKNOWN_PRODUCER_ID: Judgement.FATAL,
+    },
+}
+
+OTHERWISE: dict[Step, Judgement] = {
+    Step.FIND: Judgement.FATAL,
+    Step.INITIALIZE: Judgement.FATAL,
+    # One partition is refused, or not even tried because of another.
+    Step.ADD_PARTITIONS: Judgement.ABORTABLE,
+    Step.ADD_OFFSETS: Judgement.FATAL,
+    Step.COMMIT_OFFSETS: Judgement.FATAL,
+    Step.PRODUCE: Judgement.ABORTABLE,
+    Step.COMMIT: Judgement.FATAL,
+    Step.ABORT: Judgement.FATAL,
+}
+
+
+def judge_error(step: Step, code: ErrorCode) -> Judgement:
+    """The table above."""
+    own = OF_STEP.get(step, {}).get(code)
+    if own is not None:
+        return own
+    general = EVERYWHERE.get(code)
+    if general is not None:
+        return general
+    if code.retriable and step is not Step.PRODUCE:
+        return Judgement.AGAIN
+    return OTHERWISE[step]
