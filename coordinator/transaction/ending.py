@@ -28,8 +28,8 @@ producer that does not know whether its partitions were added may abort where no
 | abort, last   | F     | F       | I             | C            | I              | ok            |
 
 On its way elsewhere it answers C before anything else is looked at: the producer may already know
-the producer id that it goes on with. "Last" is the epoch one below, when version 2 has raised it; or
-32766 of the previous producer id, when the current one stands at epoch 0. Every other epoch is F.
+the producer id that it goes on with. "Last" is the epoch one below, where version 2 has raised it,
+or 32766 of the previous producer id, where the current one is at epoch 0. Every other epoch is F.
 Kafka takes the epoch one below for the last one also when a classic end came in between.
 """
 
