@@ -114,6 +114,14 @@ class Placements:
             for part in topic.partitions
         }
 
+    async def has_resigned(self, node_id: int) -> bool:
+        """Whether a broker that is listed as the controller says that it is not.
+
+        Raises TransportError, UnsupportedByBroker, KeyError for a broker that is not listed."""
+        request = ListPartitionReassignmentsRequest(self._timeout_ms, [])
+        response = await self._router.to_node(node_id, _LIST, request)
+        return error_code(response.error_code) is ErrorCode.NOT_CONTROLLER
+
     async def elect(
         self, kind: ElectionType, partitions: Iterable[TopicPartition] | None = None
     ) -> Outcomes:

@@ -89,7 +89,7 @@ class Fetcher:
 
     def __init__(self, leader: int, number: int, parts: FetcherParts, counts: FetchCounts) -> None:
         self.leader = leader
-        self.name = f"fetcher {number} of broker {leader}"
+        self.name = f"fetcher {number} from broker {leader}"
         self.following = Following(parts.pauses)
         self.link = FetcherLink(leader, self.name, parts)
         self._parts = parts

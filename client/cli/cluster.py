@@ -11,6 +11,7 @@ from ottla.client.cli.arguments import Parser, add_verbs
 from ottla.client.cli.output import Cell, json_document, table, write
 from ottla.client.cli.run import run
 from ottla.client.cli.settings import command_config
+from ottla.client.errors import ClientError, UnsupportedByBroker
 
 if TYPE_CHECKING:
     import argparse
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 
     from ottla.client.admin import ClusterDescription
     from ottla.client.state.metadata import PartitionView, TopicView
+
+NO_CONTROLLER = -1
+WITHOUT_CONTROLLER = (
+    "the cluster has no controller now: this is what its brokers were told last. If it stays so, "
+    "read the brokers' logs."
+)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -41,6 +48,8 @@ async def perform(arguments: argparse.Namespace) -> int:
         cluster = await admin.describe_cluster()
         topics = await admin.list_topics()
         missing = await admin.unreachable(cluster.brokers)
+        if await _has_gone(admin, cluster.controller_id):
+            cluster = cluster._replace(controller_id=NO_CONTROLLER)
     topics.sort(key=lambda topic: (topic.is_internal, topic.name))
     troubled = [
         (topic, part)
@@ -52,7 +61,7 @@ async def perform(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         document = {
             "cluster_id": cluster.cluster_id,
-            "controller": cluster.controller_id,
+            "controller": None if cluster.controller_id < 0 else cluster.controller_id,
             "brokers": [one._asdict() for one in brokers],
             "under_replicated": [_described(*item) for item in troubled],
         }
@@ -61,8 +70,21 @@ async def perform(arguments: argparse.Namespace) -> int:
     headings = [name.upper() for name in BrokerRow._fields if name != "reachable"]
     rows = [_cells(one) for one in brokers]
     trouble = trouble_text(troubled, lists_internal=arguments.internal)
+    if cluster.controller_id < 0:
+        trouble += f"\n{WITHOUT_CONTROLLER}\n"
     write(f"cluster {cluster.cluster_id}\n\n{table(headings, rows)}\n{trouble}")
     return 0
+
+
+async def _has_gone(admin: Admin, controller_id: int) -> bool:
+    """Whether nobody acts as the controller, whoever is listed: brokers name the last one that
+    they have heard of, and hear of nothing while their store is away."""
+    try:
+        return await admin.placements.has_resigned(controller_id)
+    except UnsupportedByBroker:
+        return False
+    except (ClientError, KeyError):
+        return True
 
 
 class BrokerRow(NamedTuple):

@@ -197,7 +197,7 @@ class Channel:
         if self._state is not SessionState.CONNECTED or call.connection != self._connection:
             return
         if isinstance(answered.error, ConnectionLoss):
-            self._give_up_connection(str(answered.error))
+            self._give_up_connection("the connection is gone")
             return
         answers = self._in_flight.popleft()
         assert answers is call, "the servers answer in order"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,13 @@ import pytest
 
 from ottla.client.admin import Admin
 from ottla.client.admin_requests import NewTopic
+from ottla.client.cli.cluster import WITHOUT_CONTROLLER
 from ottla.client.cli.diagnosis import NO_PRODUCER_ID, explained
 from ottla.client.cli.run import sentence
 from ottla.client.config import ClientConfig
 from ottla.client.errors import RequestRefused
 from ottla.protocol.errors import ErrorCode
+from tests.client.cli.command import ottla
 from tests.support.broker_process import BrokerProcess
 from tests.zookeeper.servers import ZooKeeperServer
 
@@ -71,6 +74,15 @@ async def test_a_producer_is_told_the_same(
 
     assert str(error).startswith(f"{words}the cluster has no controller now (")
     assert f"ZooKeeper at {zookeeper}" in str(error)
+
+
+async def test_the_description_of_the_cluster_says_that_it_is_old(site: tuple[str, str]) -> None:
+    """Brokers name the controller that they have heard of last, and so did this command."""
+    text = await ottla("cluster", "describe", "-b", site[0])
+    document = await ottla("cluster", "describe", "-b", site[0], "--format", "json")
+
+    assert WITHOUT_CONTROLLER in text.output.decode()
+    assert json.loads(document.output)["controller"] is None
 
 
 async def test_other_errors_stay_as_they_are(site: tuple[str, str]) -> None:
