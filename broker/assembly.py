@@ -9,6 +9,7 @@ from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.broker.runtime.controllership import ControllerParts
 from ottla.broker.runtime.existence import missing_partitions
 from ottla.broker.runtime.groups import GroupCoordinator, group_machines
+from ottla.broker.runtime.settings import BROKERS, TOPICS
 from ottla.broker.runtime.shards import ShardParts
 from ottla.broker.runtime.shards_loading import Loader
 from ottla.broker.runtime.stalls import StallClock
@@ -34,11 +35,13 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.peers import Peers
     from ottla.broker.runtime.producer_ids import ProducerIds
     from ottla.broker.runtime.produces import Flushes
+    from ottla.broker.runtime.settings import Settings
     from ottla.broker.runtime.waiting import Waiting
     from ottla.broker.runtime.wheel import TimingWheel
     from ottla.broker.runtime.wire_channel import WireChannel
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
+    from ottla.coordinator.metadata.delta import Delta
     from ottla.coordinator.store.store import Session
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.messages.write_txn_markers import (
@@ -74,6 +77,22 @@ def directories_config(machinery: Machinery, cluster_id: str) -> DirectoriesConf
         workers_per_directory=config.num_recovery_threads_per_data_dir,
         free_bytes_floor=config.free_space_floor_bytes,
     )
+
+
+def settings_follower(settings: Settings, partitions: Partitions) -> Callable[[Delta], None]:
+    """What has settings read anew, by those who keep them, when others were made."""
+
+    def on_metadata(delta: Delta) -> None:
+        for entity in delta.configs:
+            if entity.entity_type == BROKERS:
+                settings.forget()
+                for topic in {one.partition.topic for one in partitions}:
+                    partitions.topic_changed(topic)
+            elif entity.entity_type == TOPICS:
+                settings.forget(entity.name)
+                partitions.topic_changed(entity.name)
+
+    return on_metadata
 
 
 def make_controller(

@@ -23,6 +23,7 @@ from ottla.broker.assembly import (
     make_marker_writer,
     make_transactions,
     make_verification,
+    settings_follower,
 )
 from ottla.broker.listening import (
     advertised,
@@ -41,6 +42,7 @@ from ottla.broker.runtime.config_watch import ConfigWatch
 from ottla.broker.runtime.control import ControlReceiver
 from ottla.broker.runtime.directory_failures import DirectoryFailures
 from ottla.broker.runtime.farewell import Farewell
+from ottla.broker.runtime.features import Features
 from ottla.broker.runtime.fetchers import fetchers_of
 from ottla.broker.runtime.housekeeping import Housekeeping, Intervals
 from ottla.broker.runtime.internal_topics import InternalTopics
@@ -54,7 +56,7 @@ from ottla.broker.runtime.producer_ids import ProducerIds
 from ottla.broker.runtime.produces import Flushes
 from ottla.broker.runtime.reads import Reads
 from ottla.broker.runtime.services import Services
-from ottla.broker.runtime.settings import BROKERS, TOPICS, Settings
+from ottla.broker.runtime.settings import Settings
 from ottla.broker.runtime.throttles import ReplicationThrottles
 from ottla.broker.runtime.topic_making import TopicMaking
 from ottla.broker.runtime.waiting import Waiting
@@ -75,7 +77,6 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.stores import OpenedStore
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
-    from ottla.coordinator.metadata.delta import Delta
     from ottla.coordinator.store.store import Session, Store
     from ottla.protocol.ports import Address, Ports
 
@@ -85,6 +86,7 @@ logger = logging.getLogger("ottla.broker")
 BROKERS_IN_PROCESS = 1
 DRAIN_MS = 5_000
 READY_TIMEOUT_MS = 60_000
+FEATURES_TIMEOUT_MS = 5_000
 
 
 class Broker:
@@ -124,13 +126,14 @@ class Broker:
         self.partitions.on_may_join = self.isr_writer.look_at
         self.partitions.error_for_missing = self.metadata.error_for_missing
         self.metadata.is_offline_here = self.partitions.is_offline
-        self.metadata.subscribe(self._on_metadata)
+        self.metadata.subscribe(settings_follower(self.settings, self.partitions))
         self._flushes = Flushes(self.tasks)
         machinery = self._machinery = Machinery(
             self.node_id, ports, config, self.metadata, self.tasks, self.waiting, wheel
         )
         self.groups = make_groups(machinery, self._flushes)
         self._configs = ConfigWatch(self.metadata, clock, self.tasks)
+        self.features = Features(self.node_id, self.metadata, clock, self.tasks)
         self._receiver = ControlReceiver(self.metadata, self.partitions, self._configs, self.tasks)
         self._peers = Peers(
             self.node_id, ports.net, clock, self.metadata, config.inter_broker_listener_name
@@ -209,10 +212,11 @@ class Broker:
         # The controller, wherever it is, must be able to give this broker its partitions.
         network.start()
         await lifecycle.register(
-            registration, (self._configs, controller, failures, self.isr_writer)
+            registration, (self._configs, self.features, controller, failures, self.isr_writer)
         )
         logs.on_failure(failures.on_failure)
         await self._wait_until_ready()
+        await self.features.wait_until_known(FEATURES_TIMEOUT_MS)
         self._start_chores()
         network.serve_with(self.dispatcher.dispatch)
         for coordinator in (self.groups, self.transactions):
@@ -274,6 +278,7 @@ class Broker:
             transactions=self.transactions,
             marker_writer=self.marker_writer,
             verification=self.verification,
+            features=self.features,
             control=self._receiver,
             advertised=advertised_apis,
         )
@@ -320,16 +325,6 @@ class Broker:
             self._chores.spawn("cleaning", self.cleaning.run())
 
     # ---- while it runs ----
-
-    def _on_metadata(self, delta: Delta) -> None:
-        for entity in delta.configs:
-            if entity.entity_type == BROKERS:
-                self.settings.forget()
-                for topic in {one.partition.topic for one in self.partitions}:
-                    self.partitions.topic_changed(topic)
-            elif entity.entity_type == TOPICS:
-                self.settings.forget(entity.name)
-                self.partitions.topic_changed(entity.name)
 
     def _on_role(self, partition: PartitionRuntime) -> None:
         for coordinator in (self.groups, self.transactions):
@@ -379,6 +374,7 @@ class Broker:
             await self.housekeeping.finish()
         for coordinator in (self.groups, self.transactions):
             coordinator.close()
+        await self._receiver.finish()
         self.partitions.close()
         await asyncio.sleep(0)
         if self.network is not None:

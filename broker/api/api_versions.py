@@ -9,13 +9,20 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.metadata.features import SUPPORTED
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.services import Services
 
+_FROM_ZERO_VERSION = 4
 # What Java brokers accept as a client's name; librdkafka retries with version 0 when refused.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -23,7 +30,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 def handle(
     services: Services, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
-    """List the served APIs."""
+    """List the served APIs, and what is finalized of the cluster's features."""
     response = ApiVersionsResponse()
     if context.api_version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name)
@@ -32,4 +39,15 @@ def handle(
         response.error_code = ErrorCode.INVALID_REQUEST
         return response
     response.api_keys = services.advertised(context.api_version)
+    response.supported_features = [
+        SupportedFeatureKey(name, *levels)
+        for name, levels in SUPPORTED.items()
+        # Clients of version 3 take a range from 0 for a malformed answer.
+        if levels.first > 0 or context.api_version >= _FROM_ZERO_VERSION
+    ]
+    finalized = services.features.finalized
+    response.finalized_features_epoch = finalized.epoch
+    response.finalized_features = [
+        FinalizedFeatureKey(name, level, level) for name, level in finalized.levels.items()
+    ]
     return response

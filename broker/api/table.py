@@ -113,6 +113,7 @@ TABLE: dict[int, Api] = {
         Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "reassignments:alter", waits=True),
         Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "reassignments:list_all"),
         Api(ApiKey.OFFSET_DELETE, 0, 0, "group_admin:delete_offsets"),
+        Api(ApiKey.UPDATE_FEATURES, 0, 2, "features:update", waits=True),
         Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, "cluster:describe"),
         Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "cluster:describe_topic_partitions"),
         Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "describe_producers:handle"),

@@ -18,6 +18,7 @@ from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC
 from ottla.broker.runtime.later import Later, gathered
 from ottla.coordinator.hashing import partition_for
 from ottla.coordinator.metadata.image import INTERNAL_TOPICS
+from ottla.coordinator.transaction.overview import check_listing
 from ottla.coordinator.transaction.requests import Added, AddToTransaction, DescribeTransaction
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
@@ -35,34 +36,20 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ottla.protocol.messages.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.services import Services
+    from ottla.protocol.messages.list_transactions import (
+        ListTransactionsRequest,
+        ListTransactionsResponse,
+    )
 
 _BROKERS_VERSION = 4
 _FENCED_VERSION = 2
 LISTED_PER_SLICE_MAX = 500
-STATES = frozenset(
-    {
-        "Empty",
-        "Ongoing",
-        "PrepareCommit",
-        "PrepareAbort",
-        "CompleteCommit",
-        "CompleteAbort",
-        "PrepareEpochFence",
-        "Dead",
-    }
-)
-"""As Kafka calls them, for ``ListTransactions``."""
-
 
 # ---- partitions and offsets join a transaction ----
 
@@ -246,9 +233,9 @@ async def list_all(
     services: Services, context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
     """Every transactional id that is coordinated here, or some; slice by slice, as for groups."""
-    response = ListTransactionsResponse(
-        unknown_state_filters=[state for state in request.state_filters if state not in STATES]
-    )
+    response = check_listing(request)
+    if response.error_code:
+        return response
     listing = services.transactions.listing(request)
     while found := list(islice(listing, LISTED_PER_SLICE_MAX)):
         for one in found:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ottla.broker.policy.door import Door
     from ottla.broker.runtime.cluster_admin import ClusterAdmin
     from ottla.broker.runtime.control import ControlReceiver
+    from ottla.broker.runtime.features import Features
     from ottla.broker.runtime.groups import GroupCoordinator
     from ottla.broker.runtime.internal_topics import InternalTopics
     from ottla.broker.runtime.metadata import MetadataCache
@@ -51,6 +52,7 @@ class Services:
     transactions: TransactionCoordinator
     marker_writer: MarkerWriter
     verification: Verification
+    features: Features
     # The controller's word comes in here, over the wire or not.
     control: ControlReceiver
     # The rows of the ApiVersions answer for that request version.

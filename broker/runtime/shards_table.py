@@ -114,11 +114,14 @@ class Coordinator(Generic[M]):
             if error is not ErrorCode.NONE:
                 yield error
                 continue
-            for listed in machine.listing(request):
+            for listed in self._list(machine, request):
                 if shard.machine is not machine:
                     yield ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
                     break
                 yield listed
+
+    def _list(self, machine: M, request: Any) -> Iterator[Any]:
+        return machine.listing(request)
 
     def find(self, key: str) -> tuple[Shard[M] | None, ErrorCode]:
         """The shard that may be asked about the id, or why there is none."""

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
 from ottla.broker.runtime.shards_table import Coordinator
-from ottla.coordinator.effects import Caller
+from ottla.coordinator.effects import Caller, Moment
 from ottla.coordinator.transaction.effects import DrawId, WriteMarkers
 from ottla.coordinator.transaction.requests import Added
 from ottla.coordinator.transaction.settings import TransactionSettings
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from ottla.broker.runtime.later import Later
     from ottla.broker.runtime.metadata import MetadataCache
@@ -132,6 +132,11 @@ class TransactionCoordinator(Coordinator["TransactionMachine"]):
             return Added(dict.fromkeys(asked.partitions, error))
 
         return self.handle(asked.transactional_id, asked, _THIS_BROKER, refuse)
+
+    def _list(self, machine: TransactionMachine, request: Any) -> Iterator[Any]:
+        # How long transactions have been open is asked for, too.
+        now = Moment(self._parts.stalls.now_ms(), self._parts.clock.wall_ms())
+        return machine.listing(request, now)
 
     def close(self) -> None:
         """Answer everybody who waits, and write no markers any more; the broker stops."""
