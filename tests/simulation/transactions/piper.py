@@ -14,6 +14,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.checker.history import Call, Kind
 from tests.simulation.transactions.coordination import CoordinatorKind
 from tests.simulation.transactions.reading import CommittedReader, reads_of
 from tests.simulation.transactions.teller import Teller, Wanted
@@ -46,11 +47,17 @@ class Piper(Teller):
         self._is_over = is_over
         self._reader = CommittedReader(client, pipe.source)
         self._position = 0
+        # What the group has committed, as far as this one knows.
+        self._expected = 0
 
     async def transact(self) -> None:
         """Take what comes next, if there is anything. Raises Fenced."""
         was_over = self._is_over()
         start = await self._committed_position()
+        if start != self._expected:
+            # A rival has gone on from where this one was.
+            self._expected = start
+            self.books.note(self.client, Kind.OK, Call.ASSIGN)
         fetched = await self._reader.fetch(start)
         if fetched is None:
             return
@@ -62,7 +69,8 @@ class Piper(Teller):
         whole = len(shown) == len(fetched.shown)
         self._position = fetched.next_offset if whole else shown[-1].offset + 1
         records = [Wanted(self._pipe.target, self.books.new_value(), one.value) for one in shown]
-        await self.carry_out(records, reads_of(self._pipe.source, shown))
+        if await self.carry_out(records, reads_of(self._pipe.source, shown)):
+            self._expected = self._position
 
     async def _committed_position(self) -> int:
         """Once no transaction holds it open (KIP-447)."""

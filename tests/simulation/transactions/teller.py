@@ -207,7 +207,7 @@ class Teller:
                     self.producer_id, self.epoch = response.producer_id, response.producer_epoch
                     self._sequences = {}
                 return wants_commit
-            if code is ErrorCode.INVALID_TXN_STATE and not wants_commit:
+            if code is ErrorCode.INVALID_TXN_STATE:
                 # Nothing of it ever reached the coordinator, or it has aborted it by itself.
                 raise Fenced
             self._judge(code, "EndTxn")
