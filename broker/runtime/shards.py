@@ -244,7 +244,7 @@ class Shard(Generic[M]):
         effects += self.machine.unload(error) if ask_machine else []
         for effect in effects:
             if isinstance(effect, Answer):
-                self._answer(effect)
+                self._asked.pop(effect.ticket).later.complete(effect.response)
         asked, self._asked = self._asked, {}
         for one in asked.values():
             one.later.complete(one.refuse(error))
@@ -313,7 +313,7 @@ class Shard(Generic[M]):
             while self._effects:
                 effect = self._effects.popleft()
                 if isinstance(effect, Answer):
-                    self._answer(effect)
+                    self._asked.pop(effect.ticket).later.complete(effect.response)
                 elif isinstance(effect, Append):
                     self._append(effect)
                 else:
@@ -321,10 +321,6 @@ class Shard(Generic[M]):
                     self._parts.performer.perform(self, effect)
         finally:
             self._is_performing = False
-
-    def _answer(self, answer: Answer) -> None:
-        asked = self._asked.pop(answer.ticket)
-        asked.later.complete(answer.response)
 
     # ---- appending ----
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.testing.memory_disk import MemoryDisk
 from ottla.coordinator.hashing import partition_for
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_partitions_to_txn import (
@@ -20,7 +19,6 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsResource,
 )
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from tests.broker.api.groups import GROUP, coordinated
 from tests.broker.api.requests import batch, create, fetched, produced
 from tests.broker.api.transactional import (
@@ -28,6 +26,8 @@ from tests.broker.api.transactional import (
     Producer,
     committed_values,
     coordinator_of,
+    state_labels,
+    state_log,
     written_states,
 )
 from tests.support.in_process import running_broker
@@ -35,7 +35,6 @@ from tests.support.in_process import running_broker
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ottla.broker.runtime.partition import PartitionRuntime
     from tests.support.in_process import RunningBroker
     from tests.support.raw_client import RawClient
 
@@ -64,18 +63,6 @@ async def client(running: RunningBroker) -> AsyncIterator[RawClient]:
 async def producer(client: RawClient) -> Producer:
     """Ready to begin."""
     return await Producer(client).init()
-
-
-def state_log(running: RunningBroker, transactional_id: str = ID) -> PartitionRuntime:
-    found = running.broker.partitions.find(STATE_LOG, partition_for(transactional_id, 3))
-    assert found is not None
-    return found
-
-
-def labels(running: RunningBroker, transactional_id: str = ID) -> list[str]:
-    """The states that the log has seen, oldest first."""
-    states = written_states(state_log(running, transactional_id), transactional_id)
-    return ["tombstone" if one is None else one.state.label for one in states]
 
 
 # ---- finding the coordinator ----
@@ -130,7 +117,7 @@ async def test_ids_are_spread_over_coordinators_by_their_hash(
         await Producer(client, one).init()
 
     assert {partition_for(one, 3) for one in ids} == {0, 1, 2}
-    assert all(labels(running, one) == ["Empty"] for one in ids)
+    assert all(state_labels(running.broker, one) == ["Empty"] for one in ids)
 
 
 # ---- InitProducerId ----
@@ -154,7 +141,7 @@ async def test_the_producer_id_is_in_the_log_before_the_answer(
     producer: Producer, running: RunningBroker
 ) -> None:
     """The next coordinator would give the transactional id to another producer id."""
-    (stored,) = written_states(state_log(running))
+    (stored,) = written_states(state_log(running.broker))
 
     assert stored is not None
     assert (stored.producer_id, stored.producer_epoch) == (producer.producer_id, producer.epoch)
@@ -197,7 +184,7 @@ async def test_a_new_life_begins_when_the_last_one_s_transaction_is_over(
     await new.reaches("CompleteCommit")
 
     assert await committed_values(client) == [b"kept"]
-    assert "PrepareAbort" in labels(running)
+    assert "PrepareAbort" in state_labels(running.broker)
     assert await old.try_end(committed=True) == FENCED
 
 
@@ -225,7 +212,7 @@ async def test_a_transaction_begins_with_the_first_partition_which_is_logged_fir
     assert (before.transaction_state, after.transaction_state) == ("Empty", "Ongoing")
     assert [(topic.topic, topic.partitions) for topic in after.topics] == [("t", [0])]
     assert after.transaction_start_time_ms > 0
-    assert labels(running) == ["Empty", "Ongoing"]
+    assert state_labels(running.broker) == ["Empty", "Ongoing"]
 
 
 async def test_a_partition_that_does_not_exist_spoils_the_request(producer: Producer) -> None:
@@ -263,7 +250,7 @@ async def test_the_partition_of_a_group_s_offsets_joins_once(
     assert [(one.topic, one.partitions) for one in topics] == [
         ("__consumer_offsets", [partition_for(GROUP, 50)])
     ]
-    assert labels(running) == ["Empty", "Ongoing"]
+    assert state_labels(running.broker) == ["Empty", "Ongoing"]
 
 
 async def test_brokers_add_and_verify_many_transactions_at_once(
@@ -290,157 +277,3 @@ async def test_brokers_add_and_verify_many_transactions_at_once(
     assert await ask(verify_only=True) == {ID: 0, "another": ErrorCode.TRANSACTION_ABORTABLE}
     assert await ask(verify_only=False) == {ID: 0, "another": 0}
     assert await ask(verify_only=True) == {ID: 0, "another": 0}
-
-
-# ---- the end ----
-
-
-@pytest.mark.requirement("TXN-22", "TXN-23", "TXN-25", "TXN-35")
-@pytest.mark.parametrize("committed", [True, False])
-@pytest.mark.parametrize("version", [1, 2])
-async def test_a_transaction_passes_through_its_states_in_order(
-    client: RawClient, running: RunningBroker, version: int, committed: bool
-) -> None:
-    """What is prepared is decided; what is complete has its markers everywhere."""
-    producer = await Producer(client, version=version).init()
-    epoch = producer.epoch
-    await producer.produce(b"x")
-    await producer.end(committed=committed)
-    verdict = "Commit" if committed else "Abort"
-    await producer.reaches(f"Complete{verdict}")
-
-    expected = ["Empty", "Ongoing", f"Prepare{verdict}", f"Complete{verdict}"]
-    assert labels(running) == expected
-    assert producer.epoch == epoch + (version == 2)
-
-
-@pytest.mark.requirement("TXN-29", "TXN-30")
-@pytest.mark.parametrize("version", [1, 2])
-async def test_what_is_committed_shows_and_what_is_aborted_does_not(
-    client: RawClient, version: int
-) -> None:
-    """All of a transaction at once, or nothing of it ever."""
-    producer = await Producer(client, version=version).init()
-    for value, committed in ((b"a", True), (b"b", False), (b"c", True)):
-        await producer.produce(value, value)
-        await producer.end(committed=committed)
-    await producer.reaches("CompleteCommit")
-
-    assert await committed_values(client) == [b"a", b"a", b"c", b"c"]
-    assert (await fetched(client, 0, isolation_level=1)).last_stable_offset == 9
-
-
-@pytest.mark.requirement("TXN-44")
-async def test_an_end_without_a_beginning_is_refused(producer: Producer) -> None:
-    """It is a fault of the client, which has to hear of it."""
-    assert await producer.try_end(committed=True) == INVALID_STATE
-    await producer.add(0)
-    await producer.end(committed=True)
-    await producer.reaches("CompleteCommit")
-    assert await producer.try_end(committed=False) == INVALID_STATE
-
-
-@pytest.mark.requirement("TXN-52")
-@pytest.mark.parametrize("version", [1, 2])
-async def test_an_end_that_is_repeated_succeeds_again(client: RawClient, version: int) -> None:
-    """The first answer may have been lost with the connection."""
-    producer = await Producer(client, version=version).init()
-    await producer.produce(b"x")
-    before = (producer.producer_id, producer.epoch)
-    await producer.end(committed=True)
-    after = (producer.producer_id, producer.epoch)
-    await producer.reaches("CompleteCommit")
-    producer.producer_id, producer.epoch = before
-
-    assert await producer.try_end(committed=True) == NONE
-    assert (producer.producer_id, producer.epoch) == after
-
-
-@pytest.mark.requirement("TXN-42")
-async def test_an_id_that_nobody_has_begun_has_no_mapping(client: RawClient) -> None:
-    """The producer starts over with InitProducerId."""
-    stranger = Producer(client, "nobody")
-    stranger.producer_id, stranger.epoch = 77, 0
-
-    expected = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert await stranger.try_add(0) == [expected]
-    assert await stranger.try_end(committed=True) == expected
-
-
-async def test_a_wrong_coordinator_says_so(client: RawClient, running: RunningBroker) -> None:
-    """The producer looks for the right one (TXN-43)."""
-    partition = state_log(running)
-    partition.stop()
-    await asyncio.sleep(0)
-
-    assert await Producer(client).try_init() == ErrorCode.NOT_COORDINATOR
-
-
-# ---- a broker that comes back ----
-
-
-@pytest.mark.requirement("TXN-06", "TXN-11")
-@pytest.mark.parametrize("version", [1, 2])
-async def test_an_open_transaction_goes_on_after_a_restart(version: int) -> None:
-    """The coordinator keeps nothing but its log."""
-    disk = MemoryDisk()
-    async with running_broker(disk=disk) as made, made.connect() as connected:
-        await create(connected)
-        await coordinator_of(connected)
-        first = await Producer(connected, version=version).init()
-        await first.produce(b"before")
-    async with running_broker(disk=disk) as made, made.connect() as connected:
-        first.client = first.leader = connected
-        await coordinator_of(connected)
-        await first.produce(b"after")
-        await first.end(committed=True)
-        await first.reaches("CompleteCommit")
-
-        assert await committed_values(connected) == [b"before", b"after"]
-
-
-# ---- time ----
-
-
-@pytest.mark.requirement("TXN-53", "TXN-57", "TXN-58")
-async def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() -> None:
-    """Readers behind it would wait for a producer that may never come back."""
-    settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "50"}
-    async with running_broker(settings) as made, made.connect() as connected:
-        await create(connected)
-        await coordinator_of(connected)
-        producer = await Producer(connected).init(timeout_ms=100)
-        await producer.produce(b"late")
-        await producer.reaches("CompleteAbort")
-
-        assert await committed_values(connected) == []
-        assert (await fetched(connected, 0, isolation_level=1)).last_stable_offset == 2
-        assert await producer.try_end(committed=True) == FENCED
-        assert await producer.try_produce(b"zombie") == INVALID_EPOCH
-
-
-# ---- looking at them ----
-
-
-async def test_transactions_are_listed_and_described(client: RawClient, producer: Producer) -> None:
-    """Whoever looks for what holds readers back begins here (T-25, KIP-664)."""
-    await Producer(client, "idle").init()
-    await producer.add(0)
-
-    async def listed(**more: object) -> list[str]:
-        answer = await client.call(2, ListTransactionsRequest(**more))  # type: ignore[arg-type]
-        assert answer.error_code == NONE
-        return sorted(one.transactional_id for one in answer.transaction_states)
-
-    assert await listed() == ["idle", ID]
-    assert await listed(state_filters=["Ongoing"]) == [ID]
-    assert await listed(producer_id_filters=[producer.producer_id]) == [ID]
-    assert await listed(duration_filter=60_000) == []
-    assert await listed(duration_filter=0) == [ID]
-    assert await listed(transactional_id_pattern="id.*") == ["idle"]
-    unknown = await client.call(0, ListTransactionsRequest(state_filters=["Confused"]))
-    assert (unknown.unknown_state_filters, unknown.transaction_states) == (["Confused"], [])
-    wrong = await client.call(2, ListTransactionsRequest(transactional_id_pattern="("))
-    assert wrong.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
-    described = await Producer(client, "nobody").describe()
-    assert described.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND

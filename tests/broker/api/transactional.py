@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.effects import LogRecord
+from ottla.coordinator.hashing import partition_for
 from ottla.coordinator.transaction.records import Skipped, decode_record
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -27,9 +28,11 @@ from tests.broker.api.requests import TOPIC, batch, fetched, produce
 
 if TYPE_CHECKING:
     from ottla.broker.runtime.partition import PartitionRuntime
+    from ottla.broker.server import Broker
     from ottla.coordinator.transaction.metadata import TransactionMetadata
     from tests.support.raw_client import RawClient
 
+STATE_LOG = "__transaction_state"
 ID = "my-transactional-id"
 NONE = ErrorCode.NONE
 # Whoever hears one of these comes again after a moment.
@@ -232,3 +235,19 @@ def written_states(
                 if stored.transactional_id == transactional_id:
                     states.append(stored.metadata)
     return states
+
+
+def state_log(broker: Broker, transactional_id: str = ID) -> PartitionRuntime:
+    """The partition in which the id lives, as this broker has it."""
+    topic = broker.metadata.topic(STATE_LOG)
+    assert topic is not None
+    index = partition_for(transactional_id, len(topic.partitions))
+    found = broker.partitions.find(STATE_LOG, index)
+    assert found is not None
+    return found
+
+
+def state_labels(broker: Broker, transactional_id: str = ID) -> list[str]:
+    """The states of the id that the log has seen, oldest first."""
+    states = written_states(state_log(broker, transactional_id), transactional_id)
+    return ["tombstone" if one is None else one.state.label for one in states]
