@@ -146,8 +146,17 @@ class Outage:
     def all(self) -> list[Watch]:
         return [*self.goes_on, *self.stops, self.quiet]
 
+    def said_by_what_goes_on(self) -> set[object]:
+        """All answers of those that are to go on."""
+        watches = self.goes_on
+        return {one.said for watch in watches for one in watch.between(self.begun - 1, self.ended)}
+
+    def said_by_what_stops(self) -> set[object]:
+        """All answers of the others, from when the leader has to know."""
+        return {code for one in self.stops for code in one.codes(self.certain, self.ended)}
+
     def check(self) -> None:
-        """Compare with the table at the head of this file."""
+        """Compare each with the table at the head of this file, and tell of it."""
         for watch in (*self.goes_on, *self.stops):
             self.cluster.tell(watch.tale(self.begun))
         for watch in self.goes_on:
@@ -185,7 +194,7 @@ async def lose_ensemble(
     ensemble: Ensemble,
     length_s: float,
     lose_a_broker: Callable[[RealCluster], None],
-) -> None:
+) -> Outage:
     """Lose it, watch, have it back, and see that all is as before."""
     views = await asyncio.to_thread(partitions_of, cluster)
     coordinator = await coordinator_of(cluster)
@@ -216,6 +225,7 @@ async def lose_ensemble(
     cluster.tell("the ensemble comes back")
     await asyncio.to_thread(come_back, cluster, ensemble)
     await all_is_well(cluster)
+    return outage
 
 
 def partitions_of(cluster: RealCluster) -> dict[int, list[Told]]:
@@ -285,7 +295,9 @@ async def all_is_well(cluster: RealCluster) -> None:
         assert tree.exists(f"/brokers/topics/{ALL}") is not None
 
 
-async def run(folder: Path, length_s: float, lose_a_broker: Callable[[RealCluster], None]) -> None:
+async def run(
+    folder: Path, length_s: float, lose_a_broker: Callable[[RealCluster], None]
+) -> Outage:
     with (
         Ensemble() as ensemble,
         RealCluster(folder, ensemble.address, options=OPTIONS) as cluster,
@@ -293,7 +305,7 @@ async def run(folder: Path, length_s: float, lose_a_broker: Callable[[RealCluste
         # Their topic is made with as many replicas as it is to have, while there are three brokers.
         await coordinator_of(cluster)
         await asyncio.to_thread(prepare, cluster)
-        await lose_ensemble(cluster, ensemble, length_s, lose_a_broker)
+        return await lose_ensemble(cluster, ensemble, length_s, lose_a_broker)
 
 
 @pytest.mark.timeout(200)
@@ -301,11 +313,17 @@ async def test_without_its_store_the_cluster_does_what_is_safe_and_nothing_else(
     tmp_path: Path,
 ) -> None:
     """R-19, C-06: nobody tells a leader that its session is over; it has to know by itself."""
-    await run(tmp_path, 2 * SESSION_S, stop_a_broker)
+    outage = await run(tmp_path, 2 * SESSION_S, stop_a_broker)
+
+    assert outage.said_by_what_goes_on() == {ErrorCode.NONE}
+    assert outage.said_by_what_stops() == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 async def test_a_minute_without_its_store_is_as_good_as_eight_seconds(tmp_path: Path) -> None:
     """Whatever waits for the store must not pile up, or run out."""
-    await run(tmp_path, 60.0, kill_a_broker)
+    outage = await run(tmp_path, 60.0, kill_a_broker)
+
+    assert outage.said_by_what_goes_on() == {ErrorCode.NONE}
+    assert outage.said_by_what_stops() == {ErrorCode.NOT_LEADER_OR_FOLLOWER}

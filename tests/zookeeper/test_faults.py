@@ -163,8 +163,10 @@ async def test_the_only_server_may_freeze_for_good(server: ZooKeeperServer) -> N
     session = await store.connect(1_000)
     server.pause()
     await until(lambda: session.state is SessionState.LOST)
-
     await until(lambda: threading.active_count() <= before, 5)
+
+    assert session.state is SessionState.LOST
+    assert threading.active_count() <= before
     await store.close()
 
 

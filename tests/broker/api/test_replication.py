@@ -147,13 +147,17 @@ async def test_a_leader_alone_goes_on_when_one_is_enough() -> None:
 async def test_a_follower_leaves_the_isr_and_comes_back() -> None:
     """Out when it lags, in when it has everything; every broker hears of both."""
     async with replicated({"replica.lag.time.max.ms": "400"}) as site:
+        alone, both = {site.leader_id}, {site.leader_id, site.first}
         await site.produced()
-        await until(lambda: site.leading.in_sync.committed == (site.leader_id,))
-        await until(lambda: _known_isr(site, site.first) == {site.leader_id})
+        await until(lambda: {*site.leading.in_sync.committed} == alone)
+        await until(lambda: _known_isr(site, site.first) == alone)
+        assert {*site.leading.in_sync.committed} == _known_isr(site, site.first) == alone
+
         await site.fetched(site.first, 1)
-        both = {site.leader_id, site.first}
-        await until(lambda: set(site.leading.in_sync.committed) == both)
+        await until(lambda: {*site.leading.in_sync.committed} == both)
+        assert {*site.leading.in_sync.committed} == both
         await until(lambda: _known_isr(site, site.second) == both)
+        assert _known_isr(site, site.second) == both
 
 
 def _known_isr(site: Replicated, node_id: int) -> set[int]:

@@ -104,7 +104,7 @@ def test_a_length_that_cannot_be_is_refused() -> None:
     for length in (-12, -1, 0, 48, -(1 << 31)):
         records = bytearray(batch(0) + batch(2))
         records[8:12] = length.to_bytes(4, signed=True)
-        refused(bytes(records))
+        assert f"its size is {12 + length} " in refused(bytes(records))
 
 
 def test_the_first_batch_may_reach_over_the_end() -> None:
