@@ -35,7 +35,7 @@ class Ambushes(ClusterChaos):
         partition = self._random.choice(partitions)
         for _ in range(1 + self._random.below(3)):
             state = self._cluster.state(*partition)
-            if state is None or state.leader < 0:
+            if state is None or state.leader < 0 or self.is_weak:
                 return
             broker = self.brokers[state.leader]
             self._active.append(asyncio.ensure_future(broker.strike(self._random.choice(TOPPLING))))
@@ -56,7 +56,7 @@ class Ambushes(ClusterChaos):
         if not await self._wait_for(3.0, lambda: bool(self._cluster.expansions())):
             return
         _, joining = self._random.choice(self._cluster.expansions())
-        if not self._cluster.is_whole(but=joining):
+        if not self.all_are_whole(but=joining):
             return
         broker = self.brokers[joining]
         await broker.strike("power_cut_soon")
@@ -75,7 +75,8 @@ class Ambushes(ClusterChaos):
                 await asyncio.sleep(self._ensemble.profile.commit_ms / 1_000.0)
                 self._ensemble.disconnect(one)
             await asyncio.sleep(self._random.choice((0.1, 0.5, 1.0)))
-            await self.brokers[leader].strike(self._random.choice(TOPPLING))
+            if not self.is_weak:
+                await self.brokers[leader].strike(self._random.choice(TOPPLING))
             await asyncio.sleep(0.5)
 
     async def _do_take_over(self) -> None:
@@ -95,12 +96,15 @@ class Ambushes(ClusterChaos):
                 if not await self._wait_for(1.0, lambda: not self._is_member(behind, partition)):
                     return
                 await asyncio.sleep(self._random.choice((0.03, 0.1, 0.2)))
+                if self.is_weak:
+                    return
                 await self.brokers[leader].strike("kill_slow")
         joining = (heir, behind)
         if not await self._wait_for(ELECTION_S, lambda: joining in self._cluster.expansions()):
             return
         with self._severed(*self._between(heir, behind)):
-            if await self._wait_for(1.0, lambda: self._is_member(behind, partition)):
+            joins = await self._wait_for(1.0, lambda: self._is_member(behind, partition))
+            if joins and not self.is_weak:
                 await self.brokers[heir].strike("kill_slow")
                 await self._wait_for(ELECTION_S, lambda: self._leads(behind, partition))
 
@@ -108,7 +112,7 @@ class Ambushes(ClusterChaos):
         """The power goes under a replica that is about to join, and its next life is registered
         before the wish to add it arrives. Then all others go (R-22)."""
         found = self._whole_partition()
-        if found is None or not self._cluster.is_whole():
+        if found is None or not self.all_are_whole():
             return
         partition, state = found
         leader = state.leader
@@ -119,7 +123,7 @@ class Ambushes(ClusterChaos):
         expansion = (leader, joining)
         if not await self._wait_for(4.0, lambda: expansion in self._cluster.expansions()):
             return
-        if not self._cluster.is_whole(but=joining):
+        if not self.all_are_whole(but=joining):
             return
         with self._severed(*self._between(leader, joining)):
             name = self._name(leader)
@@ -134,7 +138,7 @@ class Ambushes(ClusterChaos):
         """The power goes under a replica for a moment that nobody has to notice; then all others
         go (R-23)."""
         found = self._whole_partition()
-        if found is None or not self._cluster.is_whole():
+        if found is None or not self.all_are_whole():
             return
         partition, state = found
         victim = self._random.choice([node for node in state.isr if node != state.leader])
@@ -147,13 +151,14 @@ class Ambushes(ClusterChaos):
         """One bit in the middle of a replica's log flips, and the replica is killed: it reads its
         log again. Then all others go (S-03)."""
         found = self._whole_partition()
-        if found is None or not self._cluster.is_whole():
+        if found is None or not self.all_are_whole():
             return
         partition, state = found
         victim = self._random.choice([node for node in state.isr if node != state.leader])
         if not self._flip_bit(victim, partition):
             return
         self.rotten.append((victim, partition))
+        self.brokers[victim].may_lack_records = True
         with self._severed(*self._between(state.leader, victim)):
             await self._restart(victim, "kill")
             if self._is_member(victim, partition):
@@ -179,6 +184,8 @@ class Ambushes(ClusterChaos):
         if runtime is None:
             return False
         segment = runtime.log.active
+        if (node_id, partition) in self.rotten:
+            return False
         inode = self._cluster.nodes[node_id].files.file(segment.path)
         ends = [
             position

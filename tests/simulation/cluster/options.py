@@ -25,6 +25,7 @@ PROCESS_FAULTS = (
     "topple",
     "topple",
     "strike_expansion",
+    "take_over",
 )
 NETWORK_FAULTS = (
     "isolate",
@@ -58,6 +59,11 @@ POWER_FAULTS = (
     "expire_session",
     "isolate",
     "slow",
+    "kill",
+    "stop",
+    "topple",
+    "strike_restarted",
+    "replace_joiner",
 )
 
 
@@ -94,7 +100,7 @@ class ClusterOptions(NamedTuple):
 
     @property
     def cuts_power(self) -> bool:
-        """Whether unclean stops come one at a time."""
+        """Whether nobody else stops uncleanly until a loss of power is made good."""
         return "power_cut" in self.faults and not self.flushes
 
     @property
@@ -146,6 +152,8 @@ def draw_cluster_options(seed: int, chaos_s: float | None = None) -> ClusterOpti
         machines=tuple(_draw_machine(random) for _ in range(brokers)),
     )
     is_tiny = options.topic_settings["segment.bytes"] == "1500"
+    if is_tiny:
+        options = options._replace(machines=tuple(map(_with_fast_disk, options.machines)))
     if "power_cut" in faults and not is_tiny and SimRandom(seed, "flushes").chance(0.5):
         settings = {**options.topic_settings, "ottla.flush.before.ack": "true"}
         # The keeper's topics do not flush; and what was flushed is lost with its disk.
@@ -188,8 +196,8 @@ def _draw_topic_settings(random: SimRandom) -> dict[str, str]:
         "segment.bytes": str(random.choice((1_500, 6_000, 1_048_576, 1_048_576))),
         "index.interval.bytes": str(random.choice((1, 256, 4_096))),
     }
-    # Hundreds of tiny files are not flushed as fast as they are written; and mostly nobody asks for
-    # flushes: unless told otherwise, a topic asks for one at each turn of the scheduler.
+    # Mostly nobody asks for flushes: unless told otherwise, a topic asks for one at each turn of
+    # the scheduler.
     if settings["segment.bytes"] == "1500" or random.chance(0.6):
         settings["flush.ms"] = NEVER_MS
     if random.chance(0.2) and settings["segment.bytes"] != "1500":
@@ -232,3 +240,9 @@ def _draw_machine(random: SimRandom) -> MachineProfile:
         wall_offset_ms=random.choice((0.0, -60_000.0, 5_000.0)),
         disk=disk,
     )
+
+
+def _with_fast_disk(machine: MachineProfile) -> MachineProfile:
+    """Hundreds of tiny files are not flushed as fast as they are written by a slow one."""
+    disk = machine.disk._replace(fsync_ms=min(machine.disk.fsync_ms, 2.0))
+    return machine._replace(disk=disk)

@@ -270,9 +270,8 @@ class ClusterRun:
     async def _restart_all(self, chaos: Ambushes) -> None:
         """What the chaos left in memory must not be what recovery rests on."""
         ending = self.random.choice(ENDINGS)
-        if self.options.cuts_power:
-            # Unclean stops come one at a time, here too.
-            ending = self.random.choice(("rolling", "leave"))
+        if ending == "kill all" and chaos.is_weak:
+            ending = "rolling"
         self.world.report(f"restart: {ending}")
         for one in chaos.brokers:
             if ending == "kill all" and one.server.running:

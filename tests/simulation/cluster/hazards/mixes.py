@@ -32,7 +32,7 @@ def few(options: ClusterOptions, *faults: str) -> ClusterOptions:
         lag_time_ms=1_000,
         store=options.store._replace(loses_request=0.0, loses_answer=0.0),
         machines=(*options.machines, *options.machines)[:3],
-        topic_settings={**options.topic_settings, "flush.ms": NEVER_MS},
+        topic_settings={"segment.bytes": "20000", "flush.ms": NEVER_MS},
     )
 
 
