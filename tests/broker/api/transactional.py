@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.effects import LogRecord
 from ottla.coordinator.hashing import partition_for
@@ -20,11 +20,12 @@ from ottla.protocol.messages.describe_transactions import (
     TransactionState,
 )
 from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.records.batch import iterate_batches
 from ottla.protocol.records.record import read_records
-from tests.broker.api.requests import TOPIC, batch, fetched, produce
+from tests.broker.api.requests import TOPIC, batch, produce
 
 if TYPE_CHECKING:
     from ottla.broker.runtime.partition import PartitionRuntime
@@ -197,12 +198,27 @@ class Producer:
         self.producer_id, self.epoch = producer_id, epoch
 
 
-async def committed_values(client: RawClient, topic: str = TOPIC) -> list[bytes]:
-    """What a read_committed consumer gets of partition 0 from the start on."""
+async def read_committed(
+    client: RawClient, offset: int, partition: int = 0, topic: str = TOPIC
+) -> Any:
+    """One fetch of a read_committed consumer; the partition's part of the answer."""
+    wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+    request = FetchRequest(
+        max_bytes=1 << 20,
+        isolation_level=1,
+        topics=[FetchTopic(topic=topic, partitions=[wanted])],
+    )
+    return (await client.call(11, request)).responses[0].partitions[0]
+
+
+async def committed_values(
+    client: RawClient, partition: int = 0, topic: str = TOPIC
+) -> list[bytes]:
+    """What a read_committed consumer gets of a partition from the start on."""
     offset, values = 0, list[bytes]()
     while True:
         # One answer goes no further than the end of a segment.
-        found = await fetched(client, offset, isolation_level=1, topic=topic)
+        found = await read_committed(client, offset, partition, topic)
         assert found.error_code == NONE
         aborted = sorted((one.first_offset, one.producer_id) for one in found.aborted_transactions)
         dropped: set[int] = set()
