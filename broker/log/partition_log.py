@@ -220,6 +220,9 @@ class PartitionLog(OpenLog):
         since_ms = self.unflushed_since_ms
         if since_ms is None or self.settings.flush_ms == INT64_MAX:
             return None
+        if self.recovery_point >= self.log_end_offset:
+            # What was not flushed has been cut off since; no flush would do anything.
+            return None
         return since_ms + self.settings.flush_ms
 
     @property

@@ -49,6 +49,21 @@ async def test_a_flush_is_due_that_long_after_the_first_unflushed_append() -> No
     assert log.flush_deadline_ms is None
 
 
+async def test_what_was_cut_off_before_it_was_flushed_asks_for_no_flush() -> None:
+    """A flush would find nothing to do, and whoever flushes until none is due would never end."""
+    bench = Bench(settings=LogSettings(flush_ms=1000))
+    log = await bench.open()
+    bench.append(log)
+    await log.flush()
+    flushed = log.log_end_offset
+    bench.append(log)
+    await log.truncate_to(flushed)
+    bench.clock.time_ms += 1000
+    assert not log.flush_is_due(bench.clock.now_ms())
+    bench.append(log)
+    assert log.flush_deadline_ms is not None
+
+
 @pytest.mark.requirement("LOG-09")
 async def test_by_default_nothing_is_ever_forced_to_the_disk() -> None:
     """Durability comes from replication; the page cache writes when it likes."""
