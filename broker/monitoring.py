@@ -20,6 +20,7 @@ from ottla.broker.metrics.loop_delay import LoopDelay
 from ottla.broker.metrics.network import network_families, request_families
 from ottla.broker.metrics.replicas import directory_families, replica_families
 from ottla.broker.metrics.replication import fetcher_families, isr_families
+from ottla.broker.metrics.transactions import transaction_families
 from ottla.broker.network.http import HttpServer, Page
 from ottla.broker.stores import CannotStart
 from ottla.coordinator.store.store import SessionState
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.lifecycle import Lifecycle
     from ottla.broker.runtime.metadata import MetadataCache
     from ottla.broker.runtime.partitions import Partitions
+    from ottla.broker.runtime.transactions import TransactionCoordinator
     from ottla.broker.runtime.waiting import Waiting
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
@@ -61,6 +63,7 @@ class Watched(Protocol):
     isr_writer: IsrWriter
     fetchers: Fetchers
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
     waiting: Waiting
     tasks: Tasks
     network: NetworkServer | None
@@ -93,7 +96,7 @@ class Monitoring:
             self._cluster,
             self._replicas,
             self._replication,
-            self._groups,
+            self._coordinators,
             self._network,
             self._loop_delay.families,
         ]
@@ -228,8 +231,9 @@ class Monitoring:
         yield from isr_families(self._watched.isr_writer)
         yield from fetcher_families(self._watched.fetchers)
 
-    def _groups(self) -> Iterator[Family]:
+    def _coordinators(self) -> Iterator[Family]:
         yield from group_families(self._watched.groups, self._watched.partitions)
+        yield from transaction_families(self._watched.transactions)
 
     def _network(self) -> Iterator[Family]:
         if self._watched.network is not None:

@@ -15,6 +15,7 @@ from ottla.coordinator.metadata.image import PartitionState
 from ottla.protocol.ports import Address, SocketOptions
 from tests.broker.api.groups import QUICK, Member, commit, coordinated
 from tests.broker.api.requests import batch, create, fetched, produced
+from tests.broker.api.transactional import Producer, coordinator_of
 from tests.simulation.node import serve
 from tests.simulation.subject import build_broker
 from tests.simulation.world import World
@@ -120,6 +121,28 @@ async def test_the_lag_of_a_group_is_told_by_its_coordinator() -> None:
     of_topic = {"consumergroup": "my-group", "topic": "t1"}
     assert figure(found, "kafka_consumergroup_lag_sum", **of_topic) == 6
     assert figure(found, "kafka_consumergroup_current_offset_sum", **of_topic) == 4
+
+
+async def test_transactions_are_told_by_state_and_by_what_they_wait_for() -> None:
+    """A decided transaction whose markers stay away holds readers back, and shows here (T-25)."""
+    async with running_broker(SHOWN) as running, running.connect() as client:
+        await create(client)
+        await coordinator_of(client)
+        await Producer(client, "idle").init()
+        producer = await Producer(client).init()
+        await producer.produce(b"x")
+        running.broker.transactions.effects.markers.close()
+        before = await _figures(running)
+        await producer.end(committed=True)
+        after = await _figures(running)
+
+    assert figure(before, "ottla_transactional_ids", state="Ongoing") == 1
+    assert figure(before, "ottla_transaction_markers_pending") == 0
+    assert figure(after, "ottla_transactional_ids", state="Empty") == 1
+    assert figure(after, "ottla_transactional_ids", state="PrepareCommit") == 1
+    assert figure(after, "ottla_transactional_ids", state="Ongoing") == 0
+    assert figure(after, "ottla_transactions_awaiting_markers") == 1
+    assert figure(after, "ottla_transaction_markers_pending") == 1
 
 
 async def test_a_running_broker_is_well_and_ready() -> None:

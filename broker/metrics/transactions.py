@@ -1,0 +1,60 @@
+"""Transactional ids that are coordinated here, and the markers that their partitions still lack.
+
+Kafka's exporter knows only markers that have nowhere to go; the others are ours.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ottla.broker.metrics.exposition import GAUGE, Family, gauge
+from ottla.broker.runtime.shards import State
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ottla.broker.metrics.exposition import Sample
+    from ottla.broker.runtime.transactions import TransactionCoordinator
+
+# Beside these some states are passed through only.
+_STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
+
+
+def transaction_families(transactions: TransactionCoordinator) -> Iterator[Family]:
+    """What this coordinator has to do, and what of it waits for others."""
+    owed = transactions.effects.markers.owed
+    yield Family(
+        GAUGE,
+        "ottla_transactional_ids",
+        "Transactional ids that are coordinated here, by state.",
+        ("state",),
+        _states(transactions),
+    )
+    yield gauge(
+        "ottla_transactions_awaiting_markers",
+        "Transactions that are decided and lack the marker of some partition.",
+        owed.order_count,
+    )
+    yield gauge(
+        "ottla_transaction_markers_pending",
+        "Markers that are not known to be written.",
+        owed.marker_count,
+    )
+    yield gauge(
+        "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize",
+        "Partitions whose markers have nowhere to go for the moment.",
+        len(owed.homeless),
+    )
+
+
+def _states(transactions: TransactionCoordinator) -> Iterator[Sample]:
+    counts = Counter(dict.fromkeys(_STATES, 0))
+    wanted = ListTransactionsRequest()
+    for shard in transactions.shards:
+        if shard.state is State.ACTIVE:
+            counts.update(
+                one.transaction_state for one in shard.machine.listing(wanted) if one is not None
+            )
+    yield from (((state,), count) for state, count in counts.items())
