@@ -41,7 +41,12 @@ class Struck(TransactionsOfACluster):
             return
         self.world.report(f"strike at {self.points.passed[-1]}")
         node.kill()
-        self.world.loop.call_later(RETURN_S, node.start, context=self.world.loop.outside)
+
+        def come_back() -> None:
+            if not node.running:
+                node.start()
+
+        self.world.loop.call_later(RETURN_S, come_back, context=self.world.loop.outside)
 
     async def _set_up(self) -> None:
         await super()._set_up()
