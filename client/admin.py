@@ -1,5 +1,5 @@
 """Administration: topics, partitions, records, configurations; as ``groups`` groups, as
-``placements`` replicas and leaders.
+``placements`` replicas and leaders, as ``transactions`` those, as ``features`` what is switched on.
 
 Calls over several things return one result for each, so that one refusal does not hide the
 successes; calls over one thing raise. A change whose connection was lost before the answer raises
@@ -29,10 +29,12 @@ from ottla.client.config_requests import (
 )
 from ottla.client.environment import Environment, real_environment
 from ottla.client.errors import ClientError, RequestRefused
+from ottla.client.feature_admin import FeatureAdmin
 from ottla.client.groups import GroupAdmin
 from ottla.client.offsets import OffsetAt, list_offsets
 from ottla.client.placements import Placements
 from ottla.client.routing import Router
+from ottla.client.transaction_admin import TransactionAdmin
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ class Admin:
         self._router = Router(self._cluster)
         self.groups = GroupAdmin(self._router)
         self.placements = Placements(self._router, self._timeout_ms)
+        self.transactions = TransactionAdmin(self._router)
+        self.features = FeatureAdmin(self._router, self._timeout_ms)
 
     async def start(self) -> None:
         """Reach the cluster. Raises TransportError; a wrong address is BrokerUnreachable."""

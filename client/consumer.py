@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Self
 
 from ottla.client.assignment import Assignment
 from ottla.client.cluster import Cluster
-from ottla.client.config import ConsumerConfig, parse_addresses
+from ottla.client.config import ConsumerConfig, Isolation, parse_addresses
 from ottla.client.deadline import TimeLimit
 from ottla.client.environment import Environment, real_environment
 from ottla.client.errors import ClientClosed, ClientError, RequestRefused
 from ottla.client.fetcher import Fetcher
+from ottla.client.groups import GroupAdmin
 from ottla.client.offsets import OffsetAt, list_offsets
 from ottla.client.routing import Router
 from ottla.client.state.positions import LATEST_TIMESTAMP
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ottla.client.chunk import Chunk, ConsumerRecord
+    from ottla.client.group_requests import Committed
     from ottla.protocol.records.batch import RecordBatch
 
     # Takes from a chunk; returns whether it wants more.
@@ -109,6 +111,17 @@ class Consumer(Assignment):
         """The offsets after the last visible records."""
         found = await self.offsets_at(dict.fromkeys(partitions, LATEST_TIMESTAMP))
         return {partition: answer.offset for partition, answer in found.items()}
+
+    async def committed(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, Committed]:
+        """Where a group stands, to go on from there; partitions without a position are left out.
+
+        With read_committed it waits for transactions that are about to move a position (KIP-447):
+        what they have read would be read again otherwise. Raises RequestRefused."""
+        is_strict = self.config.isolation is Isolation.READ_COMMITTED
+        groups = GroupAdmin(self._router)
+        return await groups.offsets(group_id, partitions, require_stable=is_strict)
 
     # Reading.
 

@@ -31,6 +31,9 @@ VERBS = {
     "produce": Verb("ottla.client.cli.produce:main", "send lines of standard input to a topic"),
     "consume": Verb("ottla.client.cli.consume:main", "write the records of a topic as lines"),
     "groups": Verb("ottla.client.cli.groups:main", "look at consumer groups, move their positions"),
+    "transactions": Verb(
+        "ottla.client.cli.transactions:main", "look at transactions, end those that hang"
+    ),
     "cluster": Verb("ottla.client.cli.cluster:main", "look at brokers and their partitions"),
     "reassign": Verb("ottla.client.cli.reassign:main", "move replicas from broker to broker"),
     "elect": Verb("ottla.client.cli.elect:main", "give partitions the leader they should have"),
@@ -42,7 +45,7 @@ VALUE_OPTIONS = ("-b", "--bootstrap", "--format")
 
 def usage() -> str:
     """What ``ottla --help`` shows."""
-    lines = [f"  {name:<10}{verb.purpose}" for name, verb in VERBS.items()]
+    lines = [f"  {name:<14}{verb.purpose}" for name, verb in VERBS.items()]
     return "\n".join(
         [
             "usage: ottla VERB ...",

@@ -52,3 +52,16 @@ def consumer_config(*, read_committed: bool) -> ConsumerConfig:
         request_timeout_ms=REQUEST_TIMEOUT_MS,
         connect_timeout_ms=CONNECT_TIMEOUT_MS,
     )
+
+
+def first_batch_config() -> ConsumerConfig:
+    """For a look at one batch: of whatever is behind it, as little as possible comes along."""
+    return ConsumerConfig(
+        client_id=CLIENT_ID,
+        offset_reset="none",
+        partition_bytes_max=1,
+        fetch_bytes_max=1,
+        call_timeout_ms=CALL_TIMEOUT_MS,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+        connect_timeout_ms=CONNECT_TIMEOUT_MS,
+    )
