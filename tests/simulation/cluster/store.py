@@ -72,6 +72,10 @@ class SimStore:
         self._ensemble = ensemble
         self._around = around
 
+    def __str__(self) -> str:
+        """As messages to clients name it; an address in memory would make each run another."""
+        return "the simulated store"
+
     async def connect(self, timeout_ms: int = SESSION_TIMEOUT_MS) -> SimSession:
         """Open a session. Raises ConnectionLoss."""
         self._around.check()
