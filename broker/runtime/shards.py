@@ -266,8 +266,13 @@ class Shard(Generic[M]):
     def report(self, machine: M, ask: Callable[[Moment], Sequence[object]]) -> None:
         """Tell the machine what has become of something it wanted done; one that has been thrown
         away meanwhile is told nothing."""
-        if self.machine is machine and self.state is State.ACTIVE:
+        if self.machine is not machine or self.state is not State.ACTIVE:
+            return
+        try:
             self._call(ask)
+        except Exception as error:
+            # A bug, for which the machine is thrown away. Whoever reports works for others, too.
+            logger.error("%s-%d: %r", *self.partition.partition, error, exc_info=error)
 
     def _on_settled(self, token: Token, error: ErrorCode) -> None:
         if token < 0:

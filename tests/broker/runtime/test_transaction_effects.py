@@ -39,7 +39,7 @@ class WishingMachine(CountingMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[object] = []
+        self.is_broken = False
 
     def handle(self, request: Any, caller: Caller, ticket: Ticket, moment: Moment) -> Effects:
         wanted: list[Any] = []
@@ -55,6 +55,7 @@ class WishingMachine(CountingMachine):
         return [Answer(token, (producer_id, error))]
 
     def markers_written(self, token: Token, _moment: Moment) -> list[Answer]:
+        assert not self.is_broken, "a bug"
         return [Answer(token, "written")]
 
     def markers_fenced(self, token: Token, _moment: Moment) -> list[Answer]:
@@ -168,6 +169,23 @@ async def test_a_machine_that_was_thrown_away_is_told_nothing_and_sends_nothing(
 
     assert site.sender.forgotten == [old]
     assert drawing == marking == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    await site.stop()
+
+
+async def test_a_bug_in_a_report_costs_its_machine_and_nobody_else() -> None:
+    """Whoever sends markers for all shards must not die of one."""
+    site = Site()
+    await site.loaded()
+    old = cast("WishingMachine", site.machine)
+    old.is_broken = True
+    answers = site.ask(Mark())
+    site.sender.ends[0](False)
+    await site.clock.advance(1_100)
+    await quiet()
+
+    assert answers == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert site.machine is not old
+    assert site.ask(Put(b"k", b"v")) == ["stored"]
     await site.stop()
 
 

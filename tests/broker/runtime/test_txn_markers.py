@@ -98,6 +98,7 @@ class Site:
         self.unreachable: set[int] = set()
         self.connect_count = 0
         self.here: list[tuple[WriteTxnMarkersRequest, Later[WriteTxnMarkersResponse]]] = []
+        self.bug_count = 0
         self.missing: set[TopicPartition] | Exception = set()
         self.ended: list[tuple[str, bool]] = []
         self.sender = MarkerSender(
@@ -131,6 +132,9 @@ class Site:
         return self.missing & set(partitions)
 
     def _write_here(self, request: WriteTxnMarkersRequest) -> Later[WriteTxnMarkersResponse]:
+        if self.bug_count:
+            self.bug_count -= 1
+            raise AssertionError("a bug")
         later: Later[WriteTxnMarkersResponse] = Later()
         self.here.append((request, later))
         return later
@@ -371,6 +375,20 @@ async def test_a_partition_is_gone_when_the_store_says_so_and_not_before() -> No
 
     assert before == []
     assert site.ended == [("id", False)]
+    await site.stop()
+
+
+async def test_a_bug_where_markers_are_written_here_stops_nobody() -> None:
+    """The broker would die of one transaction, and its successor of it, too."""
+    site = Site()
+    site.bug_count = 2
+    site.end("id", C)
+    site.end("other", C, producer_id=8)
+    await site.wait(5 * RETRY_MS)
+    for request, later in site.here:
+        later.complete(answer_to(request))
+
+    assert sorted(site.ended) == [("id", False), ("other", False)]
     await site.stop()
 
 
