@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.simulation.checkers import replies
 from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.options import ClusterOptions, draw_cluster_options
@@ -39,6 +41,14 @@ DISTURBANCES = ("kill", "sleep", "sleep", "rival")
 SLEEPS_S = (0.1, 1.0, 3.0, 9.0)
 DISTURBANCE_S = (1.5, 5.0)
 TIMEOUTS_MS = (2_000, 5_000, 15_000)
+# With the setting that tells how many partitions each has.
+INTERNAL_TOPICS = MappingProxyType(
+    {
+        OFFSETS_TOPIC: "offsets.topic.num.partitions",
+        TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
+    }
+)
+FLUSHING = MappingProxyType({"ottla.flush.before.ack": "true"})
 
 
 class TransactionOptions(NamedTuple):
@@ -111,13 +121,19 @@ class TransactionsOfACluster(ClusterRun):
 
     async def _set_up(self) -> None:
         await super()._set_up()
-        if self.pipes:
 
-            async def create(client: ClusterClient) -> None:
-                settings = self.options.topic_settings
-                await client.make_topic("out", len(self.pipes), self.options.replicas, settings)
+        async def create(client: ClusterClient) -> None:
+            options = self.options
+            if self.pipes:
+                settings = options.topic_settings
+                await client.make_topic("out", len(self.pipes), options.replicas, settings)
+            if options.flushes:
+                # Power is cut everywhere then, and the brokers' own topics have to last as well.
+                for topic, count in INTERNAL_TOPICS.items():
+                    partitions = int(options.settings[count])
+                    await client.make_topic(topic, partitions, options.replicas, FLUSHING)
 
-            await self.start_client("pipe-layer", create)
+        await self.start_client("layer", create)
 
     def _start_clients(self) -> None:
         for number in range(self.drawn.tellers):
