@@ -68,7 +68,28 @@ class Ports(NamedTuple):
     election: int
 
 
-class ZooKeeperServer:
+class Running:
+    """Runs within a ``with`` statement, and leaves nothing behind."""
+
+    def start(self) -> Self:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class ZooKeeperServer(Running):
     """One server, alone or as a member of an ensemble; its files outlive ``kill`` and ``stop``."""
 
     def __init__(
@@ -91,17 +112,6 @@ class ZooKeeperServer:
         self._process: subprocess.Popen[bytes] | None = None
         atexit.register(self.close)
         self._write_files()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def address(self) -> str:
@@ -228,7 +238,7 @@ class ZooKeeperServer:
         (self.directory / "log4j2.properties").write_text(_LOGGING)
 
 
-class Ensemble:
+class Ensemble(Running):
     """Several servers that agree by majority."""
 
     def __init__(self, count: int = 3, settings: Settings = DEFAULTS) -> None:
@@ -238,17 +248,6 @@ class Ensemble:
             ZooKeeperServer(settings, number=number, ensemble=members)
             for number in range(1, count + 1)
         ]
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def address(self) -> str:
