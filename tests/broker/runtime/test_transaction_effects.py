@@ -40,6 +40,7 @@ class WishingMachine(CountingMachine):
     def __init__(self) -> None:
         super().__init__()
         self.is_broken = False
+        self.told: list[str] = []
 
     def handle(self, request: Any, caller: Caller, ticket: Ticket, moment: Moment) -> Effects:
         wanted: list[Any] = []
@@ -52,10 +53,12 @@ class WishingMachine(CountingMachine):
     def drawn(
         self, token: Token, producer_id: int, error: ErrorCode, _moment: Moment
     ) -> list[Answer]:
+        self.told.append("drawn")
         return [Answer(token, (producer_id, error))]
 
     def markers_written(self, token: Token, _moment: Moment) -> list[Answer]:
         assert not self.is_broken, "a bug"
+        self.told.append("written")
         return [Answer(token, "written")]
 
     def markers_fenced(self, token: Token, _moment: Moment) -> list[Answer]:
@@ -154,7 +157,7 @@ async def test_a_machine_that_was_thrown_away_is_told_nothing_and_sends_nothing(
     """Its tokens mean something else to the next one (T-14, T-21)."""
     site = Site()
     await site.loaded()
-    old = site.machine
+    old = cast("WishingMachine", site.machine)
     drawing, marking = site.ask(Draw()), site.ask(Mark())
     await quiet()
     with pytest.raises(AssertionError, match="a bug"):
@@ -167,7 +170,7 @@ async def test_a_machine_that_was_thrown_away_is_told_nothing_and_sends_nothing(
     site.sender.ends[0](False)
     await quiet()
 
-    assert site.sender.forgotten == [old]
+    assert (site.sender.forgotten, old.told) == ([old], [])
     assert drawing == marking == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
     await site.stop()
 
@@ -193,12 +196,12 @@ async def test_losing_the_partition_ends_what_was_to_be_sent() -> None:
     """The next coordinator sends the markers itself, under its own epoch (T-15)."""
     site = Site()
     await site.loaded()
-    machine = site.machine
+    machine = cast("WishingMachine", site.machine)
     answers = site.ask(Mark())
     await site.follow(1)
     site.sender.ends[0](False)
 
-    assert site.sender.forgotten == [machine]
+    assert (site.sender.forgotten, machine.told) == ([machine], [])
     assert answers == [ErrorCode.NOT_COORDINATOR]
     await site.stop()
 

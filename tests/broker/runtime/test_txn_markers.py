@@ -99,6 +99,9 @@ class Site:
         self.connect_count = 0
         self.here: list[tuple[WriteTxnMarkersRequest, Later[WriteTxnMarkersResponse]]] = []
         self.bug_count = 0
+        # Closed by a test in which the store takes its time.
+        self.answers_late = asyncio.Event()
+        self.answers_late.set()
         self.missing: set[TopicPartition] | Exception = set()
         self.ended: list[tuple[str, bool]] = []
         self.sender = MarkerSender(
@@ -127,6 +130,7 @@ class Site:
         return _Connection(self, node_id)
 
     async def _missing(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        await self.answers_late.wait()
         if isinstance(self.missing, Exception):
             raise self.missing
         return self.missing & set(partitions)
@@ -389,6 +393,38 @@ async def test_a_bug_where_markers_are_written_here_stops_nobody() -> None:
         later.complete(answer_to(request))
 
     assert sorted(site.ended) == [("id", False), ("other", False)]
+    await site.stop()
+
+
+async def test_a_partition_that_shows_while_the_store_is_asked_is_not_gone() -> None:
+    """A topic of the same name may have been made meanwhile, and its leader will answer for it."""
+    site = Site()
+    site.metadata.take([TopicGone("t")])
+    site.missing = {A}
+    site.answers_late.clear()
+    site.end("id", A)
+    await site.wait(500)
+    site.lead({A: OTHER, B: OTHER, C: SELF})
+    site.answers_late.set()
+    await quiet()
+
+    assert site.ended == []
+    site.sent[0].answer()
+    await quiet()
+    assert site.ended == [("id", False)]
+    await site.stop()
+
+
+async def test_what_is_written_here_is_over_when_its_own_partitions_are() -> None:
+    """No connection is shared, so nobody has to wait for anybody else."""
+    site = Site()
+    site.end("slow", C)
+    site.end("quick", C, producer_id=8)
+    await quiet()
+    (_slow, (request, later)) = site.here
+    later.complete(answer_to(request))
+
+    assert site.ended == [("quick", False)]
     await site.stop()
 
 
