@@ -18,11 +18,13 @@ _VERSION = 0
 
 
 class CleanLog(NamedTuple):
-    """How a cleanly stopped log looks."""
+    """How a cleanly stopped log looks. ``aborted_count``: entries of all its transaction indexes,
+    -1 if nobody has counted; a file that is gone cannot be told from one that never was (T-18)."""
 
     log_end_offset: int
     active_base_offset: int
     active_size_bytes: int
+    aborted_count: int = -1
 
 
 class CleanMark(NamedTuple):

@@ -17,7 +17,7 @@ from ottla.broker.log.clean_mark import CleanLog, CleanMark, decode_mark, encode
 from ottla.broker.log.coalescing import CoalescedSave
 from ottla.broker.log.directory_checkpoints import DirectoryCheckpoints
 from ottla.broker.log.health import storage_error
-from ottla.broker.log.loading import Known, load_log
+from ottla.broker.log.loading import Known, count_aborted, load_log
 from ottla.broker.log.names import (
     CLEAN_SHUTDOWN,
     DELETE_MARK,
@@ -361,7 +361,7 @@ async def _close_each(
         if await log.close():
             active = log.active
             states[log.partition] = CleanLog(
-                log.log_end_offset, active.base_offset, active.size_bytes
+                log.log_end_offset, active.base_offset, active.size_bytes, count_aborted(log)
             )
 
 

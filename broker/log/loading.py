@@ -125,7 +125,9 @@ def _closed_segment(log: OpenLog, base_offset: int) -> Segment:
 def _load_clean(log: OpenLog, clean: CleanLog) -> bool:
     """Take the log as its mark says; False if it looks otherwise, and nothing is lost then."""
     active = log.active
-    if (active.base_offset, active.size_bytes) != clean[1:] or _spoiled_transactions(log):
+    if (active.base_offset, active.size_bytes) != clean[1:3]:
+        return False
+    if _spoiled_transactions(log) or _has_lost_transactions(log, clean):
         return False
     try:
         end_offset = resume_segment(active)
@@ -149,6 +151,26 @@ def _spoiled_transactions(log: OpenLog) -> list[Segment]:
     return [segment for segment in log.segments if segment.transactions.load() is None]
 
 
+def count_aborted(log: OpenLog) -> int:
+    """How many entries the transaction indexes have, for the mark of a clean stop; -1 if the disk
+    does not say."""
+    if not log.has_aborted:
+        return 0
+    try:
+        return sum(len(segment.transactions.load() or ()) for segment in log.segments)
+    except OSError:
+        return -1
+
+
+def _has_lost_transactions(log: OpenLog, clean: CleanLog | None) -> bool:
+    """Whether indexes are gone that the mark has counted: read_committed consumers would be shown
+    what was aborted (hazard T-18)."""
+    if clean is None or clean.aborted_count < 0:
+        return False
+    found = sum(len(segment.transactions.load() or ()) for segment in log.segments)
+    return found != clean.aborted_count
+
+
 async def _recover(log: OpenLog, known: Known) -> int:
     disk, offload = log.home.disk, log.home.offload
     recovery_point = known.recovery_point
@@ -158,6 +180,8 @@ async def _recover(log: OpenLog, known: Known) -> int:
     for segment in _spoiled_transactions(log):
         # Its entries are made again from the markers.
         recovery_point = min(recovery_point, segment.base_offset)
+    if _has_lost_transactions(log, known.clean):
+        recovery_point = log.segments[0].base_offset
     log.recovery_point = max(recovery_point, log.segments[0].base_offset)
     # A snapshot from above may speak of records that are about to be cut.
     await remove_snapshots_after(log, log.recovery_point)

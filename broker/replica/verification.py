@@ -73,8 +73,9 @@ class Verifications:
     def begin(
         self, claim: Claim, state: ProducerState | None, now_ms: float
     ) -> Guard | ErrorCode | None:
-        """The guard to ask the coordinator for, None if the transaction is open here already, or
-        why it is no use to ask. ``state`` is what the partition knows of the producer."""
+        """The guard to ask the coordinator for, None if there is no need (the transaction is open
+        here, or was found open and has not ended since), or why it is no use to ask. ``state`` is
+        what the partition knows of the producer."""
         if state is not None:
             if claim.producer_epoch < state.producer_epoch:
                 return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -86,7 +87,7 @@ class Verifications:
             guard = guards[claim.producer_epoch] = Guard(claim, now_ms)
         guard.lowest_sequence = min(guard.lowest_sequence, claim.base_sequence)
         guard.adds = claim.adds
-        return guard
+        return None if guard.is_confirmed else guard
 
     def judge(self, batch: RecordBatch, state: ProducerState | None) -> ErrorCode:
         """Whether this transactional batch may be appended."""

@@ -120,6 +120,17 @@ def test_an_open_transaction_need_not_ask() -> None:
     assert isinstance(leader.try_begin(1), Guard)
 
 
+def test_what_was_found_open_need_not_be_asked_again() -> None:
+    """The batch was refused for another reason, and no end has come meanwhile."""
+    leader = Leader()
+    leader.begin().confirm()
+    again = leader.try_begin()
+    leader.mark()
+
+    assert again is None
+    assert isinstance(leader.try_begin(), Guard)
+
+
 def test_a_fenced_producer_need_not_ask_either() -> None:
     """Its coordinator would only say what the partition knows already."""
     leader = Leader()
@@ -153,6 +164,7 @@ def test_no_batch_overtakes_one_that_waits_for_its_transaction() -> None:
     leader = Leader()
     leader.begin(0)
     leader.begin(1).confirm()
+    leader.try_begin(2)
 
     assert leader.send(1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert leader.send(0) is Action.APPEND

@@ -1,0 +1,404 @@
+"""Transactions of a replicated partition: leaders die between a batch and its marker and after."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from tests.broker.api import groups
+from tests.broker.api.requests import TOPIC, create, fetched
+from tests.broker.api.transactions import (
+    ID,
+    PRODUCER,
+    coordinated,
+    in_transaction,
+    marked,
+    marker_request,
+    offsets_sent,
+    produced,
+)
+from tests.broker.brokers import Brokers
+from tests.broker.transactional_log import (
+    PATIENT,
+    View,
+    at,
+    end,
+    make_topic,
+    stop_fetching,
+    view,
+    write,
+)
+from tests.support.transactions import admit
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.raw_client import RawClient
+
+NONE = ErrorCode.NONE
+
+
+@pytest.fixture
+async def brokers() -> AsyncIterator[Brokers]:
+    made = Brokers(3, PATIENT)
+    await made.start()
+    yield made
+    await made.stop()
+
+
+def others(brokers: Brokers, leader: int) -> list[int]:
+    return [node_id for node_id in brokers.alive if node_id != leader]
+
+
+def is_replicated(brokers: Brokers, topic: str) -> bool:
+    replica = brokers.partition(brokers.leader(topic), topic).replica
+    return replica.high_watermark == replica.log_end_offset
+
+
+async def fail_over(brokers: Brokers) -> int:
+    """Kill the leader; who leads then."""
+    leader = brokers.leader(TOPIC)
+    await brokers.kill(leader)
+    await brokers.until(lambda: brokers.leader(TOPIC) in brokers.alive)
+    return brokers.leader(TOPIC)
+
+
+@pytest.mark.requirement("TXN-33")
+@pytest.mark.parametrize("commit", [True, False])
+async def test_a_marker_that_was_not_replicated_decides_nothing(
+    brokers: Brokers, commit: bool
+) -> None:
+    """The leader has written it and dies: nobody may have read what it ends (T-17)."""
+    await make_topic(brokers, 2)
+    await write(brokers, 0, b"x")
+    await brokers.until(lambda: is_replicated(brokers, TOPIC))
+    leader = brokers.leader(TOPIC)
+    await stop_fetching(brokers, *others(brokers, leader))
+    async with at(brokers, leader) as client:
+        client.send(2, marker_request(commit=commit))
+        replica = brokers.partition(leader, TOPIC).replica
+        await brokers.until(lambda: replica.log_end_offset == 2)
+        await asyncio.sleep(0.1)
+        before = await view(brokers)
+        uncommitted = await fetched_until(brokers, leader)
+    successor = await fail_over(brokers)
+    after = await view(brokers)
+    is_open = brokers.partition(successor, TOPIC).replica.history.producers.get(4000)
+    assert is_open is not None
+    still_open = is_open.has_open_transaction
+    repeated = await end(brokers, commit=commit, coordinator_epoch=1)
+
+    assert before == after == View([], 0)
+    assert uncommitted == 1
+    assert still_open
+    assert repeated is NONE
+    assert await view(brokers) == View([b"x"] if commit else [], 2)
+
+
+async def fetched_until(brokers: Brokers, node_id: int) -> int:
+    """How far readers of anything come."""
+    async with at(brokers, node_id) as client:
+        return int((await fetched(client, 0)).high_watermark)
+
+
+@pytest.mark.requirement("TXN-29", "TXN-30", "IDM-14")
+async def test_the_next_leader_knows_what_was_aborted_open_and_committed(brokers: Brokers) -> None:
+    """By its own log alone, and so does the one after it."""
+    await make_topic(brokers, 3)
+    await write(brokers, 0, b"aborted", 1)
+    await write(brokers, 0, b"committed", 2)
+    await end(brokers, commit=False, producer_id=1)
+    await end(brokers, commit=True, producer_id=2)
+    await write(brokers, 1, b"open", 1)
+    await brokers.until_equal(TOPIC)
+    first = await view(brokers)
+    await fail_over(brokers)
+    second = await view(brokers)
+    continued = await write(brokers, 2, b"open, too", 1)
+    repeated = await write(brokers, 2, b"open, too", 1)
+    await brokers.until_equal(TOPIC)
+    await fail_over(brokers)
+    ended = await end(brokers, commit=True, producer_id=1)
+
+    assert first == second == View([b"committed"], 4)
+    assert (continued, repeated, ended) == (NONE, NONE, NONE)
+    assert await view(brokers) == View([b"committed", b"open", b"open, too"], 7)
+
+
+async def test_what_was_truncated_has_neither_begun_nor_ended(brokers: Brokers) -> None:
+    """A leader whose tail nobody has comes back: its table is told again by its log (T-07)."""
+    await make_topic(brokers, 2)
+    await write(brokers, 0, b"kept", 1)
+    await brokers.until(lambda: is_replicated(brokers, TOPIC))
+    old = brokers.leader(TOPIC)
+    await stop_fetching(brokers, *others(brokers, old))
+    async with at(brokers, old) as client:
+        client.send(2, marker_request(commit=False, producer_id=1))
+        await write(brokers, 0, b"lost", 2)
+        await brokers.until(lambda: brokers.partition(old, TOPIC).replica.log_end_offset == 3)
+        await fail_over(brokers)
+    assert await end(brokers, commit=True, producer_id=1, coordinator_epoch=2) is NONE
+    await brokers.start_one(old)
+    await brokers.until_in_sync(TOPIC, 2)
+    history = brokers.partition(old, TOPIC).replica.history
+    leader_history = brokers.partition(brokers.leader(TOPIC), TOPIC).replica.history
+
+    assert history.producers.get(2) is None
+    assert history.snapshot() == leader_history.snapshot()
+    assert brokers.partition(old, TOPIC).replica.last_stable_offset == 2
+    assert await view(brokers) == View([b"kept"], 2)
+
+
+async def test_a_zombie_coordinator_is_fenced_by_the_next_leader_too(brokers: Brokers) -> None:
+    """Whoever takes over knows from its log which coordinator was the last (T-15)."""
+    await make_topic(brokers, 3)
+    await write(brokers, 0, b"x")
+    assert await end(brokers, commit=True, coordinator_epoch=7) is NONE
+    await write(brokers, 1, b"y")
+    await brokers.until_equal(TOPIC)
+    await fail_over(brokers)
+    zombie = await end(brokers, commit=False, coordinator_epoch=6)
+
+    assert zombie is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert await end(brokers, commit=True, coordinator_epoch=7) is NONE
+    assert await view(brokers) == View([b"x", b"y"], 4)
+
+
+@pytest.mark.requirement("TXN-51")
+async def test_a_marker_is_repeated_over_a_failover_and_changes_nothing(brokers: Brokers) -> None:
+    """The answer was lost with the leader, and the coordinator asks the next one (T-16)."""
+    await make_topic(brokers, 3)
+    await write(brokers, 0, b"x")
+    assert await end(brokers, commit=True) is NONE
+    await brokers.until_equal(TOPIC)
+    await fail_over(brokers)
+
+    assert await end(brokers, commit=True) is NONE
+    assert await view(brokers) == View([b"x"], 2)
+
+
+async def test_followers_serve_what_is_stable_and_what_to_skip() -> None:
+    """A consumer in the follower's rack must not read more than at the leader (KIP-392)."""
+    settings = PATIENT | {
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    }
+    brokers = Brokers(3, settings)
+    await brokers.start()
+    await make_topic(brokers, 3)
+    await write(brokers, 0, b"aborted", 1)
+    await end(brokers, commit=False, producer_id=1)
+    await write(brokers, 0, b"committed", 2)
+    await end(brokers, commit=True, producer_id=2)
+    await write(brokers, 1, b"open", 1)
+    await brokers.until_equal(TOPIC)
+    views = [await view(brokers, node_id) for node_id in brokers.alive]
+    await brokers.stop()
+
+    assert views == [View([b"committed"], 4)] * 3
+
+
+# ---- positions in transactions ----
+
+
+async def coordinator_of_group(brokers: Brokers) -> int:
+    """Who coordinates the group, once it does."""
+    async with asyncio.timeout(20):
+        while True:
+            leader = brokers.leader(OFFSETS_TOPIC)
+            if leader in brokers.alive:
+                async with at(brokers, leader) as client:
+                    if (await groups.positions(client)).error_code == NONE:
+                        return leader
+            await asyncio.sleep(0.05)
+
+
+async def open_group(brokers: Brokers) -> int:
+    """A group that has committed 3."""
+    await make_topic(brokers, 3)
+    async with at(brokers, next(iter(brokers.alive))) as client:
+        request = FindCoordinatorRequest(key_type=0, coordinator_keys=[groups.GROUP])
+        await client.call(4, request)
+    coordinator = await coordinator_of_group(brokers)
+    async with at(brokers, coordinator) as client:
+        assert await groups.commit(client, {(TOPIC, 0): 3}) == {(TOPIC, 0): NONE}
+    return coordinator
+
+
+async def send_offset(brokers: Brokers, coordinator: int, offset: int) -> None:
+    """In a transaction that its coordinator would vouch for."""
+    admit(brokers.partition(coordinator, OFFSETS_TOPIC), PRODUCER)
+    async with at(brokers, coordinator) as client:
+        assert await offsets_sent(client, offset) is NONE
+
+
+async def standing(brokers: Brokers, coordinator: int) -> tuple[ErrorCode, int]:
+    """The position for somebody who wants stable ones only, and its error."""
+    wanted = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
+    group = OffsetFetchRequestGroup(groups.GROUP, topics=wanted)
+    async with at(brokers, coordinator) as client:
+        request = OffsetFetchRequest(groups=[group], require_stable=True)
+        (answer,) = (await client.call(8, request)).groups
+        part = answer.topics[0].partitions[0]
+        return ErrorCode(part.error_code), part.committed_offset
+
+
+async def end_offsets(brokers: Brokers, coordinator: int, *, commit: bool) -> None:
+    async with at(brokers, coordinator) as client:
+        assert await marked(client, commit=commit, places={OFFSETS_TOPIC: [0]}) == [NONE]
+
+
+@pytest.mark.requirement("TXN-20", "TXN-21", "GRP-16")
+@pytest.mark.parametrize("commit", [True, False])
+async def test_pending_positions_outlive_the_coordinator_of_their_group(
+    brokers: Brokers, commit: bool
+) -> None:
+    """The next one reads them from its log, waits for the end, and hears of it (T-23)."""
+    first = await open_group(brokers)
+    await send_offset(brokers, first, 10)
+    await brokers.kill(first)
+    second = await coordinator_of_group(brokers)
+    pending = await standing(brokers, second)
+    await end_offsets(brokers, second, commit=commit)
+
+    assert pending[0] is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    assert await standing(brokers, second) == (NONE, 10 if commit else 3)
+
+
+async def test_an_end_that_only_the_dead_coordinator_had_ends_nothing() -> None:
+    """The marker is not on the other replica: the positions stay pending until it is repeated,
+    and count once (T-17, T-23)."""
+    brokers = Brokers(3, PATIENT | {"offsets.topic.replication.factor": "2"})
+    await brokers.start()
+    first = await open_group(brokers)
+    await send_offset(brokers, first, 10)
+    await brokers.until(lambda: is_replicated(brokers, OFFSETS_TOPIC))
+    await stop_fetching(brokers, *others(brokers, first))
+    async with at(brokers, first) as client:
+        replica = brokers.partition(first, OFFSETS_TOPIC).replica
+        end_offset = replica.log_end_offset
+        client.send(2, marker_request(places={OFFSETS_TOPIC: [0]}))
+        await brokers.until(lambda: replica.log_end_offset == end_offset + 1)
+        unreplicated = await standing(brokers, first)
+    await brokers.kill(first)
+    second = await coordinator_of_group(brokers)
+    after = await standing(brokers, second)
+    await end_offsets(brokers, second, commit=True)
+    await end_offsets(brokers, second, commit=True)
+    counted = await standing(brokers, second)
+    await brokers.stop()
+
+    assert [one[0] for one in (unreplicated, after)] == [ErrorCode.UNSTABLE_OFFSET_COMMIT] * 2
+    assert counted == (NONE, 10)
+
+
+async def test_a_later_plain_commit_is_not_undone_by_an_earlier_transaction(
+    brokers: Brokers,
+) -> None:
+    """What counts is where the commits stand in the log, not where the marker does (T-23)."""
+    first = await open_group(brokers)
+    await send_offset(brokers, first, 10)
+    async with at(brokers, first) as client:
+        await groups.commit(client, {(TOPIC, 0): 20})
+    await brokers.kill(first)
+    second = await coordinator_of_group(brokers)
+    await end_offsets(brokers, second, commit=True)
+    live = await standing(brokers, second)
+    await brokers.kill(second)
+    third = await coordinator_of_group(brokers)
+
+    assert live == (NONE, 20)
+    assert await standing(brokers, third) == (NONE, 20)
+
+
+# ---- with the real coordinator ----
+
+
+@pytest.mark.requirement("TXN-16", "TXN-24", "TXN-29")
+@pytest.mark.parametrize("version", [11, 12])
+async def test_partitions_of_every_broker_ask_the_coordinator_wherever_it_is(
+    brokers: Brokers, version: int
+) -> None:
+    """One of them by a call, the others over the wire; its markers reach all of them."""
+    async with at(brokers, next(iter(brokers.alive))) as client:
+        await create(client, partitions=3)
+        await coordinated(client)
+    await brokers.until(
+        lambda: sorted(brokers.leader(TOPIC, index) for index in range(3)) == [1, 2, 3]
+    )
+    await brokers.until(lambda: brokers.leader(TRANSACTIONS_TOPIC) > 0)
+    coordinator = brokers.leader(TRANSACTIONS_TOPIC)
+    async with at(brokers, coordinator) as client:
+        producer = await initialised(client)
+        refused = await write_to_all(brokers, producer, 11)
+        if version < 12:
+            await added(client, producer)
+        allowed = await write_to_all(brokers, producer, version)
+        request = EndTxnRequest(
+            transactional_id=ID,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            committed=True,
+        )
+        ended = await client.call(5 if version >= 12 else 4, request)
+
+    assert refused == [ErrorCode.TRANSACTION_ABORTABLE] * 3
+    assert allowed == [NONE] * 3
+    assert ended.error_code == NONE
+    await brokers.until(lambda: all(is_ended(brokers, index) for index in range(3)))
+
+
+def is_ended(brokers: Brokers, index: int) -> bool:
+    replica = brokers.partition(brokers.leader(TOPIC, index), TOPIC, index).replica
+    return replica.last_stable_offset == 2
+
+
+async def initialised(client: RawClient) -> tuple[int, int]:
+    """Producer id and epoch of the transactional id."""
+    request = InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000)
+    async with asyncio.timeout(20):
+        while True:
+            answer = await client.call(4, request)
+            if answer.error_code == NONE:
+                return answer.producer_id, answer.producer_epoch
+            await asyncio.sleep(0.05)
+
+
+async def added(client: RawClient, producer: tuple[int, int]) -> None:
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=ID,
+        v3_and_below_producer_id=producer[0],
+        v3_and_below_producer_epoch=producer[1],
+        v3_and_below_topics=[AddPartitionsToTxnTopic(TOPIC, [0, 1, 2])],
+    )
+    answer = await client.call(3, request)
+    results = answer.results_by_topic_v3_and_below[0].results_by_partition
+    assert {one.partition_error_code for one in results} == {NONE}
+
+
+async def write_to_all(
+    brokers: Brokers, producer: tuple[int, int], version: int
+) -> list[ErrorCode]:
+    """One record to each of three partitions; each leader's answer."""
+    errors = []
+    for index in range(3):
+        async with at(brokers, brokers.leader(TOPIC, index)) as client:
+            records = {index: in_transaction(0, b"x", *producer)}
+            answer = await produced(client, records, version)
+            errors.append(ErrorCode(answer.error_code))
+    return errors
