@@ -63,7 +63,7 @@ class Ambushes(ClusterChaos):
 
     async def _do_strike_expansion(self) -> None:
         """While a replica is being added to an in-sync set: it falls behind, the leader does not
-        hear that it was added, and is gone a moment later (R-12)."""
+        hear that it was added, or that nobody knows (R-13), and is gone a moment later (R-12)."""
         if not await self._wait_for(3.0, lambda: bool(self._cluster.expansions())):
             return
         leader, joining = self._random.choice(self._cluster.expansions())
@@ -71,7 +71,7 @@ class Ambushes(ClusterChaos):
         one = self._name(leader)
         unheard = [(STORE_HOST, one)] if is_deaf else []
         with self._severed(*self._between(leader, joining), *unheard):
-            if is_deaf:
+            if not is_deaf:
                 await asyncio.sleep(self._ensemble.profile.commit_ms / 1_000.0)
                 self._ensemble.disconnect(one)
             await asyncio.sleep(self._random.choice((0.1, 0.5, 1.0)))
