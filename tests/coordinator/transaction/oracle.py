@@ -139,7 +139,9 @@ class Oracle:
         self._hold(instance, given)
 
     def on_ended(self, had: Producer, given: Producer, *, is_commit: bool, bumps: bool) -> None:
-        """The transaction that the producer meant has that verdict; under version 2 no other."""
+        """The transaction that the producer meant has that verdict; under version 2 no other has
+        it, and the producer goes on with the next epoch, or with another producer id."""
+        assert had in self.holders, "nobody was ever given that"
         verdicts = self.verdicts.get(had, [])
         if verdicts or bumps:
             assert verdicts[-1].is_commit == is_commit
@@ -148,6 +150,8 @@ class Oracle:
             assert had not in self.begun
         if bumps:
             assert verdicts[-1].bumps
+            has_rotated = had.producer_epoch == 32_766 and given.producer_id != had.producer_id
+            assert given.producer_epoch == 0 if has_rotated else given == had.bumped()
             self._hold(self.holders[had], given)
 
     def _hold(self, instance: int, given: Producer) -> None:

@@ -265,6 +265,14 @@ def test_an_end_with_the_last_epoch_can_be_repeated(is_reloaded: bool) -> None:
     assert scene.error(contrary_after) is ErrorCode.INVALID_TXN_STATE
 
 
+def test_a_producer_id_of_long_ago_repeats_nothing() -> None:
+    """Only right after the change, at epoch 0, is the last epoch of the one before a repetition."""
+    known = example(TransactionState.COMPLETE_COMMIT)._replace(previous_producer_id=7)
+    scene = standing(known)
+
+    assert outcome(scene, scene.end(Producer(7, LIMIT))) == "INVALID_PRODUCER_ID_MAPPING"
+
+
 def test_without_a_producer_id_to_go_on_with_nothing_ends() -> None:
     """The producer comes again, and finds everything as it was."""
     scene = standing(example(TransactionState.ONGOING, LIMIT))

@@ -423,6 +423,18 @@ def test_a_first_record_that_is_not_written_wastes_no_producer_ids() -> None:
     assert scene.next_producer_id == FIRST_PRODUCER_ID + 1
 
 
+def test_a_producer_id_is_used_once() -> None:
+    """The first one of an id must not be taken for one that waits when its epochs are used up."""
+    scene, _ = begun()
+    transaction = scene.shard.scope.transactions[ID]
+    assert transaction.metadata is not None
+    transaction.metadata = transaction.metadata._replace(producer_epoch=LIMIT)
+    ticket = scene.init()
+    scene.settle()
+
+    assert scene.producer(ticket) == Producer(FIRST_PRODUCER_ID + 1, 0)
+
+
 def test_without_a_producer_id_the_producer_is_told_to_come_again() -> None:
     """The error is the one of whoever hands them out."""
     scene = Scene()
