@@ -18,6 +18,7 @@ from ottla.broker.metrics.exposition import CONTENT_TYPE, counter, gauge, render
 from ottla.broker.metrics.groups import group_families
 from ottla.broker.metrics.loop_delay import LoopDelay
 from ottla.broker.metrics.network import network_families, request_families
+from ottla.broker.metrics.open_transactions import open_transaction_families
 from ottla.broker.metrics.replicas import directory_families, replica_families
 from ottla.broker.metrics.replication import fetcher_families, isr_families
 from ottla.broker.metrics.transactions import transaction_families
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.metadata import MetadataCache
     from ottla.broker.runtime.partitions import Partitions
     from ottla.broker.runtime.transactions import TransactionCoordinator
+    from ottla.broker.runtime.txn_verification import Verification
     from ottla.broker.runtime.waiting import Waiting
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
@@ -64,6 +66,7 @@ class Watched(Protocol):
     fetchers: Fetchers
     groups: GroupCoordinator
     transactions: TransactionCoordinator
+    verification: Verification
     waiting: Waiting
     tasks: Tasks
     network: NetworkServer | None
@@ -233,7 +236,14 @@ class Monitoring:
 
     def _coordinators(self) -> Iterator[Family]:
         yield from group_families(self._watched.groups, self._watched.partitions)
-        yield from transaction_families(self._watched.transactions)
+        watched = self._watched
+        yield from transaction_families(watched.transactions)
+        yield from open_transaction_families(
+            watched.partitions,
+            watched.verification,
+            watched.config.transaction_max_timeout_ms,
+            watched.ports.clock.now_ms(),
+        )
 
     def _network(self) -> Iterator[Family]:
         if self._watched.network is not None:

@@ -1,4 +1,4 @@
-"""What is done on a clock: flushing, retention, checkpoints, expiry of producers, tidying.
+"""What is done on a clock: flushing, retention, checkpoints, producers and transactions, tidying.
 
 Each chore is a loop of its own under the supervisor, so that a slow one delays no other. A failing
 disk ends nothing here: its directory is offline then, and the chores go on with the rest.
@@ -33,6 +33,7 @@ logger = logging.getLogger("ottla.housekeeping")
 # How often flush.ms is looked at: it is a promise in milliseconds, kept to about this much.
 FLUSH_CHECK_MS = 100.0
 TIDY_MS = 1_000.0
+TRANSACTIONS_MS = 1_000.0
 WALL_CLOCK_MS = 60_000.0
 
 
@@ -71,6 +72,7 @@ class Housekeeping:
                 self.expire_producers,
                 self._intervals.producer_expiration_check_ms,
             ),
+            "open transactions": (self.note_transactions, TRANSACTIONS_MS),
             "tidy": (self.tidy, TIDY_MS),
         }
         for name, (chore, interval_ms) in chores.items():
@@ -192,9 +194,19 @@ class Housekeeping:
 
     async def expire_producers(self) -> None:
         """Forget producers that have been silent for ``producer.id.expiration.ms``."""
+        now_ms, expiration_ms = self._clock.now_ms(), self._intervals.producer_expiration_ms
+        for one in self._partitions:
+            one.replica.history.producers.expire(now_ms, expiration_ms)
+            if one.replica.leading is not None:
+                one.replica.leading.verifications.expire(now_ms, expiration_ms)
+
+    async def note_transactions(self) -> None:
+        """See how long transactions have been open, for whoever looks for those that hang."""
         now_ms = self._clock.now_ms()
         for one in self._partitions:
-            one.replica.history.producers.expire(now_ms, self._intervals.producer_expiration_ms)
+            transactions = one.replica.history.producers.transactions
+            if transactions.first_unstable_offset is not None or not one.ages.is_empty:
+                one.ages.look(transactions.open_transactions, now_ms)
 
     async def tidy(self) -> None:
         """Remove what was deleted long enough ago, look at free space, close unused files."""

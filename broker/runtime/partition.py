@@ -13,6 +13,7 @@ from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.broker.replica.append import AppendPlan, AppendTime, judge_plain, judge_produced
 from ottla.broker.replica.partition import FetchVerdict
 from ottla.broker.replica.producer import APPEND, Action
+from ottla.broker.replica.transaction_ages import TransactionAges
 from ottla.broker.replica.verification import judge_batch
 from ottla.broker.replica.watermark import Isolation
 from ottla.broker.runtime.appended import NOTHING, Appended, refused, repeated
@@ -72,6 +73,8 @@ class PartitionRuntime:
         # The session of the store in which the present role was given.
         self._lease_term = self._lease.term
         self._append_time = AppendTime()
+        # Of what is open here; somebody looks now and then.
+        self.ages = TransactionAges()
         # Closed while a new leader epoch is being made durable (hazard R-04) and after the end.
         self.is_open = False
         self._has_unsaved_epoch = False
