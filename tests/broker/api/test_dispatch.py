@@ -95,6 +95,7 @@ async def test_the_answer_to_api_versions_tells_the_truth(client: RawClient, ver
         45: (0, 1),
         46: (0, 0),
         47: (0, 0),
+        57: (0, 2),
         60: (0, 2),
         61: (0, 0),
         65: (0, 0),
