@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.store.paths import StatePayload
     from ottla.coordinator.store.store import Session
-    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ids import TopicPartition, Uuid
     from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.isr")
@@ -55,6 +55,7 @@ ANNOUNCE_AFTER_MS = 50.0
 RETRY_MS = 200.0
 # A znode of the store holds a megabyte at most.
 ANNOUNCED_AT_ONCE = 2_000
+TOPICS_KNOWN_MAX = 1_000
 
 
 class Led(Protocol):
@@ -96,6 +97,7 @@ class IsrWriter:
         self._unannounced: dict[TopicPartition, None] = {}
         self._announces = False
         self._news = IsrNews()
+        self._topic_ids = _TopicIds()
         self.shrink_count = 0
         self.expand_count = 0
 
@@ -191,7 +193,7 @@ class IsrWriter:
             leading.leadership.controller_epoch,
             eligible_leaders=change.eligible_leaders,
         )
-        topic = await _topic_of(session, partition)
+        topic = await self._topic_ids.check(session, partition)
         if topic is None:
             self._give_up(attempt, "its topic is not there any more")
             return True
@@ -306,19 +308,38 @@ class IsrWriter:
             logger.warning("%s", sentence)
 
 
-async def _topic_of(session: Session, partition: PartitionRuntime) -> Check | None:
-    """What holds as long as the topic is the one that the partition is of; None if it is not.
+class _TopicIds:
+    """The ids of topics by what the store has of them. A topic of thousands of partitions takes
+    milliseconds to parse, and all of them may change their ISR at once."""
 
-    One that was deleted and made again has states with the same versions (C-22)."""
-    path = paths.topic(partition.partition.topic)
-    try:
-        found = await session.get(path)
-    except NoNode:
-        return None
-    known, stored = partition.log.topic_id, paths.parse_topic(found.data)
-    if known is not None and stored is not None and stored.topic_id not in (None, known):
-        return None
-    return Check(path, found.stat.version)
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[bytes, Uuid | None]] = {}
+
+    async def check(self, session: Session, partition: PartitionRuntime) -> Check | None:
+        """What holds as long as the topic is the one that the partition is of; None if it is not.
+
+        One that was deleted and made again has states with the same versions (C-22)."""
+        name, own = partition.partition.topic, partition.log.topic_id
+        path = paths.topic(name)
+        try:
+            found = await session.get(path)
+        except NoNode:
+            self._known.pop(name, None)
+            return None
+        stored = self._id_in(name, found.data)
+        if own is not None and stored not in (None, own):
+            return None
+        return Check(path, found.stat.version)
+
+    def _id_in(self, name: str, data: bytes) -> Uuid | None:
+        known = self._known.get(name)
+        if known is None or known[0] != data:
+            payload = paths.parse_topic(data)
+            known = data, None if payload is None else payload.topic_id
+            if len(self._known) >= TOPICS_KNOWN_MAX:
+                self._known.clear()
+            self._known[name] = known
+        return known[1]
 
 
 async def _announced(session: Session, changed: Iterable[TopicPartition]) -> bool:
