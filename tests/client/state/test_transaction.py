@@ -1,0 +1,447 @@
+"""The machine of a transactional producer: what may be called, what is asked, what errors do."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.client.state.sequences import Identity
+from ottla.client.state.transaction import Transaction
+from ottla.client.state.transaction_asks import (
+    NO_IDENTITY,
+    AskEnd,
+    AskGroup,
+    AskIdentity,
+    AskOffsets,
+    AskPartitions,
+    Committed,
+    ConsumerGroupMetadata,
+)
+from ottla.client.state.transaction_states import State
+from ottla.client.state.transaction_verdict import (
+    EVERYWHERE,
+    OF_STEP,
+    Judgement,
+    Step,
+    judge_error,
+)
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
+
+NONE = ErrorCode.NONE
+FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
+ME = Identity(7, 0)
+OFFSETS = AskOffsets(ConsumerGroupMetadata("g"), {FIRST: Committed(1)})
+
+
+def ready(version: int) -> Transaction:
+    """An initialized producer."""
+    machine = Transaction()
+    machine.initialize()
+    assert machine.advance(unresolved=False) == AskIdentity(NO_IDENTITY)
+    machine.level, machine.can_renew = version, True
+    assert machine.initialized(NONE, ME) is Judgement.DONE
+    return machine
+
+
+def opened(version: int, *partitions: TopicPartition) -> Transaction:
+    """One with records in these partitions, which the coordinator knows."""
+    machine = ready(version)
+    machine.begin()
+    for partition in partitions:
+        machine.parts.admit(partition)
+    ask = machine.advance(unresolved=True)
+    if ask is not None:
+        machine.added(ask, [NONE for _ in partitions])
+    machine.parts.is_known = bool(partitions)
+    return machine
+
+
+# What is asked.
+
+
+def test_version_1_announces_a_partition_before_its_first_batch() -> None:
+    """And all that have come together, in one request."""
+    machine = ready(1)
+    machine.begin()
+    machine.parts.admit(SECOND)
+    machine.parts.admit(FIRST)
+    ask = machine.advance(unresolved=True)
+
+    assert ask == AskPartitions((FIRST, SECOND))
+    assert not machine.may_go(FIRST)
+    machine.added(ask, [NONE, NONE])
+    assert machine.may_go(FIRST)
+    machine.parts.admit(FIRST)
+    assert machine.advance(unresolved=True) is None
+
+
+def test_a_partition_that_comes_while_others_are_announced_is_next() -> None:
+    """It was not part of that request."""
+    machine = ready(1)
+    machine.begin()
+    machine.parts.admit(FIRST)
+    ask = machine.advance(unresolved=True)
+    assert ask is not None
+    machine.parts.admit(SECOND)
+    machine.added(ask, [NONE])
+
+    assert machine.advance(unresolved=True) == AskPartitions((SECOND,))
+
+
+def test_version_2_lets_everything_go_at_once() -> None:
+    """The broker announces it."""
+    machine = ready(2)
+    machine.begin()
+    machine.parts.admit(FIRST)
+
+    assert machine.may_go(FIRST)
+    assert machine.advance(unresolved=True) is None
+
+
+@pytest.mark.requirement("TXN-19")
+def test_a_group_is_announced_once() -> None:
+    """Its second offsets go straight to its coordinator."""
+    machine = ready(1)
+    machine.begin()
+    machine.parts.send_offsets(OFFSETS)
+    machine.parts.send_offsets(AskOffsets(OFFSETS.group, {FIRST: Committed(2)}))
+    asked = []
+    while (ask := machine.advance(unresolved=False)) is not None:
+        asked.append(ask)
+        machine.added(ask, [NONE])
+
+    assert asked == [AskGroup("g"), OFFSETS, AskOffsets(OFFSETS.group, {FIRST: Committed(2)})]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.requirement("TXN-26")
+def test_the_end_comes_behind_everything_else(version: int) -> None:
+    """Records without a fate, and offsets that are not sent."""
+    machine = opened(version, FIRST)
+    machine.parts.send_offsets(OFFSETS)
+    machine.commit()
+    while isinstance(ask := machine.advance(unresolved=True), AskGroup | AskOffsets):
+        machine.added(ask, [NONE])
+
+    assert ask is None
+    assert machine.advance(unresolved=False) == AskEnd(True)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_nothing_is_asked_about_a_transaction_of_nothing(version: int) -> None:
+    """Nobody has heard of it."""
+    for is_commit in (True, False):
+        machine = ready(version)
+        machine.begin()
+        (machine.commit if is_commit else machine.abort)()
+
+        assert machine.advance(unresolved=False) is None
+        assert (machine.state, machine.outcome) == (State.READY, is_commit)
+
+
+def test_an_abort_forgets_what_was_not_announced() -> None:
+    """It would only have to be ended as well."""
+    machine = opened(1, FIRST)
+    machine.parts.admit(SECOND)
+    machine.parts.send_offsets(OFFSETS)
+    machine.abort()
+
+    assert machine.advance(unresolved=True) is None
+    assert machine.advance(unresolved=False) == AskEnd(False)
+
+
+# Epochs.
+
+
+def test_version_2_goes_on_with_the_epoch_of_the_answer() -> None:
+    """Even with another producer id, when the epochs are used up."""
+    machine = opened(2, FIRST)
+    machine.commit()
+    ask = machine.advance(unresolved=False)
+    assert isinstance(ask, AskEnd)
+    machine.ended(ask, NONE, Identity(8, 0))
+
+    assert (machine.state, machine.identity) == (State.READY, Identity(8, 0))
+
+
+@pytest.mark.parametrize("was_numbered", [True, False])
+def test_version_1_renews_its_epoch_where_a_number_may_be_in_a_log(was_numbered: bool) -> None:
+    """Hazard T-09: used again, it would be taken for what was aborted, and the record lost."""
+    machine = opened(1, FIRST)
+    machine.abort()
+    machine.dropped(was_numbered=was_numbered)
+    ask = machine.advance(unresolved=False)
+    assert isinstance(ask, AskEnd)
+    machine.ended(ask, NONE, NO_IDENTITY)
+
+    assert machine.outcome is False
+    if was_numbered:
+        assert machine.advance(unresolved=False) == AskIdentity(ME)
+        machine.initialized(NONE, Identity(7, 1))
+    assert machine.state is State.READY
+    assert machine.identity.producer_epoch == int(was_numbered)
+
+
+def test_a_predecessor_that_wakes_up_while_renewing_is_fenced() -> None:
+    """It asks with the epoch it has, so that it cannot take the id back (KIP-360)."""
+    machine = opened(1, FIRST)
+    machine.batch_failed(ErrorCode.MESSAGE_TOO_LARGE)
+    machine.abort()
+    ask = machine.advance(unresolved=False)
+    assert isinstance(ask, AskEnd)
+    machine.ended(ask, NONE, NO_IDENTITY)
+    machine.initialized(ErrorCode.PRODUCER_FENCED, NO_IDENTITY)
+
+    assert machine.state is State.FATAL
+    assert machine.outcome is False
+
+
+# Doubt.
+
+
+def test_a_lost_announcement_is_aborted_whether_it_arrived_or_not() -> None:
+    """If it did not, the coordinator knows of nothing to abort, and that is well; the epoch goes
+    up, because it may still arrive."""
+    for code in (NONE, ErrorCode.INVALID_TXN_STATE):
+        machine = ready(1)
+        machine.begin()
+        machine.parts.admit(FIRST)
+        ask = machine.advance(unresolved=True)
+        assert ask is not None
+        machine.lost(ask)
+        machine.abort()
+        end = machine.advance(unresolved=False)
+        assert end == AskEnd(False)
+        machine.ended(AskEnd(False), code, NO_IDENTITY)
+
+        assert machine.outcome is False
+        renewed = machine.advance(unresolved=False) == AskIdentity(ME)
+        assert renewed is (code is ErrorCode.INVALID_TXN_STATE)
+
+
+def test_a_transaction_that_is_known_cannot_be_unknown_to_its_coordinator() -> None:
+    """Then both sides disagree, and nobody can tell what is open."""
+    machine = opened(1, FIRST)
+    machine.abort()
+    machine.advance(unresolved=False)
+    machine.ended(AskEnd(False), ErrorCode.INVALID_TXN_STATE, NO_IDENTITY)
+
+    assert machine.state is State.FATAL
+
+
+@pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING])
+@pytest.mark.parametrize("was_lost", [True, False])
+def test_a_commit_in_doubt_is_never_called_aborted(code: ErrorCode, was_lost: bool) -> None:
+    """The first request may have committed before the second was refused."""
+    machine = opened(2, FIRST)
+    machine.commit()
+    ask = machine.advance(unresolved=False)
+    assert isinstance(ask, AskEnd)
+    if was_lost:
+        machine.lost(ask)
+    machine.ended(ask, code, NO_IDENTITY)
+
+    trouble = machine.trouble
+    assert trouble is not None
+    assert trouble.is_in_doubt is was_lost
+    if was_lost:
+        assert machine.state is State.FATAL
+
+
+def test_errors_of_a_transaction_that_is_being_aborted_are_no_news() -> None:
+    """Gaps in its sequences are its own doing; being fenced is news."""
+    machine = opened(2, FIRST)
+    machine.abort()
+    states = []
+    for code in (
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.PRODUCER_FENCED,
+    ):
+        machine.batch_failed(code)
+        states.append(machine.state)
+
+    assert states == [State.ABORTING, State.ABORTING, State.FATAL]
+
+
+def test_of_many_answers_the_worst_one_counts() -> None:
+    """And it is named: OPERATION_NOT_ATTEMPTED would only say that there is another."""
+    machine = ready(1)
+    machine.begin()
+    machine.parts.admit(FIRST)
+    machine.parts.admit(SECOND)
+    ask = machine.advance(unresolved=True)
+    assert ask is not None
+    codes = [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    machine.added(ask, codes)
+
+    assert machine.state is State.BROKEN
+    assert machine.trouble is not None
+    assert machine.trouble.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+# The table.
+
+
+@pytest.mark.requirement("TXN-41", "TXN-43", "TXN-45", "TXN-48")
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (ErrorCode.INVALID_PRODUCER_EPOCH, Judgement.FATAL),
+        (ErrorCode.PRODUCER_FENCED, Judgement.FATAL),
+        (ErrorCode.INVALID_TRANSACTION_TIMEOUT, Judgement.FATAL),
+        (ErrorCode.NOT_COORDINATOR, Judgement.ELSEWHERE),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, Judgement.ELSEWHERE),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, Judgement.AGAIN),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, Judgement.AGAIN),
+        (ErrorCode.NETWORK_EXCEPTION, Judgement.AGAIN),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, Judgement.FATAL),
+    ],
+)
+def test_the_table_says_the_same_at_every_request(code: ErrorCode, expected: Judgement) -> None:
+    """Where steps differ they have rows of their own."""
+    steps = [Step.INITIALIZE, Step.ADD_OFFSETS, Step.COMMIT_OFFSETS, Step.COMMIT, Step.ABORT]
+
+    assert {judge_error(step, code) for step in steps} == {expected}
+
+
+def test_a_batch_is_never_tried_again_by_the_table() -> None:
+    """It comes here when that is over."""
+    worse = {judge_error(Step.PRODUCE, code) for code in ErrorCode if code is not NONE}
+
+    assert worse == {Judgement.ABORTABLE, Judgement.FORGOTTEN, Judgement.FATAL}
+
+
+def test_no_row_repeats_what_holds_everywhere() -> None:
+    """A row that changes nothing hides the ones that do."""
+    for rows in OF_STEP.values():
+        assert not [code for code, value in rows.items() if EVERYWHERE.get(code) is value]
+
+
+# Any order of events.
+
+
+class Coordinator:
+    """The other side, with the truth: what is open, and how transactions ended."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.is_open = False
+        self.ends: list[bool] = []
+        self.last: tuple[int, bool] | None = None
+
+    def end(self, epoch: int, is_commit: bool, version: int) -> tuple[ErrorCode, Identity]:
+        if version == 2:
+            if self.last == (epoch, is_commit):
+                return NONE, Identity(7, self.epoch)
+            if epoch != self.epoch or (not self.is_open and is_commit):
+                return ErrorCode.INVALID_TXN_STATE, NO_IDENTITY
+            self.last = (epoch, is_commit)
+            self.epoch += 1
+        else:
+            if not self.is_open:
+                is_same = self.ends and self.ends[-1] is is_commit
+                return (NONE if is_same else ErrorCode.INVALID_TXN_STATE), NO_IDENTITY
+        self.is_open = False
+        self.ends.append(is_commit)
+        return NONE, Identity(7, self.epoch) if version == 2 else NO_IDENTITY
+
+
+FATES = st.sampled_from(["done", "done", "done", "lost before", "lost after", "refused", "busy"])
+CALLS = st.sampled_from(["send", "offsets", "commit", "abort", "fail", "refuse"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(version=st.sampled_from([1, 2]), calls=st.lists(CALLS, max_size=25), data=st.data())
+def test_whatever_happens_the_application_is_told_the_truth(
+    version: int, calls: list[str], data: st.DataObject
+) -> None:
+    """Every transaction ends, once, as the machine says it did; nothing is left open behind it; and
+    no epoch is used on after a number was given up."""
+    machine, truth = ready(version), Coordinator()
+    spent: set[int] = set()
+    told: list[tuple[bool, int]] = []
+    for call in calls:
+        step(machine, truth, call, spent)
+        before = machine.outcome
+        run(machine, truth, data)
+        assert machine.state is not State.FATAL
+        if machine.state is State.READY and machine.outcome is not None and before is None:
+            told.append((machine.outcome, machine.serial))
+            assert not truth.is_open
+            assert machine.identity.producer_epoch not in spent
+            assert machine.identity.producer_epoch == truth.epoch
+    committed = sum(1 for outcome, _ in told if outcome)
+    assert truth.ends.count(True) <= committed
+
+
+def step(machine: Transaction, truth: Coordinator, call: str, spent: set[int]) -> None:
+    """One thing the application or a partition does."""
+    if machine.state is State.READY:
+        machine.begin()
+    if call == "send" and machine.state is State.OPEN:
+        machine.parts.admit(FIRST)
+        if machine.may_go(FIRST):
+            machine.parts.is_known = True
+            truth.is_open = True
+    elif call == "offsets" and machine.state is State.OPEN:
+        machine.parts.send_offsets(OFFSETS)
+    elif call == "commit" and machine.state is State.OPEN:
+        machine.commit()
+    elif call == "abort" and machine.state in (State.OPEN, State.BROKEN):
+        machine.abort()
+    elif call in ("fail", "refuse") and machine.may_go(FIRST) and truth.is_open:
+        spent.add(machine.identity.producer_epoch)
+        machine.dropped(was_numbered=True)
+        machine.batch_failed(
+            ErrorCode.REQUEST_TIMED_OUT if call == "fail" else ErrorCode.TRANSACTION_ABORTABLE
+        )
+
+
+def run(machine: Transaction, truth: Coordinator, data: st.DataObject) -> None:
+    """Answer what is asked until nothing is."""
+    for _ in range(40):
+        ask = machine.advance(unresolved=False)
+        if ask is None:
+            return
+        fate = data.draw(FATES)
+        if fate == "lost before":
+            machine.lost(ask)
+            continue
+        refusal = {"busy": ErrorCode.CONCURRENT_TRANSACTIONS}.get(fate, NONE)
+        if fate == "refused" and isinstance(ask, AskPartitions | AskGroup | AskOffsets):
+            refusal = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        answer(machine, truth, (ask, refusal), is_lost=fate == "lost after")
+
+
+def answer(
+    machine: Transaction,
+    truth: Coordinator,
+    asked: tuple[AskIdentity | AskPartitions | AskGroup | AskOffsets | AskEnd, ErrorCode],
+    *,
+    is_lost: bool,
+) -> None:
+    """Do what is asked unless it is refused, and tell the machine unless the answer is lost."""
+    ask, code = asked
+    identity = NO_IDENTITY
+    version = 2 if machine.parts.is_implicit else 1
+    if code is NONE:
+        match ask:
+            case AskIdentity():
+                assert not truth.is_open
+                truth.epoch += 1
+                identity = Identity(7, truth.epoch)
+            case AskEnd(is_commit):
+                code, identity = truth.end(machine.identity.producer_epoch, is_commit, version)
+            case _:
+                truth.is_open = True
+    if is_lost:
+        machine.lost(ask)
+    elif isinstance(ask, AskIdentity):
+        machine.initialized(code, identity)
+    elif isinstance(ask, AskEnd):
+        machine.ended(ask, code, identity)
+    else:
+        machine.added(ask, [code])
