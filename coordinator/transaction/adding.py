@@ -7,10 +7,10 @@ Checked in this order:
 |---------------------------------------------------|--------------------|--------------------|
 | an empty transactional id                         | INVALID_REQUEST    | INVALID_REQUEST    |
 | an unknown transactional id                       | unmapped           | unmapped           |
-| on its way to another state                       | concurrent         | see below          |
+| moving: a record or markers are on their way      | concurrent         | see below          |
 | another producer id                               | unmapped           | unmapped           |
 | another epoch, older or newer (hazard T-11)       | PRODUCER_FENCED    | PRODUCER_FENCED    |
-| PrepareCommit, PrepareAbort, and on its way there | concurrent         | concurrent         |
+| PrepareCommit, PrepareAbort, and on its way there |                    | concurrent         |
 | Ongoing, and it has them all                      | NONE               | NONE               |
 | Ongoing, Empty, Complete*                         | written, then NONE | NONE for those in  |
 |                                                   |                    | the transaction,   |
@@ -102,7 +102,7 @@ class Adding:
         request: AddToTransaction,
         reply: AddReply,
     ) -> None:
-        if transaction.pending is not None:
+        if transaction.is_moving:
             # First of all: the producer may already have the id that it will go on with.
             reply.refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
             return
@@ -110,8 +110,6 @@ class Adding:
         is_begun = known.state is TransactionState.ONGOING
         if error is not ErrorCode.NONE:
             reply.refuse(error)
-        elif known.state.is_prepared:
-            reply.refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
         elif is_begun and known.partitions.issuperset(request.partitions):
             reply.accept()
         else:

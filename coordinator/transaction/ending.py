@@ -6,31 +6,32 @@ CONCURRENT_TRANSACTIONS, I for INVALID_TXN_STATE, F for PRODUCER_FENCED, "end" w
 "ok" answers NONE and writes nothing. An empty transactional id is INVALID_REQUEST, an unknown one
 or another producer id INVALID_PRODUCER_ID_MAPPING.
 
-Classic, versions 0-4: the epoch stays, so any epoch but the current one is F; while it is on its
-way elsewhere, C. A repetition cannot be told from the next transaction's verdict (hazard T-12, the
-hole that version 2 closes).
+Classic, versions 0-4: the epoch stays, so any epoch but the current one is F; while a record or
+markers are on their way, C. A repetition cannot be told from the next transaction's verdict (hazard
+T-12, the hole that version 2 closes).
 
-| classic | Empty | Ongoing | PrepareCommit | PrepareAbort | CompleteCommit | CompleteAbort |
-|---------|-------|---------|---------------|--------------|----------------|---------------|
-| commit  | I     | end     | C             | I            | ok             | I             |
-| abort   | I     | end     | I             | C            | I              | ok            |
+| classic | Empty | Ongoing | Prepare* | CompleteCommit | CompleteAbort |
+|---------|-------|---------|----------|----------------|---------------|
+| commit  | I     | end     | C        | ok             | I             |
+| abort   | I     | end     | C        | I              | ok            |
 
 Transaction version 2, from version 5 on: the verdict raises the epoch and answers with the raised
 one, or with epoch 0 of another producer id when the epochs are used up. So the epoch tells a
 repetition, which carries the *last* one, from a new verdict, which carries the *current* one. A
 producer that does not know whether its partitions were added may abort where nothing is open.
 
-| version 2     | Empty | Ongoing | PrepareCommit | PrepareAbort | CompleteCommit | CompleteAbort |
-|---------------|-------|---------|---------------|--------------|----------------|---------------|
-| commit, curr. | I     | end     | F             | F            | I              | I             |
-| commit, last  | F     | F       | C             | I            | ok             | I             |
-| abort, curr.  | end   | end     | F             | F            | end            | end           |
-| abort, last   | F     | F       | I             | C            | I              | ok            |
+| version 2     | Empty | Ongoing | Prepare* | CompleteCommit | CompleteAbort |
+|---------------|-------|---------|----------|----------------|---------------|
+| commit, curr. | I     | end     | C        | I              | I             |
+| commit, last  | F     | F       | C        | ok             | I             |
+| abort, curr.  | end   | end     | C        | end            | end           |
+| abort, last   | F     | F       | C        | I              | ok            |
 
-On its way elsewhere it answers C before anything else is looked at: the producer may already know
-the producer id that it goes on with. "Last" is the epoch one below, where version 2 has raised it,
-or 32766 of the previous producer id, where the current one is at epoch 0. Every other epoch is F.
-Kafka takes the epoch one below for the last one also when a classic end came in between.
+While a record or markers are on their way it answers C before anything else is looked at: the
+producer may already know the producer id and epoch that it goes on with. "Last" is the epoch one
+below, where version 2 has raised it, or 32766 of the previous producer id, where the current one is
+at epoch 0. Every other epoch is F. Kafka takes the epoch one below for the last one also when a
+classic end came in between.
 """
 
 from __future__ import annotations
@@ -57,8 +58,6 @@ if TYPE_CHECKING:
 
 VERSION_2_SINCE = 5
 """The first version of EndTxn whose senders take the raised epoch from the answer."""
-
-_COMMITTED = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
 
 class Verdict(NamedTuple):
@@ -96,7 +95,7 @@ class Ending:
         is_classic = caller.api_version < VERSION_2_SINCE
         judge = judge_classic if is_classic else judge_version_2
         known = transaction.metadata
-        verdict = judge(known, request, is_moving=transaction.pending is not None)
+        verdict = judge(known, request, is_moving=transaction.is_moving)
         if verdict.error is not ErrorCode.NONE:
             reply.refuse(verdict.error)
         elif not verdict.is_new and is_classic:
@@ -219,8 +218,8 @@ def judge_version_2(
     is_last = known.bumps_epochs and (
         has_overflowed or request.producer_epoch == known.producer_epoch - 1
     )
-    if known.state.is_prepared or (known.state.is_complete and is_last):
-        return _repeated(known, request) if is_last else _FENCED
+    if known.state.is_complete and is_last:
+        return _repeated(known, request)
     if not is_current:
         return _FENCED
     if known.state is TransactionState.ONGOING or not request.committed:
@@ -229,9 +228,8 @@ def judge_version_2(
 
 
 def _repeated(known: TransactionMetadata, request: EndTxnRequest) -> Verdict:
-    """The same verdict again, or another one over what is decided."""
+    """The same verdict again, or another one over what is complete."""
     if known.state is TransactionState.EMPTY:
         return _INVALID
-    if request.committed != (known.state in _COMMITTED):
-        return _INVALID
-    return _CONCURRENT if known.state.is_prepared else _DONE
+    was_committed = known.state is TransactionState.COMPLETE_COMMIT
+    return _DONE if request.committed == was_committed else _INVALID

@@ -7,15 +7,14 @@ anybody's (TXN-02). What is asked by the state of the id, "had" being what the r
 | state, epoch                    | had nothing     | had the current | had the last | other     |
 |---------------------------------|-----------------|-----------------|--------------|-----------|
 | unknown                         | new id, epoch 0 | new id, epoch 0 | new id, 0    | new id, 0 |
-| on its way elsewhere            | concurrent      | concurrent      | concurrent   | concurr.  |
-| PrepareCommit, PrepareAbort     | concurrent      | concurrent      | concurrent   | fenced *  |
+| moving: a record is on its way  | concurrent      | concurrent      | concurrent   | concurr.  |
+| PrepareCommit, PrepareAbort     | concurrent      | concurrent      | concurrent   | concurr.  |
 | Ongoing                         | fence           | fence           | fenced       | fenced    |
 | Empty, Complete*, below 32766   | epoch + 1       | epoch + 1       | as it is     | fenced    |
 | Empty, Complete*, from 32766 on | new id, epoch 0 | new id, epoch 0 | as it is     | fenced    |
 
 - *had* compares the epoch under the current producer id; the *last* may also be an exhausted epoch
-  of the previous producer id. Another producer id is always *other*; where it says * only the
-  producer id counts, and any epoch of the right one is told CONCURRENT_TRANSACTIONS.
+  of the previous producer id. Another producer id is always *other*.
 - *as it is*: the answer to the same request was lost, so the same is answered again.
 - *fence*: the open transaction is aborted under a higher epoch (TXN-04, TXN-13), which nobody gets;
   the producer is told CONCURRENT_TRANSACTIONS, comes again, and raises it once more.
@@ -88,7 +87,7 @@ class Initialising:
         if transaction is None:
             transaction = Transaction(transactional_id)
             self._scope.transactions[transactional_id] = transaction
-        if transaction.pending is not None:
+        if transaction.is_moving:
             reply.refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
         elif transaction.metadata is None:
             self._rotate(transaction, asked)
@@ -110,8 +109,6 @@ class Initialising:
         reply = asked.reply
         if not _may_be_known(known, asked):
             reply.refuse(ErrorCode.PRODUCER_FENCED)
-        elif known.state.is_prepared:
-            reply.refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
         elif known.state is TransactionState.ONGOING:
             if asked.had_nothing or _is_current(known, asked):
                 told = Continuation(

@@ -40,7 +40,7 @@ class Alarm(Enum):
 class Transaction:
     """One transactional id. ``metadata`` is what is committed, None before its first record is.
 
-    ``pending`` is the state that it is on its way to, and None when it is on no way: with one at a
+    ``pending`` is the state whose record is on its way, None when there is none: with one at a
     time nobody decides on what another has not yet written. ``spare_producer_id`` was drawn for
     this id and is not in use, because the record that says so was not written (hazard T-10)."""
 
@@ -48,6 +48,15 @@ class Transaction:
     metadata: TransactionMetadata | None = None
     pending: TransactionState | None = None
     spare_producer_id: int = -1
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether it will be in another state soon: a record is on its way, or markers are.
+
+        Its producer may have heard already of the producer id and epoch that come with the end of
+        that, and must not be taken for a stranger meanwhile."""
+        known = self.metadata
+        return self.pending is not None or (known is not None and known.state.is_prepared)
 
 
 @dataclass(slots=True)
