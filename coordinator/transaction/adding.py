@@ -18,7 +18,8 @@ Checked in this order:
 |                                                   |                    | that is not        |
 
 *unmapped* is INVALID_PRODUCER_ID_MAPPING, *concurrent* CONCURRENT_TRANSACTIONS, *abortable*
-TRANSACTION_ABORTABLE; the faces put them into the words of older versions.
+TRANSACTION_ABORTABLE; the faces put them into the words of older versions. Where adding is
+*concurrent* for a reason that passes in a moment, the request is held for that long (waiting.py).
 
 Adding is answered when the record is committed: who was told that a partition is in finds it so at
 the next coordinator, too (hazard T-20). The first one begins the transaction and its timeout
@@ -31,11 +32,12 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.outbox import Continuation
 from ottla.coordinator.transaction.metadata import EPOCH_BUMPS_SINCE
-from ottla.coordinator.transaction.records import encode_key, encode_value
+from ottla.coordinator.transaction.records import state_record
 from ottla.coordinator.transaction.replies import AddReply
 from ottla.coordinator.transaction.scope import Alarm
 from ottla.coordinator.transaction.states import TransactionState
-from ottla.coordinator.transaction.transitions import added
+from ottla.coordinator.transaction.transitions import added, completed
+from ottla.coordinator.transaction.waiting import Asked, Waiting
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -53,7 +55,9 @@ class Adding:
     """One per shard."""
 
     def __init__(self, scope: Scope) -> None:
+        self.waiting = Waiting(scope)
         self._scope = scope
+        scope.on_moved = self._on_moved
 
     def handle(self, request: AddToTransaction, caller: Caller, ticket: Ticket) -> None:
         """Answered with ``Added``."""
@@ -66,77 +70,121 @@ class Adding:
         elif transaction is None or transaction.metadata is None:
             reply.refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         elif request.is_verification:
-            self._verify(transaction, transaction.metadata, request, reply)
+            _verify(transaction, transaction.metadata, request, reply)
         else:
-            self._add(transaction, transaction.metadata, request, reply)
+            self._add(transaction, transaction.metadata, [self.waiting.asked(request, reply)])
 
-    def _verify(
-        self,
-        transaction: Transaction,
-        known: TransactionMetadata,
-        request: AddToTransaction,
-        reply: AddReply,
-    ) -> None:
-        error = _check_producer(known, request)
-        # Kafka lets this pass while the verdict is being written, and relies on the guard at the
-        # partition alone.
-        is_ending = transaction.pending not in (None, TransactionState.ONGOING)
-        if error is not ErrorCode.NONE:
-            reply.refuse(error)
-        elif known.state.is_prepared or (known.state is TransactionState.ONGOING and is_ending):
-            reply.refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
-        else:
-            reply.tell(
-                {
-                    partition: ErrorCode.NONE
-                    if partition in known.partitions
-                    else ErrorCode.TRANSACTION_ABORTABLE
-                    for partition in request.partitions
-                }
-            )
+    def _on_moved(self, transaction: Transaction) -> None:
+        held = self.waiting.take(transaction.transactional_id)
+        if held:
+            assert transaction.metadata is not None
+            self._add(transaction, transaction.metadata, held)
 
     def _add(
-        self,
-        transaction: Transaction,
-        known: TransactionMetadata,
-        request: AddToTransaction,
-        reply: AddReply,
+        self, transaction: Transaction, known: TransactionMetadata, several: list[Asked]
     ) -> None:
+        """Together, in one record, as far as nothing speaks against one of them."""
         if transaction.is_moving:
             # First of all: the producer may already have the id that it will go on with.
-            reply.refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+            for asked in several:
+                if _is_early(transaction, known, asked.request):
+                    self.waiting.hold(asked)
+                else:
+                    asked.reply.refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
             return
-        error = _check_producer(known, request)
         is_begun = known.state is TransactionState.ONGOING
-        if error is not ErrorCode.NONE:
-            reply.refuse(error)
-        elif is_begun and known.partitions.issuperset(request.partitions):
-            reply.accept()
-        else:
-            client_version = request.transaction_version
-            if client_version < EPOCH_BUMPS_SINCE:
-                client_version = 0
-            wall_ms = self._scope.moment.wall_ms
-            after = added(known, request.partitions, client_version, wall_ms)
-            self._write(transaction, after, reply)
+        after, replies = known, []
+        for request, reply, _ in several:
+            error = _check_producer(known, request)
+            if error is not ErrorCode.NONE:
+                reply.refuse(error)
+            elif is_begun and known.partitions.issuperset(request.partitions):
+                reply.accept()
+            elif self._is_too_large(transaction, joined := self._joined(known, after, request)):
+                reply.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+            else:
+                after = joined
+                replies.append(reply)
+        if replies:
+            self._write(transaction, after, replies)
 
-    def _write(self, transaction: Transaction, after: TransactionMetadata, reply: AddReply) -> None:
-        scope = self._scope
-        transactional_id = transaction.transactional_id
-        record_bytes = len(encode_key(transactional_id)) + len(encode_value(after))
-        if record_bytes + _BATCH_OVERHEAD_BYTES > scope.batch_bytes_max:
-            reply.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
-            return
-        before, asked_ms = transaction.metadata, scope.moment.now_ms
+    def _joined(
+        self, known: TransactionMetadata, after: TransactionMetadata, request: AddToTransaction
+    ) -> TransactionMetadata:
+        is_first = after is known
+        bumps_epochs = request.transaction_version >= EPOCH_BUMPS_SINCE or (
+            not is_first and after.bumps_epochs
+        )
+        client_version = EPOCH_BUMPS_SINCE if bumps_epochs else 0
+        partitions = after.partitions.union(request.partitions)
+        return added(known, partitions, client_version, self._scope.moment.wall_ms)
+
+    def _is_too_large(self, transaction: Transaction, after: TransactionMetadata) -> bool:
+        key, value = state_record(transaction.transactional_id, after)
+        assert value is not None
+        record_bytes = len(key) + len(value) + _BATCH_OVERHEAD_BYTES
+        return record_bytes > self._scope.batch_bytes_max
+
+    def _write(
+        self, transaction: Transaction, after: TransactionMetadata, replies: list[AddReply]
+    ) -> None:
+        scope, before = self._scope, transaction.metadata
+        assert before is not None
+        asked_ms = scope.moment.now_ms
 
         def on_committed() -> None:
-            if before is None or before.state is not TransactionState.ONGOING:
+            if before.state is not TransactionState.ONGOING:
                 due_ms = asked_ms + after.timeout_ms
-                scope.deadlines.set((transactional_id, Alarm.TIMEOUT), due_ms)
-            reply.accept()
+                scope.deadlines.set((transaction.transactional_id, Alarm.TIMEOUT), due_ms)
+            for reply in replies:
+                reply.accept()
 
-        outcome = Continuation(on_committed, reply.refuse, reply.on_overdue)
-        scope.move(transaction, after, outcome)
+        def on_failed(error: ErrorCode) -> None:
+            for reply in replies:
+                reply.refuse(error)
+
+        def on_overdue() -> None:
+            for reply in replies:
+                reply.on_overdue()
+
+        scope.move(transaction, after, Continuation(on_committed, on_failed, on_overdue))
+
+
+def _verify(
+    transaction: Transaction, known: TransactionMetadata, request: AddToTransaction, reply: AddReply
+) -> None:
+    error = _check_producer(known, request)
+    # Kafka lets this pass while the verdict is being written, and relies on the guard at the
+    # partition alone.
+    is_ending = transaction.pending not in (None, TransactionState.ONGOING)
+    if error is not ErrorCode.NONE:
+        reply.refuse(error)
+    elif known.state.is_prepared or (known.state is TransactionState.ONGOING and is_ending):
+        reply.refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+    else:
+        reply.tell(
+            {
+                partition: ErrorCode.NONE
+                if partition in known.partitions
+                else ErrorCode.TRANSACTION_ABORTABLE
+                for partition in request.partitions
+            }
+        )
+
+
+def _is_early(
+    transaction: Transaction, known: TransactionMetadata, request: AddToTransaction
+) -> bool:
+    """Whether the request will be one like any other when the id has moved.
+
+    Of a classic producer not while its transaction ends: what comes then under the same epoch may
+    be late, and would begin a transaction that nobody ends (hazard T-13)."""
+    if transaction.pending is TransactionState.ONGOING:
+        return _check_producer(known, request) is ErrorCode.NONE
+    if known.state.is_prepared and known.bumps_epochs:
+        next_one = completed(known, known.last_update_wall_ms)
+        return _check_producer(next_one, request) is ErrorCode.NONE
+    return False
 
 
 def _check_producer(known: TransactionMetadata, request: AddToTransaction) -> ErrorCode:

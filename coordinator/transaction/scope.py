@@ -25,11 +25,17 @@ if TYPE_CHECKING:
 _BEFORE_ALL = Moment(0.0, 0)
 
 
+def _ignore(moved: Transaction) -> None:
+    """Nobody needs to know."""
+
+
 class Alarm(Enum):
     """What a deadline is about."""
 
     # The transaction has been open for its timeout.
     TIMEOUT = auto()
+    # A request that was held for the id has been held for long enough.
+    WAITING = auto()
     # Markers were refused, or the record after them was not written: again.
     COMPLETION = auto()
     # The next sweep for ids that nobody uses; belongs to no id.
@@ -62,7 +68,8 @@ class Transaction:
 @dataclass(slots=True)
 class Scope:
     """Keys of ``deadlines`` are (transactional id, alarm). ``moment`` is that of the call the
-    shard is in. ``batch_limit`` tells what the log takes as one batch at that moment."""
+    shard is in. ``batch_limit`` tells what the log takes as one batch at that moment, ``on_moved``
+    hears of every id that has moved, or has turned out to stay."""
 
     settings: TransactionSettings
     transactions: dict[str, Transaction] = field(default_factory=dict)
@@ -71,6 +78,7 @@ class Scope:
     skipped: Skipped = field(default_factory=Skipped)
     moment: Moment = _BEFORE_ALL
     batch_limit: Callable[[], int] | None = None
+    on_moved: Callable[[Transaction], object] = _ignore
 
     @property
     def batch_bytes_max(self) -> int:
@@ -100,10 +108,12 @@ class Scope:
             transaction.pending = None
             transaction.metadata = after
             then.on_committed()
+            self.on_moved(transaction)
 
         def on_failed(error: ErrorCode) -> None:
             transaction.pending = None
             then.on_failed(answer_to(error))
+            self.on_moved(transaction)
 
         record = state_record(transaction.transactional_id, after)
         self.outbox.append([record], Continuation(on_committed, on_failed, then.on_overdue))

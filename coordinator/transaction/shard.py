@@ -44,13 +44,14 @@ class TransactionShard:
     def __init__(self, settings: TransactionSettings) -> None:
         self.scope = Scope(settings)
         self._completing = Completing(self.scope)
+        self._adding = Adding(self.scope)
         ending = Ending(self.scope, self._completing)
         self._timeouts = Timeouts(self.scope, ending)
         self._expiry = IdExpiry(self.scope)
         self._overview = Overview(self.scope)
         self._handlers: dict[type, Callable[[Any, Caller, Ticket], object]] = {
             InitProducerIdRequest: Initialising(self.scope, ending).handle,
-            AddToTransaction: Adding(self.scope).handle,
+            AddToTransaction: self._adding.handle,
             EndTxnRequest: ending.handle,
             DescribeTransaction: self._overview.describe,
         }
@@ -164,6 +165,8 @@ class TransactionShard:
                 continue
             elif alarm is Alarm.TIMEOUT:
                 self._timeouts.on_alarm(transaction)
+            elif alarm is Alarm.WAITING:
+                self._adding.waiting.on_alarm(transactional_id)
             else:
                 self._completing.on_alarm(transaction)
         return self.scope.outbox.take_all()
@@ -175,6 +178,8 @@ class TransactionShard:
 
     def unload(self, error: ErrorCode) -> Effects:
         """The end: only answers come back, one for everybody who waits."""
+        # Before the appends fail: what waits for them would be written now.
+        self._adding.waiting.refuse_all(error)
         self.scope.outbox.fail_all(error)
         return self.scope.outbox.take_answers()
 

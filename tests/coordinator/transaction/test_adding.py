@@ -7,6 +7,7 @@ import pytest
 from ottla.coordinator.transaction import adding
 from ottla.coordinator.transaction.settings import TransactionSettings
 from ottla.coordinator.transaction.states import TransactionState
+from ottla.coordinator.transaction.waiting import HELD_MS_MAX
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from tests.coordinator.transaction.scene import (
@@ -40,9 +41,10 @@ def expected(row: str, column: str) -> ErrorCode:
 def answers(state: str, producer: Producer, *partitions: TopicPartition) -> tuple[object, object]:
     """To the same request, adding and verifying."""
     scene = standing(example(STATES[state]))
-    added = scene.error(scene.add(producer, *partitions))
+    ticket = scene.add(producer, *partitions)
     (verified,) = set(scene.verify(producer, *partitions).values())
-    return added, verified
+    scene.advance(HELD_MS_MAX)
+    return scene.error(ticket), verified
 
 
 @pytest.mark.requirement("TXN-35", "TXN-42")

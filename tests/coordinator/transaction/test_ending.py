@@ -349,14 +349,17 @@ def test_the_next_transaction_waits_for_the_end_of_the_last_one(limit: int) -> N
         scene.give()
     scene.commit()
     given = scene.producer(ticket)
-    early = [scene.add(given, A0), scene.end(given, is_commit=False), scene.init(given)]
+    early = [scene.end(given, is_commit=False), scene.init(given)]
+    added = [scene.add(given, A0)]
     scene.mark()
-    late = [scene.add(given, A0), scene.end(given, is_commit=False), scene.init(given)]
-    scene.commit()
+    late = [scene.end(given, is_commit=False), scene.init(given)]
+    added.append(scene.add(given, A0))
+    scene.settle()
 
     for refused in (*early, *late):
         assert scene.error(refused) is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert scene.error(scene.add(given, A0)) is None
+    assert [scene.error(ticket) for ticket in added] == [ErrorCode.NONE, ErrorCode.NONE]
+    assert scene.state is TransactionState.ONGOING
 
 
 # Nothing to abort.

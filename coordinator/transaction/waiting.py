@@ -1,0 +1,71 @@
+"""Requests to add partitions that come a moment too early: they are held instead of sent back.
+
+A producer of version 2 is told the verdict before the markers are written, and begins at once; its
+records go to several brokers, which all add their partitions. Each of these would be told
+CONCURRENT_TRANSACTIONS, and would come again after a pause that is longer than what it waits for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.coordinator.transaction.scope import Alarm
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.coordinator.transaction.replies import AddReply
+    from ottla.coordinator.transaction.requests import AddToTransaction
+    from ottla.coordinator.transaction.scope import Scope
+
+HELD_MS_MAX = 20.0
+"""The pause of brokers and producers before they come again: whoever is held for longer is no worse
+off when it is sent back. One request of a broker may ask for many producers, who all wait."""
+
+HELD_PER_ID_MAX = 100
+
+
+class Asked(NamedTuple):
+    """One request, with its answer to come."""
+
+    request: AddToTransaction
+    reply: AddReply
+    due_ms: float
+
+
+class Waiting:
+    """One per shard. Whoever holds a request looks at it again when its id has moved."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._held: dict[str, list[Asked]] = {}
+
+    def asked(self, request: AddToTransaction, reply: AddReply) -> Asked:
+        """A request that comes now."""
+        return Asked(request, reply, self._scope.moment.now_ms + HELD_MS_MAX)
+
+    def hold(self, asked: Asked) -> None:
+        """Until the id has moved or its time is over; not at all when there are too many."""
+        transactional_id = asked.request.transactional_id
+        held = self._held.setdefault(transactional_id, [])
+        if len(held) >= HELD_PER_ID_MAX or asked.due_ms <= self._scope.moment.now_ms:
+            asked.reply.refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+            return
+        held.append(asked)
+        key = (transactional_id, Alarm.WAITING)
+        if key not in self._scope.deadlines:
+            self._scope.deadlines.set(key, asked.due_ms)
+
+    def take(self, transactional_id: str) -> list[Asked]:
+        """All that are held for an id, in the order in which they came."""
+        return self._held.pop(transactional_id, [])
+
+    def on_alarm(self, transactional_id: str) -> None:
+        """The time of the first ones is over."""
+        for asked in self.take(transactional_id):
+            self.hold(asked)
+
+    def refuse_all(self, error: ErrorCode) -> None:
+        """The shard ends."""
+        while self._held:
+            for asked in self.take(next(iter(self._held))):
+                asked.reply.refuse(error)
