@@ -100,6 +100,10 @@ class Wire:
                 pending.answer.exception()
         self._pending.clear()
 
+    def hold(self, delay_s: float) -> None:
+        """Whatever is sent from now on arrives that much later."""
+        self._socket.stream_to_hold(True).hold(delay_s)  # type: ignore[attr-defined]
+
     def _give_up(self) -> None:
         self.close("no answer in time")
 

@@ -59,6 +59,10 @@ class ClusterClient(Client):
         """This client as one that speaks to the leader of that partition."""
         return PartitionClient(self, partition)
 
+    def address_of(self, node_id: int) -> Address | None:
+        """Where that broker is, as far as anybody has told."""
+        return self._brokers.get(node_id)
+
     async def wire_to(self, node_id: int) -> Wire:
         """To that broker. Raises Gone."""
         address = self._brokers.get(node_id)
@@ -76,6 +80,16 @@ class ClusterClient(Client):
                 return known
             self._wires[address] = wire
         return wire
+
+    async def leader_of(self, partition: Partition) -> int | None:
+        """Who leads now, None if nobody says."""
+        try:
+            await self.refresh([partition[0]])
+        except Gone:
+            self.disconnect()
+            return None
+        known = self.leaders.get(partition)
+        return None if known is None or known.node_id < 0 else known.node_id
 
     async def refresh(self, topics: Sequence[str]) -> None:
         """Ask some broker who leads; raises Gone when none answers."""

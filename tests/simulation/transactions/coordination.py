@@ -89,7 +89,7 @@ class Coordinators:
     ) -> Any | None:
         """One try; None when the outcome is unknown, or nobody could be asked."""
         try:
-            node_id = await self._find(kind, key)
+            node_id = await self.find(kind, key)
             if node_id is None:
                 return None
             wire = await self._client.wire_to(node_id)
@@ -102,7 +102,8 @@ class Coordinators:
         """It is not there any more, perhaps."""
         self._known.pop((kind, key), None)
 
-    async def _find(self, kind: CoordinatorKind, key: str) -> int | None:
+    async def find(self, kind: CoordinatorKind, key: str) -> int | None:
+        """Who it is, None if nobody says. Raises Gone."""
         known = self._known.get((kind, key))
         if known is not None:
             return known

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
 from tests.simulation.cluster.options import draw_cluster_options
 from tests.simulation.links import NetProfile
+from tests.simulation.transactions.options import TransactionOptions
 from tests.simulation.transactions.points import Points
-from tests.simulation.transactions.scenario import TransactionOptions, TransactionsOfACluster
+from tests.simulation.transactions.scenario import TransactionsOfACluster
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.client import ClusterClient

@@ -17,14 +17,15 @@ from ottla.protocol.messages.txn_offset_commit import (
 from tests.checker.history import Call, Kind
 from tests.simulation.transactions.coordination import CoordinatorKind
 from tests.simulation.transactions.reading import CommittedReader, reads_of
-from tests.simulation.transactions.teller import Teller, Wanted
+from tests.simulation.transactions.teller import Teller
+from tests.simulation.transactions.terms import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.simulation.cluster.client import ClusterClient
     from tests.simulation.transactions.books import Books, Pipe
-    from tests.simulation.transactions.teller import Terms
+    from tests.simulation.transactions.terms import Terms
 
 _GROUP = CoordinatorKind.GROUP
 _RECORDS_MAX = 8

@@ -7,19 +7,19 @@ that strikes at each of them in turn is the matrix of coordinator kills.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
 from ottla.broker.runtime.partition import PartitionRuntime
 from ottla.broker.runtime.txn_partition import MarkerWriter
 from ottla.protocol.records.record import read_records
-from tests.simulation.cluster.hazards.replacing import Hazard, Replacement
+from tests.simulation.cluster.hazards.replacing import Replacement, replaced
 from tests.simulation.transactions.piper import Piper
 from tests.simulation.transactions.teller import Teller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 # Where in a value its state is: behind version, producer id, producer epoch and timeout.
 _STATE_AT = 2 + 8 + 2 + 4
@@ -64,8 +64,7 @@ class Points:
         if number == self._target:
             self.strike()
 
-    @contextmanager
-    def watched(self) -> Iterator[None]:
+    def watched(self) -> AbstractContextManager[None]:
         """Be told of all points until the end."""
         replacements = [
             Replacement(PartitionRuntime, "write", self._around_write),
@@ -77,8 +76,7 @@ class Points:
                 for name, told in REQUESTS.items()
                 if name in vars(owner)
             ]
-        with Hazard("points", tuple(replacements), lambda options: options).put_back():
-            yield
+        return replaced(replacements)
 
     def _around_request(self, told: str) -> Callable[[Any], Any]:
         def make(before: Any) -> Any:

@@ -17,30 +17,29 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.simulation.checkers import replies
 from tests.simulation.cluster.client import ClusterClient
-from tests.simulation.cluster.options import ClusterOptions, draw_cluster_options
 from tests.simulation.cluster.scenario import ClusterRun
-from tests.simulation.random import SimRandom
 from tests.simulation.transactions.books import Books, Pipe
+from tests.simulation.transactions.options import TransactionOptions, draw_transaction_options
 from tests.simulation.transactions.piper import Piper
 from tests.simulation.transactions.reading import read_on, read_to_the_end
-from tests.simulation.transactions.teller import Teller, Terms
+from tests.simulation.transactions.strikes import Strikes
+from tests.simulation.transactions.teller import Teller
+from tests.simulation.transactions.terms import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
     from ottla.protocol.ports import Ports
+    from tests.simulation.cluster.ambushes import Ambushes
     from tests.simulation.history import Partition
     from tests.simulation.node import Node
+    from tests.simulation.random import SimRandom
     from tests.simulation.world import Outcome
 
-# Old clients cannot tell a late end of one transaction from the end of the next (KIP-890), so
-# theirs are judged only where no message is held up longer than its sender lives.
-SUDDEN_FAULTS = ("kill", "kill_slow", "stop")
 DISTURBANCES = ("kill", "sleep", "sleep", "rival")
 SLEEPS_S = (0.1, 1.0, 3.0, 9.0)
 DISTURBANCE_S = (1.5, 5.0)
-TIMEOUTS_MS = (2_000, 5_000, 15_000)
 # With the setting that tells how many partitions each has.
 INTERNAL_TOPICS = MappingProxyType(
     {
@@ -49,20 +48,6 @@ INTERNAL_TOPICS = MappingProxyType(
     }
 )
 FLUSHING = MappingProxyType({"ottla.flush.before.ack": "true"})
-
-
-class TransactionOptions(NamedTuple):
-    """What a seed draws beyond the cluster's own options."""
-
-    cluster: ClusterOptions
-    tellers: int
-    pipes: int
-    readers: int
-    timeout_ms: int
-    second: bool
-    pace_ms: float
-    # Whether clients are killed, stopped and rivalled.
-    disturbs: bool = True
 
 
 class Seat(NamedTuple):
@@ -79,6 +64,7 @@ class TransactionsOfACluster(ClusterRun):
         super().__init__(seed, drawn.cluster)
         self.drawn = drawn
         self.books = Books()
+        self.strikes = Strikes(self.world, drawn.strikes)
         self._random = self.world.random.child("transactions")
         inputs = self.partitions
         self.pipes = [
@@ -88,11 +74,13 @@ class TransactionsOfACluster(ClusterRun):
         self._seats: list[Seat] = []
         self._disturbances: list[asyncio.Future[None]] = []
         self._open_tellers = 0
+        self._chaos: Ambushes | None = None
         self._is_read_to_the_end = False
 
     def run(self) -> Outcome:
         """The whole story and its verdict."""
-        outcome = super().run()
+        with self.strikes.watched():
+            outcome = super().run()
         found = self.books.violations(self.pipes, is_read_to_the_end=self._is_read_to_the_end)
         for seat in self._seats:
             for node in seat:
@@ -101,6 +89,8 @@ class TransactionsOfACluster(ClusterRun):
         counts = {
             **outcome.counts,
             "events": len(events),
+            "piped": sum(len(self.books.finals.get(pipe.target, ())) for pipe in self.pipes),
+            **self.strikes.counts,
             **{f"transactions {kind}": n for kind, n in sorted(self.books.ended.items())},
         }
         return outcome._replace(
@@ -135,7 +125,17 @@ class TransactionsOfACluster(ClusterRun):
 
         await self.start_client("layer", create)
 
+    def _make_chaos(self) -> Ambushes:
+        self._chaos = super()._make_chaos()
+        return self._chaos
+
+    async def _restart_all(self, chaos: Ambushes) -> None:
+        await self.strikes.disarm()
+        await super()._restart_all(chaos)
+
     def _start_clients(self) -> None:
+        if self._chaos is not None:
+            self.strikes.arm(self._chaos)
         for number in range(self.drawn.tellers):
             self._open_tellers += 1
             self._seat(f"teller-{number}", self._tell)
@@ -173,7 +173,14 @@ class TransactionsOfACluster(ClusterRun):
 
     def _terms(self, transactional_id: str, partitions: list[Partition]) -> Terms:
         drawn = self.drawn
-        return Terms(transactional_id, partitions, drawn.timeout_ms, drawn.pace_ms, drawn.second)
+        return Terms(
+            transactional_id,
+            partitions,
+            drawn.timeout_ms,
+            drawn.pace_ms,
+            drawn.second,
+            drawn.habits,
+        )
 
     async def _tell(
         self, transactional_id: str, client: ClusterClient, done: asyncio.Future[None]
@@ -236,47 +243,6 @@ class TransactionsOfACluster(ClusterRun):
             self._is_read_to_the_end = True
 
         await self.start_client("last-reader", read)
-
-
-def draw_transaction_options(seed: int, chaos_s: float | None = None) -> TransactionOptions:
-    """Everything follows from the seed."""
-    random = SimRandom(seed, "transaction options")
-    cluster = draw_cluster_options(seed, chaos_s)
-    second = random.chance(0.75)
-    faults = cluster.faults
-    if not second:
-        faults = tuple(random.sample(SUDDEN_FAULTS, 1 + random.below(3)))
-    settings = {
-        **cluster.settings,
-        "offsets.topic.num.partitions": str(random.choice((1, 3))),
-        "offsets.topic.replication.factor": "3",
-        "transaction.state.log.num.partitions": str(random.choice((1, 3))),
-        "transaction.state.log.replication.factor": "3",
-        "transaction.state.log.min.isr": "2",
-        "transaction.state.log.segment.bytes": str(random.choice((3_000, 1_048_576))),
-    }
-    # Nobody reads what retention or an unclean election has taken away.
-    topic_settings = dict(cluster.topic_settings)
-    return TransactionOptions(
-        cluster._replace(
-            replicas=3,
-            min_insync=2,
-            unclean=False,
-            producers=0,
-            consumers=0,
-            keeps_topics=False,
-            fault_mean_ms=max(1_000.0, cluster.fault_mean_ms),
-            faults=faults,
-            settings=settings,
-            topic_settings=topic_settings,
-        ),
-        tellers=random.choice((1, 2, 3)),
-        pipes=random.choice((0, 1, 2)),
-        readers=random.choice((1, 2)),
-        timeout_ms=random.choice(TIMEOUTS_MS),
-        second=second,
-        pace_ms=random.choice((50.0, 200.0, 600.0)),
-    )
 
 
 def run(seed: int, chaos_s: float | None = None) -> Outcome:

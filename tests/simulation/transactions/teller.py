@@ -6,7 +6,7 @@ transaction only what the coordinator has said of its end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -32,6 +32,8 @@ from tests.simulation.transactions.coordination import (
     Coordinators,
     TransactionVersions,
 )
+from tests.simulation.transactions.stragglers import Late, Stragglers
+from tests.simulation.transactions.terms import Wanted
 from tests.simulation.wire import Gone
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.client import ClusterClient
     from tests.simulation.history import Partition
     from tests.simulation.transactions.books import Books
+    from tests.simulation.transactions.terms import Terms
 
 _TXN = CoordinatorKind.TRANSACTION
 
@@ -51,25 +54,6 @@ class Fenced(Exception):
 
 class Doomed(Exception):
     """The transaction can only be aborted."""
-
-
-class Terms(NamedTuple):
-    """What a teller is told. ``aborts``: how often of its own will."""
-
-    transactional_id: str
-    partitions: list[Partition]
-    timeout_ms: int
-    pace_ms: float
-    second: bool
-    aborts: float = 0.15
-
-
-class Wanted(NamedTuple):
-    """One record to write: number and source."""
-
-    partition: Partition
-    value: int
-    source: int = 0
 
 
 class Teller:
@@ -86,6 +70,9 @@ class Teller:
         self._sequences: dict[Partition, int] = {}
         # Whether a request to commit may be on its way.
         self._commit_tried = False
+        # Whether this epoch is of no use any more, as old clients have no other way to get one.
+        self._is_spoiled = False
+        self._stragglers = Stragglers(client, terms.habits.late_ms)
 
     async def run(self, go_on: Callable[[], bool]) -> None:
         """Until told to stop."""
@@ -125,18 +112,25 @@ class Teller:
         sent = [one._replace(offset=offsets.get(one.value)) for one in planned]
         kind = Kind.OK if is_committed else Kind.FAIL
         books.note(client, kind, Call.TXN, sent=sent, read=read)
+        if self._is_spoiled and not self.versions.is_second:
+            raise Fenced
         return is_committed
 
     async def before_end(self) -> None:
         """What else belongs to the transaction. Raises Fenced, Doomed."""
 
     async def _attempt(self, records: list[Wanted], offsets: dict[int, int]) -> bool:
-        wants_commit = not self._random.chance(self.terms.aborts)
+        habits = self.terms.habits
+        wants_commit = not self._random.chance(habits.aborts)
         try:
             if records and not self.versions.is_second:
                 await self._add({one.partition for one in records})
             for partition in dict.fromkeys(one.partition for one in records):
                 values = [one for one in records if one.partition == partition]
+                if habits.dwell_ms:
+                    await self._sleep(habits.dwell_ms)
+                if self._random.chance(habits.late_produces):
+                    await self._produce_late(partition, values)
                 await self._produce(partition, values, offsets)
             await self.before_end()
         except Doomed:
@@ -158,6 +152,7 @@ class Teller:
             if code is ErrorCode.NONE:
                 self.producer_id, self.epoch = response.producer_id, response.producer_epoch
                 self._sequences = {}
+                self._is_spoiled = False
                 return
             self._judge(code, "InitProducerId", fenced=False)
             await self._rest(code)
@@ -196,6 +191,9 @@ class Teller:
             producer_epoch=self.epoch,
             committed=wants_commit,
         )
+        if self._random.chance(self.terms.habits.late_ends):
+            self._commit_tried = self._commit_tried or wants_commit
+            await self._end_late(request)
         while True:
             self._commit_tried = self._commit_tried or wants_commit
             response = await self._coordinator(request, ApiKey.END_TXN, self.versions.end)
@@ -213,6 +211,15 @@ class Teller:
             self._judge(code, "EndTxn")
             await self._rest(code)
 
+    async def _end_late(self, request: EndTxnRequest) -> None:
+        try:
+            node_id = await self.coordinators.find(_TXN, self.terms.transactional_id)
+        except Gone:
+            node_id = None
+        if node_id is not None:
+            late = Late(request, ApiKey.END_TXN, self.versions.end)
+            await self._stragglers.send(node_id, late)
+
     async def _coordinator(self, request: object, api_key: ApiKey, version: int) -> Any | None:
         response = await self.coordinators.ask(
             _TXN, self.terms.transactional_id, request, api_key, version
@@ -226,6 +233,7 @@ class Teller:
         if fenced and code in FENCED:
             raise Fenced
         if code in DOOMED:
+            self._is_spoiled = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             raise Doomed
         if code not in COME_AGAIN:
             self.books.surprises.append(f"{self.client.name} was told {code.name} for {what}")
@@ -255,6 +263,8 @@ class Teller:
             found = response.responses[0].partition_responses[0]
             code = ErrorCode(found.error_code)
             if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                if self._random.chance(self.terms.habits.deaf):
+                    raise Doomed
                 self._sequences[partition] = first + len(records)
                 if code is ErrorCode.NONE and found.base_offset >= 0:
                     for place, one in enumerate(records):
@@ -262,6 +272,16 @@ class Teller:
                 return
             self._judge(code, f"Produce to {key_of(partition)}")
             await view.pause()
+
+    async def _produce_late(self, partition: Partition, records: list[Wanted]) -> None:
+        """Sent, and given up before it arrives. Raises Doomed."""
+        request = self._produce_request(partition, records, self._sequences.get(partition, 0))
+        node_id = await self.client.leader_of(partition)
+        late = Late(request, ApiKey.PRODUCE, self.versions.produce)
+        if node_id is not None and await self._stragglers.send(node_id, late):
+            # In the same epoch nobody could tell it from what comes next (KIP-890).
+            self._is_spoiled = True
+            raise Doomed
 
     def _produce_request(
         self, partition: Partition, records: list[Wanted], first: int

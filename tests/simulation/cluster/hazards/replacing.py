@@ -6,7 +6,8 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from tests.simulation.cluster.options import ClusterOptions
 
@@ -19,6 +20,17 @@ class Replacement(NamedTuple):
     make: Callable[[Any], Any]
 
 
+@contextmanager
+def replaced(replacements: Iterable[Replacement]) -> Iterator[None]:
+    """They stand there until the end."""
+    with ExitStack() as stack:
+        for owner, name, make in replacements:
+            before = vars(owner)[name]
+            setattr(owner, name, make(before))
+            stack.callback(setattr, owner, name, before)
+        yield
+
+
 class Hazard(NamedTuple):
     """``mix`` turns a seed's options into some that are aimed at this bug."""
 
@@ -26,12 +38,6 @@ class Hazard(NamedTuple):
     replacements: tuple[Replacement, ...]
     mix: Callable[[ClusterOptions], ClusterOptions]
 
-    @contextmanager
-    def put_back(self) -> Iterator[None]:
+    def put_back(self) -> AbstractContextManager[None]:
         """The bug is there until the end."""
-        with ExitStack() as stack:
-            for owner, name, make in self.replacements:
-                before = vars(owner)[name]
-                setattr(owner, name, make(before))
-                stack.callback(setattr, owner, name, before)
-            yield
+        return replaced(self.replacements)

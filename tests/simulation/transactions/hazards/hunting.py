@@ -1,0 +1,29 @@
+"""One seed of the transactions' scenario with a known bug in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.transactions.hazards.patches import HAZARDS
+from tests.simulation.transactions.options import draw_transaction_options
+from tests.simulation.transactions.scenario import TransactionsOfACluster
+
+if TYPE_CHECKING:
+    from tests.simulation.world import Outcome
+
+
+def run(seed: int, hazard: str, chaos_s: float | None = None) -> Outcome:
+    """The seed's options aimed at the bug; without violations it was not found."""
+    found = HAZARDS[hazard]
+    options = found.mix(draw_transaction_options(seed, chaos_s))
+    with found.put_back():
+        outcome = TransactionsOfACluster(seed, options).run()
+    return outcome._replace(scenario=f"--hazard {hazard} ")
+
+
+def run_sound(seed: int, hazard: str, chaos_s: float | None = None) -> Outcome:
+    """The same options without the bug: what is found then is a bug that nobody has put there."""
+    found = HAZARDS[hazard]
+    mix = found.sound or found.mix
+    outcome = TransactionsOfACluster(seed, mix(draw_transaction_options(seed, chaos_s))).run()
+    return outcome._replace(scenario=f"--hazard {hazard} --sound ")

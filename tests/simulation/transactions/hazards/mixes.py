@@ -1,0 +1,165 @@
+"""Options of simulated transactions whose misfortunes are aimed at one kind of bug."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.cluster.ensemble import StoreProfile
+from tests.simulation.cluster.options import NEVER_MS
+from tests.simulation.links import NetProfile
+from tests.simulation.node import MachineProfile
+from tests.simulation.transactions.strikes import StrikeOptions
+from tests.simulation.transactions.terms import Habits
+
+if TYPE_CHECKING:
+    from tests.simulation.transactions.options import TransactionOptions
+
+
+def few(options: TransactionOptions, *faults: str) -> TransactionOptions:
+    """Three brokers, two partitions that are much written to, nobody who dies by himself."""
+    cluster = options.cluster
+    settings = {
+        **cluster.settings,
+        "num.io.threads": "2",
+        "replica.fetch.wait.max.ms": "200",
+        "replica.fetch.min.bytes": "1",
+        "replica.fetch.max.bytes": "1048576",
+        "replica.fetch.backoff.ms": "20",
+        "offsets.topic.num.partitions": "1",
+        "transaction.state.log.num.partitions": "1",
+        "transaction.state.log.segment.bytes": "1048576",
+    }
+    return options._replace(
+        cluster=cluster._replace(
+            brokers=3,
+            topics=1,
+            partitions=2,
+            chaos_s=10.0,
+            faults=faults,
+            fault_mean_ms=1_000.0,
+            moves=False,
+            reads_followers=False,
+            session_timeout_ms=2_000,
+            lag_time_ms=1_000,
+            settings=settings,
+            topic_settings={"segment.bytes": "1048576", "flush.ms": NEVER_MS},
+            net=NetProfile(latency_ms=2.0),
+            store=StoreProfile(),
+            machines=(MachineProfile(),) * 3,
+        ),
+        tellers=3,
+        pipes=0,
+        readers=2,
+        timeout_ms=15_000,
+        second=True,
+        pace_ms=30.0,
+        disturbs=False,
+        habits=Habits(aborts=0.3, dwell_ms=40.0),
+        strikes=StrikeOptions(),
+    )
+
+
+def classic(options: TransactionOptions) -> TransactionOptions:
+    """Clients of the first version of the protocol."""
+    return options._replace(second=False)
+
+
+def late_ends(options: TransactionOptions) -> TransactionOptions:
+    """EndTxn arrives twice, the second time when the next transaction has begun."""
+    small = few(options)
+    return small._replace(habits=small.habits._replace(late_ends=0.3, late_ms=150.0))
+
+
+def late_classic_ends(options: TransactionOptions) -> TransactionOptions:
+    return classic(late_ends(options))
+
+
+def late_produces(options: TransactionOptions) -> TransactionOptions:
+    """Produce arrives when its transaction has been given up, and nobody writes any more."""
+    small = classic(few(options))
+    habits = small.habits._replace(late_produces=0.2, late_ms=400.0)
+    return small._replace(habits=habits, pace_ms=100.0)
+
+
+def unverified(options: TransactionOptions) -> TransactionOptions:
+    """The same, with nobody asked whether there is a transaction."""
+    small = late_produces(options)
+    settings = {**small.cluster.settings, "transaction.partition.verification.enable": "false"}
+    return small._replace(cluster=small.cluster._replace(settings=settings))
+
+
+def deposing(options: TransactionOptions) -> TransactionOptions:
+    """Coordinators are replaced while what they have sent is held up."""
+    small = classic(few(options))
+    return small._replace(
+        tellers=4,
+        strikes=StrikeOptions(chance=0.05, blows=("depose",)),
+        habits=small.habits._replace(aborts=0.5, dwell_ms=120.0),
+    )
+
+
+def repeating(options: TransactionOptions) -> TransactionOptions:
+    """Markers come again, late."""
+    return few(options)._replace(strikes=StrikeOptions(markers_again=0.4))
+
+
+def reading(options: TransactionOptions) -> TransactionOptions:
+    """Much is aborted while others read."""
+    return few(options)._replace(habits=Habits(aborts=0.5, dwell_ms=100.0))
+
+
+def rolling(options: TransactionOptions) -> TransactionOptions:
+    """Transactions over several segments."""
+    small = reading(options)
+    topic_settings = {"segment.bytes": "1500", "flush.ms": NEVER_MS}
+    return small._replace(cluster=small.cluster._replace(topic_settings=topic_settings))
+
+
+def killing(options: TransactionOptions) -> TransactionOptions:
+    """Whoever has just written a step of a transaction dies; what it has written gets no further
+    than its answer."""
+    small = few(options)
+    return small._replace(
+        cluster=small.cluster._replace(net=NetProfile(latency_ms=10.0)),
+        strikes=StrikeOptions(chance=0.1, blows=("kill",)),
+    )
+
+
+def piping(options: TransactionOptions) -> TransactionOptions:
+    """Pipelines, whose brokers die in the middle of transactions."""
+    small = killing(options)
+    net = NetProfile(latency_ms=2.0)
+    return small._replace(
+        cluster=small.cluster._replace(net=net), tellers=1, pipes=2, disturbs=True
+    )
+
+
+def handing_over(options: TransactionOptions) -> TransactionOptions:
+    """Coordinators take turns without dying."""
+    small = few(options, "expire_session", "expire_session", "pause", "cut_store")
+    return small._replace(
+        strikes=StrikeOptions(chance=0.03, blows=("depose", "pause")), disturbs=True
+    )
+
+
+def toppling(options: TransactionOptions) -> TransactionOptions:
+    """Leaders lose what they have not replicated."""
+    small = few(options, "topple", "topple", "cut_peer", "isolate", "kill", "kill_slow")
+    strikes = StrikeOptions(chance=0.03, blows=("depose", "kill", "pause"))
+    return small._replace(
+        cluster=small.cluster._replace(fault_mean_ms=700.0, chaos_s=16.0), strikes=strikes
+    )
+
+
+def filling(options: TransactionOptions) -> TransactionOptions:
+    """Disks run full."""
+    small = few(options, "disk_full")
+    return small._replace(
+        cluster=small.cluster._replace(fault_mean_ms=500.0), habits=Habits(aborts=0.1)
+    )
+
+
+def deaf(options: TransactionOptions) -> TransactionOptions:
+    """Answers are lost, the transaction is given up, its sequences are used again."""
+    small = classic(few(options))
+    return small._replace(habits=Habits(aborts=0.1, deaf=0.2))

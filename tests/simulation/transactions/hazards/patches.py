@@ -1,0 +1,231 @@
+"""The bugs by their ids, each with misfortunes that are aimed at it."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from ottla.broker.log.partition_log import PartitionLog
+from ottla.broker.log.txn_index import touching
+from ottla.broker.replica.partition import Replica
+from ottla.broker.replica.producer import ProducerState
+from ottla.broker.replica.producers import ProducerTable
+from ottla.broker.replica.watermark import Isolation
+from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
+from ottla.broker.runtime.partition import PartitionRuntime
+from ottla.broker.runtime.shards import Shard, State
+from ottla.coordinator.group import offsets_reading
+from ottla.coordinator.group.offsets_loading import OffsetLoading
+from ottla.coordinator.outbox import Continuation, nothing
+from ottla.coordinator.transaction.adding import Adding
+from ottla.coordinator.transaction.records import state_record
+from ottla.coordinator.transaction.scope import Alarm
+from tests.simulation.cluster.hazards.replacing import Replacement, replaced
+from tests.simulation.transactions.hazards import mixes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from ottla.broker.log.txn_index import AbortedTransaction
+    from tests.simulation.transactions.options import TransactionOptions
+
+    Mix = Callable[[TransactionOptions], TransactionOptions]
+
+
+class TransactionHazard(NamedTuple):
+    """``sound`` are the options without the bug, where the mix itself brings it in."""
+
+    what: str
+    replacements: tuple[Replacement, ...]
+    mix: Mix
+    sound: Mix | None = None
+
+    def put_back(self) -> AbstractContextManager[None]:
+        """The bug is there until the end."""
+        return replaced(self.replacements)
+
+
+# ---- partitions ----
+
+
+def _believes_any_coordinator(before: Any) -> Any:
+    def judge_marker(self: ProducerTable, marker: Any, transaction_version: int = 0) -> Any:
+        state = self.get(marker.producer_id)
+        if state is not None and marker.coordinator_epoch < state.coordinator_epoch:
+            marker = marker._replace(coordinator_epoch=state.coordinator_epoch)
+        return before(self, marker, transaction_version)
+
+    return judge_marker
+
+
+def _takes_late_markers(before: Any) -> Any:
+    return lambda self, marker, _version=0: before(self, marker, 0)
+
+
+def _reads_to_the_watermark(before: Any) -> Any:
+    def upper_bound(self: Replica, isolation: Isolation) -> Any:
+        if isolation is Isolation.READ_COMMITTED:
+            isolation = Isolation.READ_UNCOMMITTED
+        return before(self, isolation)
+
+    return upper_bound
+
+
+def _looks_into_one_segment(_before: Any) -> Any:
+    def aborted_transactions(
+        self: PartitionLog, offset: int, upper_bound_offset: int
+    ) -> list[AbortedTransaction]:
+        segment = self.segments[self.segment_number(offset)]
+        return touching(segment.transactions.entries, offset, upper_bound_offset)[0]
+
+    return aborted_transactions
+
+
+def _forgets_aborts(_before: Any) -> Any:
+    return lambda _self, _entry: None
+
+
+def _repeats_what_was_aborted(_before: Any) -> Any:
+    return lambda _self, _written: True
+
+
+def _observes_before_it_writes(before: Any) -> Any:
+    def put(self: PartitionRuntime, batch: Any) -> None:
+        batch.stamp(self.log.log_end_offset, self.replica.leader_epoch)
+        if not batch.is_control:
+            self.replica.history.observe(batch)
+        before(self, batch)
+
+    return put
+
+
+# ---- coordinators ----
+
+
+def _answers_before_it_is_written(_before: Any) -> Any:
+    def write(self: Adding, transaction: Any, after: Any, reply: Any) -> None:
+        scope, transactional_id = self._scope, transaction.transactional_id
+        transaction.metadata = after
+        record = state_record(transactional_id, after)
+        scope.outbox.append([record], Continuation(nothing, lambda _error: None))
+        due_ms = scope.moment.now_ms + after.timeout_ms
+        scope.deadlines.set((transactional_id, Alarm.TIMEOUT), due_ms)
+        reply.accept()
+
+    return write
+
+
+_OLD_MACHINES: WeakKeyDictionary[PartitionRuntime, Any] = WeakKeyDictionary()
+
+
+def _keeps_its_machine(before: Any) -> Any:
+    def end(self: Shard[Any], error: Any) -> None:
+        was_active = self.state is State.ACTIVE
+        before(self, error)
+        if was_active and self.partition.partition.topic == TRANSACTIONS_TOPIC:
+            _OLD_MACHINES[self.partition] = self.machine
+
+    return end
+
+
+def _goes_on_with_the_old_one(before: Any) -> Any:
+    def load(self: Shard[Any]) -> None:
+        machine = _OLD_MACHINES.pop(self.partition, None)
+        if machine is None:
+            before(self)
+        else:
+            self.machine = machine
+            self._begin(machine, 0, 0.0)
+
+    return load
+
+
+def _loads_no_open_commits(before: Any) -> Any:
+    def replay(self: OffsetLoading, record: Any, writer: Any = None) -> bool:
+        if writer is not None and writer.is_transactional:
+            return True
+        return bool(before(self, record, writer))
+
+    return replay
+
+
+def _answers_before_the_marker(before: Any) -> Any:
+    return lambda wanted, ledger: before(wanted._replace(is_stable=False), ledger)
+
+
+HAZARDS = MappingProxyType(
+    {
+        "T-04": TransactionHazard(
+            "what could not be written is taken for written when it comes again",
+            (Replacement(PartitionRuntime, "_put", _observes_before_it_writes),),
+            mixes.filling,
+        ),
+        "T-09": TransactionHazard(
+            "sequences that an aborted transaction has used are repetitions in the next one",
+            (Replacement(ProducerState, "_is_in_open_transaction", _repeats_what_was_aborted),),
+            mixes.deaf,
+        ),
+        "T-12": TransactionHazard(
+            "a late EndTxn of one transaction ends the next, as the first protocol has it",
+            (),
+            mixes.late_classic_ends,
+            mixes.late_ends,
+        ),
+        "T-13": TransactionHazard(
+            "nobody asks whether the transaction of a batch is open",
+            (),
+            mixes.unverified,
+            mixes.late_produces,
+        ),
+        "T-15": TransactionHazard(
+            "a coordinator that was replaced ends transactions",
+            (Replacement(ProducerTable, "judge_marker", _believes_any_coordinator),),
+            mixes.deposing,
+        ),
+        "T-16": TransactionHazard(
+            "the marker of one transaction comes late, and ends the next",
+            (Replacement(ProducerTable, "judge_marker", _takes_late_markers),),
+            mixes.repeating,
+        ),
+        "T-17": TransactionHazard(
+            "committed records are read up to the high watermark",
+            (Replacement(Replica, "upper_bound", _reads_to_the_watermark),),
+            mixes.reading,
+        ),
+        "T-18": TransactionHazard(
+            "aborts that are noted in a later segment are not found",
+            (Replacement(PartitionLog, "aborted_transactions", _looks_into_one_segment),),
+            mixes.rolling,
+        ),
+        "T-18b": TransactionHazard(
+            "aborts are not noted",
+            (Replacement(PartitionLog, "append_aborted", _forgets_aborts),),
+            mixes.reading,
+        ),
+        "T-20": TransactionHazard(
+            "a partition is part of a transaction before that is written",
+            (Replacement(Adding, "_write", _answers_before_it_is_written),),
+            mixes.killing,
+        ),
+        "T-21": TransactionHazard(
+            "a coordinator goes on with what it knew when it last was one",
+            (
+                Replacement(Shard, "end", _keeps_its_machine),
+                Replacement(Shard, "load", _goes_on_with_the_old_one),
+            ),
+            mixes.handing_over,
+        ),
+        "T-23": TransactionHazard(
+            "a group's new coordinator forgets offsets whose transaction is open",
+            (Replacement(OffsetLoading, "replay", _loads_no_open_commits),),
+            mixes.piping,
+        ),
+        "T-22b": TransactionHazard(
+            "offsets are told while their transaction is open",
+            (Replacement(offsets_reading, "_read", _answers_before_the_marker),),
+            mixes.piping,
+        ),
+    }
+)
