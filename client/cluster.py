@@ -114,9 +114,10 @@ class Cluster:
         return [self.metadata.topics[name] for name in sorted(found)]
 
     async def topic(self, name: str) -> TopicView:
-        """A topic that has partitions, waiting for its leaders to be elected if need be.
+        """A topic that has partitions, waiting for its leaders to be elected if need be, and for a
+        broker to be back that can tell.
 
-        Raises RequestRefused, for instance with UNKNOWN_TOPIC_OR_PARTITION."""
+        Raises RequestRefused, for instance with UNKNOWN_TOPIC_OR_PARTITION, or TransportError."""
         known = self.metadata.topics.get(name)
         if known is not None and known.available:
             return known
@@ -125,7 +126,14 @@ class Cluster:
         deadline_ms = clock.now_ms() + self.config.call_timeout_ms
         for failures in range(1, 2**31):
             self.mark_stale()
-            await self.refresh()
+            try:
+                await self.refresh()
+            except TransportError:
+                if self.metadata.updated_ms is None or clock.now_ms() >= deadline_ms:
+                    self.unfollow([name])
+                    raise
+                await self.pause(failures)
+                continue
             view = self.metadata.topics.get(name)
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if view is None else view.error
             if view is not None and code is ErrorCode.NONE:

@@ -19,7 +19,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest
 from ottla.protocol.ports import Address
-from tests.client.toy_broker import Fate, Seen
+from tests.client.toy_broker import Fate, Seen, ToyBroker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,6 +134,22 @@ async def test_a_topic_that_is_being_created_is_waited_for(toy: ToyCluster) -> N
         for seen in toy.seen
         if seen.api_key is ApiKey.METADATA
     )
+    cluster.close()
+
+
+async def test_a_topic_is_found_when_a_broker_is_back(toy: ToyCluster) -> None:
+    """A send must not fail because its topic is the first one of that name in a bad moment."""
+    toy.add_topic("t")
+    cluster = cluster_of(toy, call_timeout_ms=20_000)
+    await cluster.refresh()
+    address = toy.nodes[1].address
+    toy.nodes[1].close()
+    asked = asyncio.ensure_future(cluster.topic("t"))
+    await asyncio.sleep(0.02)
+    assert not asked.done()
+    toy.nodes[1] = ToyBroker(toy, 1, address.port)
+
+    assert (await asked).partition_count == 1
     cluster.close()
 
 
