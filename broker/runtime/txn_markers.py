@@ -14,20 +14,15 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.runtime.later import Later
+from ottla.broker.runtime.txn_wire import errors_of, request_of
 from ottla.client.api import declare
 from ottla.client.errors import ClientError
 from ottla.coordinator.store.store import StoreError
 from ottla.coordinator.transaction.owed import Order, OwedMarkers
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.errors import ErrorCode, KafkaError, error_code
+from ottla.protocol.errors import KafkaError
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopic,
-    WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
@@ -35,6 +30,7 @@ from ottla.protocol.messages.write_txn_markers import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
+    from ottla.broker.runtime.later import Later
     from ottla.broker.runtime.metadata import MetadataCache
     from ottla.broker.runtime.peers import Peers
     from ottla.broker.tasks import Tasks
@@ -198,7 +194,7 @@ class MarkerSender:
         # A broker that nobody reaches is not reached sooner by many.
         is_reached = any(lane.connection is not None for lane in lanes)
         is_slow = is_reached and all(lane.is_busy for lane in lanes)
-        if is_slow and node_id in self._owed.destinations:
+        if is_slow and self._owed.has_for(node_id):
             self._open_lane(node_id)
 
     def _open_lane(self, node_id: int) -> None:
@@ -217,20 +213,20 @@ class MarkerSender:
     async def _run(self, node_id: int, lane: _Lane) -> None:
         try:
             while True:
-                parcel = self._owed.take(node_id)
-                if parcel is None:
+                if not self._owed.has_for(node_id):
                     lane.is_busy = False
                     await lane.wake.wait()
                     lane.wake.clear()
                     lane.is_busy = True
-                elif not await self._deliver(node_id, lane, parcel):
+                elif not await self._deliver(node_id, lane):
                     await self._parts.clock.sleep(RETRY_MS)
         finally:
             if lane.connection is not None:
                 lane.connection.close("no markers are sent to that broker any more")
 
-    async def _deliver(self, node_id: int, lane: _Lane, parcel: Parcel) -> bool:
-        """Whether there was an answer."""
+    async def _deliver(self, node_id: int, lane: _Lane) -> bool:
+        """Whether there was an answer, or nothing to be sent."""
+        parcel: Parcel | None = None
         response: WriteTxnMarkersResponse | None = None
         try:
             connection = lane.connection
@@ -238,20 +234,28 @@ class MarkerSender:
                 connection = lane.connection = await self._parts.peers.connect(
                     node_id, purpose="markers", request_timeout_ms=REQUEST_TIMEOUT_MS
                 )
-            response = await connection.send(_WRITE_MARKERS, request_of(parcel))
-            self._last_error.pop(node_id, None)
+            # Not before: until it leaves, a marker follows its leader, and its coordinator's end.
+            parcel = self._owed.take(node_id)
+            if parcel is not None:
+                response = await connection.send(_WRITE_MARKERS, request_of(parcel))
+                self._last_error.pop(node_id, None)
         except (OSError, KafkaError, ClientError) as error:
-            if lane.connection is not None:
-                # Nothing of what was given up may arrive behind what follows.
-                lane.connection.close("a request was given up")
-                lane.connection = None
-            if self._last_error.get(node_id) != str(error):
-                self._last_error[node_id] = str(error)
-                logger.info("broker %d does not take transaction markers: %s", node_id, error)
+            self._give_up(node_id, lane, error)
+            return False
         finally:
-            # Also when this lane ends: what it had goes elsewhere.
-            self._take_in(parcel, response)
-        return response is not None
+            if parcel is not None:
+                # Also when this lane ends: what it had goes elsewhere.
+                self._take_in(parcel, response)
+        return True
+
+    def _give_up(self, node_id: int, lane: _Lane, error: Exception) -> None:
+        if lane.connection is not None:
+            # Nothing of what was given up may arrive behind what follows.
+            lane.connection.close("a request was given up")
+            lane.connection = None
+        if self._last_error.get(node_id) != str(error):
+            self._last_error[node_id] = str(error)
+            logger.info("broker %d does not take transaction markers: %s", node_id, error)
 
     async def _run_own(self) -> None:
         """Partitions that are led here: each transaction waits for its own answer only."""
@@ -288,64 +292,3 @@ class MarkerSender:
                     order.markers.transactional_id,
                 )
             order.on_end(is_fenced)
-
-
-def request_of(parcel: Parcel) -> WriteTxnMarkersRequest:
-    """The parcel as it goes over the wire."""
-    markers = []
-    for order, partitions in parcel.content:
-        topics: dict[str, WritableTxnMarkerTopic] = {}
-        for name, index in partitions:
-            topic = topics.setdefault(name, WritableTxnMarkerTopic(name))
-            topic.partition_indexes.append(index)
-        markers.append(
-            WritableTxnMarker(
-                producer_id=order.markers.producer_id,
-                producer_epoch=order.markers.producer_epoch,
-                transaction_result=order.markers.is_commit,
-                topics=list(topics.values()),
-                coordinator_epoch=order.coordinator_epoch,
-                transaction_version=order.markers.transaction_version,
-            )
-        )
-    return WriteTxnMarkersRequest(markers)
-
-
-def errors_of(response: WriteTxnMarkersResponse) -> dict[tuple[int, TopicPartition], ErrorCode]:
-    """By producer id and partition what an answer says."""
-    return {
-        (marker.producer_id, TopicPartition(topic.name, one.partition_index)): error_code(
-            one.error_code
-        )
-        for marker in response.markers
-        for topic in marker.topics
-        for one in topic.partitions
-    }
-
-
-def refused(request: WriteTxnMarkersRequest) -> Later[WriteTxnMarkersResponse]:
-    """What whoever writes no markers says to each of them."""
-    later: Later[WriteTxnMarkersResponse] = Later()
-    later.complete(
-        WriteTxnMarkersResponse(
-            [
-                WritableTxnMarkerResult(
-                    marker.producer_id,
-                    [
-                        WritableTxnMarkerTopicResult(
-                            topic.name,
-                            [
-                                WritableTxnMarkerPartitionResult(
-                                    index, ErrorCode.NOT_LEADER_OR_FOLLOWER
-                                )
-                                for index in topic.partition_indexes
-                            ],
-                        )
-                        for topic in marker.topics
-                    ],
-                )
-                for marker in request.markers
-            ]
-        )
-    )
-    return later

@@ -94,6 +94,10 @@ class OwedMarkers:
         """The brokers for which something waits to be taken."""
         return sorted(node_id for node_id in self._queues if node_id is not None)
 
+    def has_for(self, node_id: int) -> bool:
+        """Whether something waits to be taken for that broker."""
+        return node_id in self._queues
+
     @property
     def has_homeless(self) -> bool:
         """Whether some markers are neither waiting for a broker nor on their way to one."""
