@@ -170,7 +170,7 @@ class TransactionAborted(TransactionError):
 
 class TransactionTimedOut(TransactionError):
     """The call has not ended in time and goes on by itself. Its outcome is unknown: the same call,
-    and no other, tells it."""
+    and no other, tells it. (Offsets are part of the transaction all the same: a commit waits.)"""
 
     retriable = True
 

@@ -205,9 +205,11 @@ class Transactions:
             async with TimeLimit(self._cluster.environment.clock, limit_ms):
                 await asyncio.shield(future)
         except TimeoutError:
+            told = "calling it again tells how it ends"
+            if call is Call.SEND_OFFSETS:
+                told = "a commit waits for it"
             raise TransactionTimedOut(
-                f"{call.value} has not ended within {limit_ms:.0f} ms; it goes on, and calling it "
-                "again tells how it ends"
+                f"{call.value} has not ended within {limit_ms:.0f} ms; it goes on, and {told}"
             ) from None
         finally:
             if self._pending is not None and self._pending.future is future and future.done():
