@@ -9,8 +9,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ottla.broker.metrics.exposition import GAUGE, Family, gauge
-from ottla.broker.runtime.shards import State
-from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,10 +49,5 @@ def transaction_families(transactions: TransactionCoordinator) -> Iterator[Famil
 
 def _states(transactions: TransactionCoordinator) -> Iterator[Sample]:
     counts = Counter(dict.fromkeys(_STATES, 0))
-    wanted = ListTransactionsRequest()
-    for shard in transactions.shards:
-        if shard.state is State.ACTIVE:
-            counts.update(
-                one.transaction_state for one in shard.machine.listing(wanted) if one is not None
-            )
+    counts.update(transactions.states())
     yield from (((state,), count) for state, count in counts.items())

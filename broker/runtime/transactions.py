@@ -18,6 +18,7 @@ from ottla.coordinator.transaction.effects import DrawId, WriteMarkers
 from ottla.coordinator.transaction.requests import Added
 from ottla.coordinator.transaction.settings import TransactionSettings
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -137,6 +138,13 @@ class TransactionCoordinator(Coordinator["TransactionMachine"]):
         # How long transactions have been open is asked for, too.
         now = Moment(self._parts.stalls.now_ms(), self._parts.clock.wall_ms())
         return machine.listing(request, now)
+
+    def states(self) -> Iterator[str]:
+        """The state of each transactional id here, for figures."""
+        for listed in self.listing(ListTransactionsRequest()):
+            # Shards that are still being loaded are passed over.
+            if listed is not None and not isinstance(listed, ErrorCode):
+                yield listed.transaction_state
 
     def close(self) -> None:
         """Answer everybody who waits, and write no markers any more; the broker stops."""
