@@ -104,8 +104,11 @@ class PartitionRuntime:
             self.is_open = False
             # Whoever waited here waited for another leadership.
             self.wake_waiters()
-            # When this fails, the same epoch must not be served at the controller's next try.
-            await self.log.save_leader_epochs()
+            if self.log.log_end_offset > 0:
+                # When this fails, the same epoch must not be served at the controller's next try.
+                # Of a log in which nothing ever was, an epoch tells no records apart, and whatever
+                # comes first carries its own: thousands of new partitions spare the disk that.
+                await self.log.save_leader_epochs()
             if self.replica.is_leader and self.settings.flush_before_ack:
                 # What it has written as a follower counts only now, and may be read already.
                 await self.flush()

@@ -53,11 +53,13 @@ class SlowDisk(MemoryDisk):
 
 
 async def site_on(disk: Disk) -> Site:
-    """One broker that follows twenty partitions."""
+    """One broker with twenty partitions that it has written to."""
     site = Site()
     site.nodes[1].disk = disk
     await site.start(1)
-    assert await apply(site, leader=2, leader_epoch=0) == [ErrorCode.NONE] * COUNT
+    assert await apply(site, leader=1, leader_epoch=0) == [ErrorCode.NONE] * COUNT
+    for index in range(COUNT):
+        assert site.nodes[1].produce(b"record", index=index).error_code is ErrorCode.NONE
     return site
 
 
@@ -117,6 +119,27 @@ async def test_the_epochs_of_one_request_become_durable_together() -> None:
     await site.stop()
 
 
+async def test_an_epoch_over_an_empty_log_costs_no_disk_anything() -> None:
+    """Thousands of new partitions: their epochs tell no records apart. The first record carries its
+    own, which is found again with it."""
+    plan = FaultPlan()
+    no_epochs = DiskFault(frozenset({"create", "fsync", "rename"}), errno.EIO, "leader-epoch-check")
+    plan.add(no_epochs)
+    site = Site()
+    site.nodes[1].disk = FaultyDisk(MemoryDisk(), plan)
+    await site.start(1)
+    assert await apply(site, leader=1, leader_epoch=0) == [ErrorCode.NONE] * COUNT
+    assert served(site) == list(range(COUNT))
+    assert await apply(site, leader=1, leader_epoch=4) == [ErrorCode.NONE] * COUNT
+    site.nodes[1].produce(b"record")
+    plan.clear()
+    await site.nodes[1].kill()
+    await site.start(1)
+    assert await apply(site, leader=1, leader_epoch=5) == [ErrorCode.NONE] * COUNT
+    assert runtime(site, 0).end_of_epoch(4) == (4, 1)
+    await site.stop()
+
+
 async def test_one_partition_without_room_for_its_epoch_keeps_nobody_else_from_leading() -> None:
     """C-12, S-11: a full disk is no broken one, and the others' files have been written."""
     plan = FaultPlan()
@@ -131,7 +154,7 @@ async def test_one_partition_without_room_for_its_epoch_keeps_nobody_else_from_l
     assert served(site) == others
     # The same epoch is not served at the next try either, unless it is on the disk by then.
     assert await apply(site, 1, 1) == [ErrorCode.NONE] * COUNT
-    assert runtime(site, 3).log.saved_leader_epochs == [(1, 0)]
+    assert runtime(site, 3).log.saved_leader_epochs == [(0, 0), (1, 1)]
     assert served(site) == list(range(COUNT))
     await site.stop()
 
