@@ -179,6 +179,19 @@ class LogDirectories:
         kept_as = await directory.set_aside(partition)
         logger.warning("%s-%d is of a deleted topic: kept as %s", *partition, kept_as)
 
+    async def set_spoiled_aside(self, partition: TopicPartition) -> bool:
+        """Keep a damaged log under another name, so that it can be fetched anew (S-03).
+
+        False if it is not damaged, or something passing has kept it from being read. Raises
+        KafkaError(KAFKA_STORAGE_ERROR)."""
+        directory = self.directory_of(partition)
+        if directory is None or partition not in directory.spoiled:
+            return False
+        directory.home.health.ensure_online()
+        kept_as = await directory.set_aside(partition)
+        logger.warning("%s-%d is damaged, and fetched anew: kept as %s", *partition, kept_as)
+        return True
+
     async def delete(self, partition: TopicPartition) -> None:
         """Remove a partition's log; one that does not exist is fine."""
         directory = self.directory_of(partition)

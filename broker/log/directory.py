@@ -58,6 +58,8 @@ class LogDirectory:
         # Partitions whose log must not be served or cut: why.
         self.damaged: dict[TopicPartition, str] = {}
         self._damaged_logs: dict[TopicPartition, PartitionLog] = {}
+        # Those of the damaged ones that no freed space and no later start makes whole.
+        self.spoiled: set[TopicPartition] = set()
         self.unknown_names: list[str] = []
         self.reserved_count = 0
         self.load_total = 0
@@ -157,6 +159,7 @@ class LogDirectory:
         except CorruptLogError as error:
             logger.error("%s", error)
             self._mark_damaged(log, str(error))
+            self.spoiled.add(partition)
         except KafkaError as error:
             self._mark_damaged(log, error.message)
             self._boots.keep_unread(partition)
@@ -244,6 +247,7 @@ class LogDirectory:
             await self.checkpoints.forget(partition)
             path = await self._rename(source, partition, STRAY_MARK)
             del self.damaged[partition], self._damaged_logs[partition]
+            self.spoiled.discard(partition)
             await self._boots.update(self.damaged)
             return path
         return await self._retire(self.logs[partition], STRAY_MARK)
@@ -259,6 +263,7 @@ class LogDirectory:
         """Out of service for the time being, without a trace on the disk."""
         for known in (self.logs, self.damaged, self._damaged_logs):
             known.pop(partition, None)
+        self.spoiled.discard(partition)
 
     def put_back(self, log: PartitionLog, damage: str | None) -> None:
         """It is the one, whatever can be said of it."""

@@ -33,6 +33,10 @@ class Leadership:
     eligible_leaders: tuple[int, ...] = ()
     controller_epoch: int = 0
 
+    def can_spare(self, node_id: int) -> bool:
+        """Whether others lead, and have all that was committed without what that broker has."""
+        return self.leader >= 0 and node_id not in (*self.isr, *self.eligible_leaders)
+
 
 @dataclass(slots=True)
 class ReplicaLimits:

@@ -199,8 +199,12 @@ class Partitions:
             topic_name=partition.topic, partition_index=partition.partition
         )
         try:
-            runtime = await self._find_or_make(partition, topic.topic_id, is_new=state.is_new)
-            change = await runtime.become(_leadership(state))
+            leadership = _leadership(state)
+            is_spare = leadership.can_spare(self._node_id)
+            runtime = await self._find_or_make(
+                partition, topic.topic_id, is_new=state.is_new, is_spare=is_spare
+            )
+            change = await runtime.become(leadership)
             answer.error_code = change.error
             self._refusals.pop(partition, None)
         except KafkaError as error:
@@ -213,13 +217,15 @@ class Partitions:
         return answer
 
     async def _find_or_make(
-        self, partition: TopicPartition, topic_id: Uuid, *, is_new: bool
+        self, partition: TopicPartition, topic_id: Uuid, *, is_new: bool, is_spare: bool
     ) -> PartitionRuntime:
         runtime = self._partitions.get(partition)
         # What lies there already is sorted out one by one: it is rare, and shares files.
         async with self._sorting:
             if runtime is None:
                 await self.logs.choose(partition, topic_id)
+                if is_spare:
+                    await self.logs.set_spoiled_aside(partition)
             log = self.logs.get(partition) if runtime is None else runtime.log
             if log is not None and not _same_topic(log, topic_id):
                 # The directory belongs to a topic of the same name that was deleted while this
