@@ -35,8 +35,9 @@ _CREATE_TIMEOUT_MS = 30_000
 
 def is_closed_to(client_id: str, topic: str) -> bool:
     """Whether that client may not produce to the topic: one stray record would be taken for a
-    commit, or keep a partition from loading."""
-    return topic in INTERNAL_TOPICS and client_id != ADMIN_CLIENT_ID
+    commit, or keep a partition from loading. Transactions have no tool that has to (TXN-07)."""
+    is_tool = client_id == ADMIN_CLIENT_ID and topic != TRANSACTIONS_TOPIC
+    return topic in INTERNAL_TOPICS and not is_tool
 
 
 def flaw_of(topic: str, configs: Mapping[str, str | None]) -> str | None:

@@ -20,7 +20,7 @@ from ottla.protocol.messages.describe_configs import (
 )
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.api.groups import GROUP, coordinated
-from tests.broker.api.requests import batch, create, fetched, produced
+from tests.broker.api.requests import batch, create, fetched, produce, produced
 from tests.broker.api.transactional import (
     ID,
     Producer,
@@ -229,9 +229,14 @@ async def test_no_client_writes_to_the_log_of_transactions(
 ) -> None:
     """One record of its own would be somebody's outcome."""
     answer = await produced(client, batch(b"state"), topic=STATE_LOG)
+    request = produce(batch(b"state"), topic=STATE_LOG)
+    client.send(9, request, "__admin_client")
+    of_tool = await client.answer(9, request)
     errors = await producer.try_add(0, topic=STATE_LOG)
 
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    (partition,) = of_tool.responses[0].partition_responses
+    assert partition.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert errors == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 
