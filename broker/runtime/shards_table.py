@@ -71,6 +71,7 @@ class Coordinator(Generic[M]):
 
     def close(self) -> None:
         """Answer everybody who waits; the broker stops."""
+        self._has_started = False
         self._parts.stalls.stop()
         shards, self._shards = self._shards, {}
         for shard in shards.values():

@@ -284,3 +284,15 @@ async def test_a_stop_answers_everybody_and_leaves_nothing_behind() -> None:
     assert answers == [[ErrorCode.COORDINATOR_NOT_AVAILABLE]] * 2
     assert (site.waiting.count, site.parts.wheel.count) == (0, 0)
     await site.stop()
+
+
+async def test_a_coordinator_that_has_closed_takes_up_nothing_any_more() -> None:
+    """The controller may still speak while the broker stops; nobody would end what begins then."""
+    site = ShardSite()
+    await site.loaded()
+    site.groups.close()
+    await site.lead(1)
+    await quiet()
+
+    assert site.groups.shards == []
+    await site.stop()
