@@ -99,7 +99,7 @@ def go_program(name: str) -> Path:
 
     def make(folder: Path) -> None:
         project = _copied("go", folder)
-        for package in ("franz", "franzmember", "sarama"):
+        for package in ("franz", "franzmember", "franzpipeline", "sarama", "saramapipeline"):
             run("go", "build", "-o", folder / "bin" / package, f"./{package}", cwd=project)
 
     return made_once("go", PROGRAMS / "go", make) / "bin" / name

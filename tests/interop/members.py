@@ -131,6 +131,10 @@ class Member:
         self._process.wait()
         self._reader.join(5)
 
+    def signal(self, number: int) -> None:
+        """Send a signal to it, such as SIGSTOP; nothing if it has ended."""
+        self._process.send_signal(number)
+
     def is_running(self) -> bool:
         return self._process.poll() is None
 
