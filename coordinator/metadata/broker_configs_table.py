@@ -613,25 +613,25 @@ ssl.truststore.type | string | JKS | - | per-broker | no
     Format of that file.
 telemetry.max.bytes | int | 1048576 | >=1 | read-only | no
     Largest metrics push of a client (KIP-714).
-transaction.abort.timed.out.transaction.cleanup.interval.ms | int | 10000 | >=1 | read-only | no
+transaction.abort.timed.out.transaction.cleanup.interval.ms | int | 10000 | >=1 | read-only | yes
     Time between looks for transactions that have timed out.
-transaction.max.timeout.ms | int | 900000 | >=1 | read-only | no
+transaction.max.timeout.ms | int | 900000 | >=1 | read-only | yes
     Longest transaction timeout a producer may ask for.
-transaction.partition.verification.enable | bool | true | - | cluster-wide | no
+transaction.partition.verification.enable | bool | true | - | cluster-wide | yes
     Whether a partition checks with the coordinator that a transaction is open.
-transaction.remove.expired.transaction.cleanup.interval.ms | int | 3600000 | >=1 | read-only | no
+transaction.remove.expired.transaction.cleanup.interval.ms | int | 3600000 | >=1 | read-only | yes
     Time between looks for expired transactional ids.
 transaction.state.log.load.buffer.size | int | 5242880 | >=1 | read-only | no
     Bytes per read when a transaction coordinator loads its partition.
-transaction.state.log.min.isr | int | 2 | >=1 | read-only | no
+transaction.state.log.min.isr | int | 2 | >=1 | read-only | yes
     Replicas that must have a write to the transactions topic.
-transaction.state.log.num.partitions | int | 50 | >=1 | read-only | no
+transaction.state.log.num.partitions | int | 50 | >=1 | read-only | yes
     Partitions of the transactions topic.
-transaction.state.log.replication.factor | short | 3 | >=1 | read-only | no
+transaction.state.log.replication.factor | short | 3 | >=1 | read-only | yes
     Replicas of the transactions topic.
-transaction.state.log.segment.bytes | int | 104857600 | >=1 | read-only | no
+transaction.state.log.segment.bytes | int | 104857600 | >=1 | read-only | yes
     Segment size of the transactions topic.
-transactional.id.expiration.ms | int | 604800000 | >=1 | read-only | no
+transactional.id.expiration.ms | int | 604800000 | >=1 | read-only | yes
     Silence after which a transactional id is forgotten.
 unclean.leader.election.enable | bool | false | - | cluster-wide | yes
     Lets a replica that lacks acknowledged records lead when no other can.
