@@ -136,7 +136,6 @@ async def test_markers_of_the_replaced_are_refused(
         assert answer == [error]
 
 
-@pytest.mark.requirement("TXN-46")
 async def test_sequences_go_on_across_transactions_of_one_epoch() -> None:
     """Producers of version 1 count on; what they repeat within the open one is recognised."""
     async with scene() as (_running, client, _coordinator):

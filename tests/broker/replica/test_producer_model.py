@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.producer import Action, Verdict
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.control import ControlType, TransactionMarker
 from tests.broker.replica.batches import data_batch, marker_batch
 
 if TYPE_CHECKING:
@@ -117,6 +118,43 @@ class Leader(RuleBasedStateMachine):
         )
         assert self._send(batch).action is Action.APPEND
         self._append(marker_batch(self.end, abort=abort, producer_id=producer_id, epoch=epoch))
+
+    @rule(producer_id=st.sampled_from(PRODUCERS))
+    def open_transaction(self, producer_id: int) -> None:
+        """Its end comes later, or never."""
+        epoch = self.epochs[producer_id]
+        sequence = next_sequence(self.log, producer_id, epoch) or 0
+        batch = data_batch(
+            sequence, at=self.end, producer_id=producer_id, epoch=epoch, transactional=True
+        )
+        assert self._send(batch).action is Action.APPEND
+
+    @rule(
+        producer_id=st.sampled_from(PRODUCERS), bumps=st.booleans(), coordinator=st.integers(0, 3)
+    )
+    def mark(self, producer_id: int, bumps: bool, coordinator: int) -> None:
+        """Whatever coordinator it comes from: a leader has judged it."""
+        self.epochs[producer_id] += bumps
+        epoch = self.epochs[producer_id]
+        kind = ControlType.ABORT
+        marker = TransactionMarker(producer_id, epoch, kind, coordinator)
+        was_open = has_open_transaction(self.log, producer_id)
+        verdict = self.history.producers.judge_marker(marker)
+        if verdict.action is not Action.APPEND:
+            return
+        done = self.history.producers.transactions.open_transactions.get(producer_id)
+        self._append(
+            marker_batch(
+                self.end,
+                abort=True,
+                producer_id=producer_id,
+                epoch=epoch,
+                coordinator_epoch=coordinator,
+            )
+        )
+
+        assert (done is not None) == was_open
+        assert not has_open_transaction(self.log, producer_id)
 
     @rule(share=st.floats(0, 1))
     def truncate(self, share: float) -> None:
