@@ -71,6 +71,8 @@ def handle(services: Services, context: RequestContext, request: TxnOffsetCommit
         return _all(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not may(context, Operation.READ, ResourceType.GROUP, group_id):
         return _all(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not group_id:
+        return _all(request, ErrorCode.INVALID_GROUP_ID)
     refused: ErrorOf = {}
     for topic in request.topics:
         _judge(services, context, topic, refused)

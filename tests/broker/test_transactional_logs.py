@@ -74,7 +74,6 @@ async def test_what_was_aborted_over_several_segments_stays_hidden(
     assert await view(brokers) == expected
 
 
-@pytest.mark.requirement("TXN-33")
 async def test_an_open_transaction_outlives_the_broker(brokers: Brokers) -> None:
     """It stays invisible, and its marker still finds it."""
     await make_topic(brokers, 1)

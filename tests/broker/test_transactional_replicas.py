@@ -79,7 +79,6 @@ async def fail_over(brokers: Brokers) -> int:
     return brokers.leader(TOPIC)
 
 
-@pytest.mark.requirement("TXN-33")
 @pytest.mark.parametrize("commit", [True, False])
 async def test_a_marker_that_was_not_replicated_decides_nothing(
     brokers: Brokers, commit: bool

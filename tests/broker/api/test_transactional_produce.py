@@ -165,7 +165,6 @@ async def test_plain_and_transactional_batches_of_one_request_have_their_own_fat
         assert [one.error_code for one in answers] == [ErrorCode.INVALID_TXN_STATE, NONE]
 
 
-@pytest.mark.requirement("TXN-58")
 async def test_a_produce_that_is_overtaken_by_the_end_of_its_transaction_is_refused() -> None:
     """Asked, allowed, ended, and only then written: it would hang for ever (T-13)."""
     async with scene() as (running, client, coordinator), running.connect() as other:

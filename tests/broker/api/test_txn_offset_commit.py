@@ -184,6 +184,13 @@ async def test_a_fenced_producer_stores_no_positions() -> None:
         assert len(coordinator.asked) == 1
 
 
+async def test_positions_belong_to_a_group() -> None:
+    """Kafka's answer; the empty name would be a group that everybody shares."""
+    async with group_scene() as (_running, client, coordinator):
+        assert await offsets_sent(client, 10, group_id="") is ErrorCode.INVALID_GROUP_ID
+        assert coordinator.asked == []
+
+
 async def test_without_the_groups_coordinator_nobody_is_asked() -> None:
     """The producer looks for it again."""
     async with scene() as (_running, client, coordinator):

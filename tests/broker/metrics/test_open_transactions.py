@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ottla.protocol.errors import ErrorCode
 from tests.broker.api.requests import batch, create
 from tests.broker.api.transactions import (
@@ -34,7 +32,6 @@ async def figures(running: RunningBroker) -> tuple[float, float, float]:
     return figure(found, LAG, **PLACE), figure(found, AGE, **PLACE), figure(found, LATE)
 
 
-@pytest.mark.requirement("TXN-58")
 async def test_a_hanging_transaction_shows_until_an_operator_ends_it() -> None:
     """Lag of the last stable offset and age of the oldest open transaction (T-25)."""
     clock = ShiftedClock()
