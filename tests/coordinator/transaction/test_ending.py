@@ -12,7 +12,6 @@ from tests.coordinator.transaction.scene import (
     CLASSIC,
     FIRST_PRODUCER_ID,
     ID,
-    NEXT_PRODUCER_ID,
     VERSION_2,
     Producer,
     Scene,
@@ -235,108 +234,7 @@ def test_a_producer_that_was_replaced_does_not_get_the_epoch_of_its_successor(
     assert scene.error(after) is ErrorCode.PRODUCER_FENCED
 
 
-# The end of the epochs.
-
-
-@pytest.mark.parametrize("is_commit", [True, False])
-def test_the_last_epoch_goes_on_with_another_producer_id(is_commit: bool) -> None:
-    """The largest epoch is kept for fencing, so there is none to raise to (hazard T-10)."""
-    scene = standing(example(TransactionState.ONGOING, LIMIT))
-    last = Producer(FIRST_PRODUCER_ID, LIMIT)
-    ticket = scene.end(last, is_commit=is_commit)
-    scene.settle()
-
-    (markers,) = scene.all_markers
-    assert (markers.producer_id, markers.producer_epoch) == (FIRST_PRODUCER_ID, LIMIT + 1)
-    assert scene.producer(ticket) == Producer(NEXT_PRODUCER_ID, 0)
-    known = scene.metadata()
-    assert known is not None
-    assert (known.producer_id, known.producer_epoch) == (NEXT_PRODUCER_ID, 0)
-    assert (known.previous_producer_id, known.next_producer_id) == (FIRST_PRODUCER_ID, -1)
-
-
-@pytest.mark.parametrize("is_reloaded", [False, True])
-def test_an_end_with_the_last_epoch_can_be_repeated(is_reloaded: bool) -> None:
-    """While markers are written, and when the producer id is another one already."""
-    scene = standing(example(TransactionState.ONGOING, LIMIT))
-    last = Producer(FIRST_PRODUCER_ID, LIMIT)
-    scene.end(last)
-    scene.give()
-    scene.commit()
-    scene = scene.reloaded() if is_reloaded else scene
-    during = scene.end(last)
-    contrary = scene.end(last, is_commit=False)
-    scene.settle()
-    scene = scene.reloaded() if is_reloaded else scene
-    after = scene.end(last)
-    contrary_after = scene.end(last, is_commit=False)
-
-    if not is_reloaded:
-        assert scene.error(during) is ErrorCode.CONCURRENT_TRANSACTIONS
-        assert scene.error(contrary) is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert scene.producer(after) == Producer(NEXT_PRODUCER_ID, 0)
-    assert scene.error(contrary_after) is ErrorCode.INVALID_TXN_STATE
-
-
-def test_a_producer_id_of_long_ago_repeats_nothing() -> None:
-    """Only right after the change, at epoch 0, is the last epoch of the one before a repetition."""
-    known = example(TransactionState.COMPLETE_COMMIT)._replace(previous_producer_id=7)
-    scene = standing(known)
-
-    assert outcome(scene, scene.end(Producer(7, LIMIT))) == "INVALID_PRODUCER_ID_MAPPING"
-
-
-def test_without_a_producer_id_to_go_on_with_nothing_ends() -> None:
-    """The producer comes again, and finds everything as it was."""
-    scene = standing(example(TransactionState.ONGOING, LIMIT))
-    last = Producer(FIRST_PRODUCER_ID, LIMIT)
-    refused = scene.end(last)
-    meanwhile = scene.end(last)
-    scene.give_nothing(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    again = scene.end(last)
-    scene.settle()
-
-    assert scene.error(refused) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert scene.error(meanwhile) is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert scene.error(again) is ErrorCode.NONE
-
-
-def test_a_producer_id_that_was_drawn_in_vain_is_used_the_next_time() -> None:
-    """A log that takes no records must not use up all producer ids there are (hazard T-10)."""
-    scene = standing(example(TransactionState.ONGOING, LIMIT))
-    last = Producer(FIRST_PRODUCER_ID, LIMIT)
-    scene.end(last)
-    scene.give()
-    for _ in range(3):
-        scene.fail()
-        ticket = scene.end(last)
-    scene.settle()
-
-    assert scene.producer(ticket) == Producer(NEXT_PRODUCER_ID, 0)
-    assert scene.next_producer_id == NEXT_PRODUCER_ID + 1
-
-
-def test_a_classic_producer_ends_with_the_last_epoch_as_with_any_other() -> None:
-    """Its epoch is not raised, so it lacks nothing."""
-    scene = standing(example(TransactionState.ONGOING, LIMIT))
-    last = Producer(FIRST_PRODUCER_ID, LIMIT)
-    ticket = scene.end(last, api_version=CLASSIC)
-    scene.settle()
-
-    assert scene.error(ticket) is ErrorCode.NONE
-    known = scene.metadata()
-    assert known is not None
-    assert (known.producer_id, known.producer_epoch) == last
-
-
-@pytest.mark.parametrize("is_commit", [True, False])
-def test_an_epoch_beyond_the_limit_is_let_go_of(is_commit: bool) -> None:
-    """Only another's fault writes it; it must not stop the coordinator."""
-    scene = standing(example(TransactionState.ONGOING, LIMIT + 1))
-    ticket = scene.end(Producer(FIRST_PRODUCER_ID, LIMIT + 1), is_commit=is_commit)
-    scene.settle()
-
-    assert scene.producer(ticket) == Producer(NEXT_PRODUCER_ID, 0)
+# While markers are written.
 
 
 @pytest.mark.parametrize("limit", [5, LIMIT])

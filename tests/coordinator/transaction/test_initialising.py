@@ -244,73 +244,6 @@ def test_a_producer_that_missed_the_end_goes_on_with_the_epoch_it_has_been_given
     assert scene.producer(ticket) == producer.bumped()
 
 
-@pytest.mark.parametrize("is_reloaded", [False, True])
-def test_a_producer_that_missed_another_producer_id_is_given_it(is_reloaded: bool) -> None:
-    """It still has the last epoch of the one before."""
-    scene = standing(example(TransactionState.ONGOING, LIMIT))
-    last = Producer(FIRST_PRODUCER_ID, LIMIT)
-    scene.end(last)
-    scene.settle()
-    scene = scene.reloaded() if is_reloaded else scene
-    tickets = [scene.init(last)]
-    scene.settle()
-    tickets += [scene.init(last)] if not is_reloaded else []
-    scene.settle()
-
-    assert {scene.producer(ticket) for ticket in tickets} == {Producer(NEXT_PRODUCER_ID, 0)}
-
-
-def test_a_rotation_can_be_asked_for_again() -> None:
-    """The same for a producer id that InitProducerId itself has changed."""
-    scene = standing(example(TransactionState.EMPTY, LIMIT))
-    last = Producer(FIRST_PRODUCER_ID, LIMIT)
-    tickets = [scene.init(last)]
-    scene.settle()
-    tickets += [scene.init(last)]
-    scene.settle()
-    fenced = scene.init(Producer(FIRST_PRODUCER_ID, LIMIT - 1))
-
-    assert {scene.producer(ticket) for ticket in tickets} == {Producer(NEXT_PRODUCER_ID, 0)}
-    assert scene.error(fenced) is ErrorCode.PRODUCER_FENCED
-
-
-def test_who_starts_anew_ends_the_retries_of_an_exhausted_producer() -> None:
-    """A rotation that nobody had asked for with an epoch is not for the producer before."""
-    scene = standing(example(TransactionState.EMPTY, LIMIT))
-    scene.init()
-    scene.settle()
-    late = scene.init(Producer(FIRST_PRODUCER_ID, LIMIT))
-
-    assert scene.error(late) is ErrorCode.PRODUCER_FENCED
-
-
-def test_fencing_the_last_epoch_leaves_another_producer_id() -> None:
-    """The fence takes the epoch that was kept for it; nobody is ever given that one."""
-    scene = standing(example(TransactionState.ONGOING, LIMIT))
-    scene.init()
-    scene.settle()
-    (markers,) = scene.all_markers
-    repeated = scene.end(Producer(FIRST_PRODUCER_ID, LIMIT), is_commit=False)
-    ticket = scene.init()
-    scene.settle()
-
-    assert (markers.producer_id, markers.producer_epoch) == (FIRST_PRODUCER_ID, LIMIT + 1)
-    assert scene.producer(repeated) == Producer(NEXT_PRODUCER_ID, 0)
-    assert scene.producer(ticket) == Producer(NEXT_PRODUCER_ID, 1)
-
-
-def test_the_epoch_that_is_kept_for_fencing_is_never_given_away() -> None:
-    """A record that has it anyway leads to another producer id, or to a refusal."""
-    known = example(TransactionState.COMPLETE_ABORT, LIMIT + 1)
-    scene = standing(known)
-    late = scene.init(Producer(FIRST_PRODUCER_ID, LIMIT))
-    ticket = scene.init()
-    scene.settle()
-
-    assert scene.error(late) is ErrorCode.PRODUCER_FENCED
-    assert scene.producer(ticket) == Producer(NEXT_PRODUCER_ID, 0)
-
-
 def test_a_record_without_an_epoch_is_taken_as_new() -> None:
     """A first write that failed half-way has left such records (hazard T-10)."""
     for who in (NOBODY_YET, Producer(7, 3)):
@@ -415,18 +348,6 @@ def test_a_first_record_that_is_not_written_wastes_no_producer_ids() -> None:
     assert unknown == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     assert scene.producer(ticket) == Producer(FIRST_PRODUCER_ID, 0)
     assert scene.next_producer_id == FIRST_PRODUCER_ID + 1
-
-
-def test_a_producer_id_is_used_once() -> None:
-    """The first one of an id must not be taken for one that waits when its epochs are used up."""
-    scene, _ = begun()
-    transaction = scene.shard.scope.transactions[ID]
-    assert transaction.metadata is not None
-    transaction.metadata = transaction.metadata._replace(producer_epoch=LIMIT)
-    ticket = scene.init()
-    scene.settle()
-
-    assert scene.producer(ticket) == Producer(FIRST_PRODUCER_ID + 1, 0)
 
 
 def test_without_a_producer_id_the_producer_is_told_to_come_again() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.coordinator.effects import LogRecord
 from ottla.coordinator.transaction.effects import WriteMarkers
+from ottla.coordinator.transaction.records import encode_key, tombstone
 from ottla.coordinator.transaction.states import TransactionState
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from tests.coordinator.transaction.scene import A0, A1, B0, CLASSIC, ID, Producer, Scene, begun
 
 
@@ -107,3 +110,83 @@ def test_ids_do_not_meet_each_other() -> None:
     assert one.producer_id != two.producer_id
     assert scene.add(one, A0, transactional_id="two") == scene.ticket
     assert scene.error(scene.ticket) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+# Loading and ending.
+
+
+@pytest.mark.requirement("TXN-06")
+def test_the_last_record_of_an_id_is_how_it_stands() -> None:
+    """Compaction leaves no other; before it there are many."""
+    scene, producer = begun(A0)
+    scene.init(transactional_id="other")
+    scene.settle()
+    scene.end(producer)
+    scene.settle()
+    scene.log.append(tombstone("other"))
+    other = scene.reloaded()
+
+    assert other.metadata() == scene.metadata()
+    assert other.metadata("other") is None
+    assert other.describe("other").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+def test_what_cannot_be_read_is_passed_over_when_it_is_loaded() -> None:
+    """All other ids of the partition go on."""
+    scene, _ = begun(A0)
+    scene.log += [
+        LogRecord(encode_key("newer"), b"\0\x09"),
+        LogRecord(encode_key("broken"), b"\0\0\0"),
+        LogRecord(b"\0\x07key", b"value"),
+    ]
+    other = scene.reloaded()
+
+    skipped = other.shard.scope.skipped
+    assert (skipped.unknown_count, skipped.corrupt_count) == (2, 1)
+    assert other.state is TransactionState.ONGOING
+
+
+def test_a_marker_in_this_log_means_nothing() -> None:
+    """Nobody writes transactions into the log of transactions."""
+    scene, producer = begun(A0)
+    scene.shard.replay_marker(*producer, True)
+
+    assert scene.state is TransactionState.ONGOING
+    assert scene.shard.on_topics_changed(scene.moment) == []
+
+
+def test_everybody_who_waits_is_told_when_the_shard_ends() -> None:
+    """Once, whatever they wait for; and what is on its way is nobody's any more."""
+    scene, producer = begun(A0)
+    scene.add(producer, B0)
+    other, third = "other", "third"
+    scene.init(transactional_id=other)
+    scene.init(transactional_id=third)
+    scene.give()
+    waiting = [ticket for ticket in range(1, scene.ticket + 1) if scene.error(ticket) is None]
+    scene.perform(scene.shard.unload(ErrorCode.NOT_COORDINATOR))
+
+    assert len(waiting) == 3
+    assert [scene.error(ticket) for ticket in waiting] == [ErrorCode.NOT_COORDINATOR] * 3
+    assert not scene.shard.scope.outbox.waits
+
+
+def test_a_deadline_may_be_looked_at_early() -> None:
+    """Timers are not exact."""
+    scene, _ = begun(A0)
+
+    assert scene.shard.on_deadline(scene.moment) == []
+    assert scene.shard.next_deadline_ms() is not None
+    assert not scene.shard.must_reload
+
+
+def test_a_listing_without_a_moment_counts_up_to_the_last_call() -> None:
+    """Whoever wants ages gives one."""
+    scene, _ = begun(A0)
+    scene.wall_ms += 5_000
+    request = ListTransactionsRequest(duration_filter=0)
+    before = list(scene.shard.listing(request))
+    after = list(scene.shard.listing(request, scene.moment))
+
+    assert before == [None]
+    assert [found.transactional_id for found in after if found] == [ID]
