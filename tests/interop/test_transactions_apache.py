@@ -63,7 +63,7 @@ async def visible(address: str, *partitions: TopicPartition) -> list[bytes]:
 
 
 async def levels(admin: Admin) -> list[int]:
-    """The levels of transaction.version to be tried, the usual one last; 0 where there is one only."""
+    """The levels of transaction.version to try, the usual one last; 0 where there is no choice."""
     for feature in await admin.features.describe_features():
         if feature.name == "transaction.version" and feature.level_max >= 2:
             return [1, 2]
