@@ -7,13 +7,14 @@ error. Not done here: topics by id (6).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.broker.context import Paused
 from ottla.broker.policy.door import Operation, ResourceType
 from ottla.broker.runtime.groups import caller_of
 from ottla.broker.runtime.later import gathered
-from ottla.broker.runtime.txn_partition import begin_verification
+from ottla.broker.runtime.txn_partition import begin_verification, conclude
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -100,11 +101,12 @@ def handle(services: Services, context: RequestContext, request: TxnOffsetCommit
     if not commit.adds and not services.settings.verifies_transactions:
         begun.confirm()
         return _commit(commit)
-    return Paused(_verify_then_commit(commit, shard.partition, begun.confirm))
+    settle = partial(conclude, shard.partition, request.producer_id, begun)
+    return Paused(_verify_then_commit(commit, shard.partition, settle))
 
 
 async def _verify_then_commit(
-    commit: _Commit, partition: PartitionRuntime, confirm: Callable[[], object]
+    commit: _Commit, partition: PartitionRuntime, settle: Callable[[ErrorCode], object]
 ) -> Any:
     """The group's machine appends in the step in which the answer has come, and its append is
     refused if a marker has ended meanwhile what was verified."""
@@ -117,9 +119,9 @@ async def _verify_then_commit(
         adds=commit.adds,
     )
     error = errors[partition.partition]
+    settle(error)
     if error is not _NONE:
         return _refuse(commit, _as_told(error, commit.context.api_version))
-    confirm()
     return _commit(commit)
 
 

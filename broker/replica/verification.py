@@ -103,6 +103,17 @@ class Verifications:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return _NONE
 
+    def forget(self, producer_id: int, guard: Guard) -> None:
+        """There will be no yes to this: no later batch has to wait for this one, and whoever asks
+        without end leaves nothing behind."""
+        guards = self._guards.get(producer_id, {})
+        for producer_epoch, known in list(guards.items()):
+            if known is guard and not guard.is_confirmed:
+                del guards[producer_epoch]
+                guard.is_standing = False
+        if not guards:
+            self._guards.pop(producer_id, None)
+
     def drop(self, producer_id: int) -> None:
         """The producer has a batch or a marker in the log; no answer from before counts."""
         for guard in self._guards.pop(producer_id, {}).values():

@@ -37,6 +37,14 @@ if TYPE_CHECKING:
 # request.timeout.ms of brokers among each other; a coordinator comes again.
 COMMIT_TIMEOUT_MS = 30_000.0
 _NONE = ErrorCode.NONE
+# No later question of that producer and epoch will be answered otherwise.
+_FOR_EVER = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.PRODUCER_FENCED,
+    }
+)
 
 
 def begin_verification(
@@ -57,6 +65,14 @@ def begin_verification(
     state = partition.replica.history.producers.get(producer_id)
     claim = Claim(producer_id, producer_epoch, base_sequence, adds)
     return leading.verifications.begin(claim, state, now_ms)
+
+
+def conclude(partition: PartitionRuntime, producer_id: int, guard: Guard, error: ErrorCode) -> None:
+    """Take in what the coordinator has said; the caller writes in the same step."""
+    if error is _NONE:
+        guard.confirm()
+    elif error in _FOR_EVER and partition.replica.leading is not None:
+        partition.replica.leading.verifications.forget(producer_id, guard)
 
 
 class MarkerWriter:

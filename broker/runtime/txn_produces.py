@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.policy.door import Operation, ResourceType
-from ottla.broker.runtime.txn_partition import begin_verification
+from ottla.broker.runtime.txn_partition import begin_verification, conclude
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -114,10 +114,9 @@ async def verify_all(
     )
     for part in doubtful:
         error = errors[part.partition.partition]
-        if error is _NONE:
-            assert part.guard is not None
-            part.guard.confirm()
-        else:
+        assert part.guard is not None
+        conclude(part.partition, first.producer_id, part.guard, error)
+        if error is not _NONE:
             told = as_told(error, context.api_version)
             part.refuse(told, None if told is error else f"the coordinator says: {error.name}")
 

@@ -134,6 +134,22 @@ async def test_transactional_records_need_a_transactional_id(transactional_id: s
         assert (await fetched(client, 0)).high_watermark == 0
 
 
+async def test_a_producer_id_must_be_that_of_the_transactional_id() -> None:
+    """The coordinator knows whose it is; what it refuses for good leaves no trace (T-26)."""
+    async with scene() as (running, client, coordinator):
+        coordinator.error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        answers = [
+            await produced(client, in_transaction(producer_id=number)) for number in range(5)
+        ]
+
+        codes = {answer.error_code for answer in answers}
+        assert codes == {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+        partition = running.broker.partitions.find(TOPIC, 0)
+        assert partition is not None
+        assert partition.replica.leading is not None
+        assert len(partition.replica.leading.verifications) == 0
+
+
 async def test_one_request_has_one_producer() -> None:
     """A transactional id has one producer id; a second one is somebody else's (T-26)."""
     async with scene() as (_running, client, coordinator):

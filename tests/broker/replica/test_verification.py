@@ -208,6 +208,20 @@ def test_plain_batches_need_no_leave() -> None:
     assert guard.is_standing
 
 
+def test_a_refusal_for_good_leaves_nothing_behind() -> None:
+    """Somebody who tries one producer id after the other must not fill the memory."""
+    leader = Leader()
+    other = leader.begin(epoch=1)
+    leader.verifications.forget(PRODUCER, leader.begin(5))
+    forgotten = len(leader.verifications)
+    leader.begin(7).confirm()
+    leader.verifications.forget(PRODUCER, leader.begin(epoch=1))
+
+    assert forgotten == 1
+    assert not other.is_standing
+    assert leader.send(7) is Action.APPEND
+
+
 def test_guards_that_nobody_came_back_for_are_forgotten() -> None:
     """Producers die between question and answer; what they leave must not add up."""
     verifications = Verifications()
