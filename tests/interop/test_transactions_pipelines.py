@@ -69,6 +69,8 @@ def test_a_pipeline_outlives_its_coordinator_and_itself(tmp_path: Path) -> None:
 def test_pipelines_under_kills_are_exact(tmp_path: Path, application: Application) -> None:
     """Windows of a few milliseconds need many records to be hit."""
     plan = FULL._replace(records=int(FULL.records * SCALE))
+    if not application.follows_leaders:
+        plan = plan._replace(strikes=("client", "double", "client"))
 
     outcomes = carry(tmp_path, application, plan, RUNS)
 
