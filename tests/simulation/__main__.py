@@ -5,7 +5,8 @@
 ``--transactions`` that of transactional producers on them, ``--toy`` the toy broker, to try the
 simulator itself. ``--twice`` runs each seed twice and compares the digests. Exit status 1 when any
 fails. ``--hazard R-01`` puts an old bug back into the cluster and succeeds at the first seed that
-finds it.
+finds it; with ``--sound`` the same seeds run without the bug. ``--point N`` kills the coordinator
+of a transaction at the Nth step of it, ``--old`` is for clients of the first protocol.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ from tests.simulation.cluster import scenario as cluster
 from tests.simulation.cluster.hazards import hunting
 from tests.simulation.groups import story
 from tests.simulation.subject import build_broker, build_toy
+from tests.simulation.transactions import matrix
 from tests.simulation.transactions import scenario as transactions
+from tests.simulation.transactions.hazards import hunting as transactional_hunting
+from tests.simulation.transactions.hazards.patches import HAZARDS as TRANSACTIONAL_HAZARDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from types import ModuleType
 
     from tests.simulation.world import Outcome
 
@@ -43,6 +48,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--cluster", action="store_true", help="the scenario of a cluster")
     parser.add_argument("--transactions", action="store_true", help="a cluster with transactions")
     parser.add_argument("--hazard", metavar="ID", help="a known bug, put back into the cluster")
+    parser.add_argument("--sound", action="store_true", help="what --hazard runs, without the bug")
+    parser.add_argument("--point", type=int, help="kill a coordinator at this step")
+    parser.add_argument("--old", action="store_true", help="with --point: the first protocol")
     parser.add_argument("--toy", action="store_true", help="the toy broker instead")
     parser.add_argument("-v", "--verbose", action="store_true", help="with the broker's own log")
     return parser.parse_args(argv)
@@ -64,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
         run = partial(run, chaos_s=arguments.seconds)
     if arguments.seeds or arguments.minutes is not None:
         seeds = seeds_of(arguments)
-        if arguments.hazard:
+        if arguments.hazard and not arguments.sound:
             return hunt(run, seeds, arguments.hazard)
         return run_many(run, seeds, arguments.twice)
     outcome = run(arguments.seed if arguments.seed is not None else 1)
@@ -79,7 +87,11 @@ def main(argv: Sequence[str]) -> int:
 def scenario_of(arguments: argparse.Namespace) -> Callable[..., Outcome]:
     """What runs one seed."""
     if arguments.hazard:
-        return partial(hunting.run, hazard=arguments.hazard)
+        hunters = hunters_of(arguments.hazard)
+        run = hunters.run_sound if arguments.sound else hunters.run
+        return partial(run, hazard=arguments.hazard)
+    if arguments.point is not None:
+        return partial(matrix.run, target=arguments.point, second=not arguments.old)
     if arguments.cluster:
         return cluster.run
     if arguments.transactions:
@@ -87,6 +99,11 @@ def scenario_of(arguments: argparse.Namespace) -> Callable[..., Outcome]:
     build = build_toy if arguments.toy else build_broker
     scenario = story if arguments.groups else single_broker
     return partial(scenario.run, build=build)
+
+
+def hunters_of(hazard: str) -> ModuleType:
+    """Where that bug is at home."""
+    return transactional_hunting if hazard in TRANSACTIONAL_HAZARDS else hunting
 
 
 def seeds_of(arguments: argparse.Namespace) -> Iterator[int]:
@@ -108,7 +125,7 @@ def hunt(run: Callable[[int], Outcome], seeds: Iterator[int], hazard: str) -> in
         tried += 1
         outcome = run(seed)
         if not outcome.ok:
-            sound = hunting.run_sound(seed, hazard)
+            sound = hunters_of(hazard).run_sound(seed, hazard)
             if not sound.ok:
                 print(f"seed {seed} fails without {hazard}, too: {sound.violations[0]}")
                 continue

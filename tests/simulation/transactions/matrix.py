@@ -91,16 +91,26 @@ def options(seed: int, *, second: bool) -> TransactionOptions:
     )
 
 
-def run(seed: int, target: int | None, *, second: bool) -> tuple[Outcome, list[str]]:
+def run(seed: int, target: int | None, *, second: bool, chaos_s: float = CHAOS_S) -> Outcome:
+    """Strike at the point of that number; at none without one."""
+    return run_past(seed, target, second=second, chaos_s=chaos_s)[0]
+
+
+def run_past(
+    seed: int, target: int | None, *, second: bool, chaos_s: float = CHAOS_S
+) -> tuple[Outcome, list[str]]:
     """The outcome, and the points that were come by."""
     points = Points(PIPE, target)
+    drawn = options(seed, second=second)
+    drawn = drawn._replace(cluster=drawn.cluster._replace(chaos_s=chaos_s))
     with points.watched():
-        outcome = Struck(seed, points, options(seed, second=second)).run()
-    return outcome, points.passed
+        outcome = Struck(seed, points, drawn).run()
+    scenario = f"--point {target} {'' if second else '--old '}"
+    return outcome._replace(scenario=scenario), points.passed
 
 
 def points_of(seed: int, *, second: bool) -> list[str]:
     """Their names in order, up to a few transactions."""
-    outcome, passed = run(seed, None, second=second)
+    outcome, passed = run_past(seed, None, second=second)
     assert outcome.ok, outcome.describe()
     return passed[:POINTS_MAX]

@@ -15,8 +15,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.coordinator.transaction import ending, metadata, records
 from tests.simulation.checkers import replies
 from tests.simulation.cluster.client import ClusterClient
+from tests.simulation.cluster.hazards.replacing import Replacement, replaced
+from tests.simulation.cluster.operators import Mover
 from tests.simulation.cluster.scenario import ClusterRun
 from tests.simulation.transactions.books import Books, Pipe
 from tests.simulation.transactions.options import TransactionOptions, draw_transaction_options
@@ -38,8 +41,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import Outcome
 
 DISTURBANCES = ("kill", "sleep", "sleep", "rival")
-SLEEPS_S = (0.1, 1.0, 3.0, 9.0)
-DISTURBANCE_S = (1.5, 5.0)
+SLEEPS_S = (0.1, 0.5, 2.0, 6.0)
+DISTURBANCE_S = (2.0, 6.0, 20.0)
 # With the setting that tells how many partitions each has.
 INTERNAL_TOPICS = MappingProxyType(
     {
@@ -47,6 +50,8 @@ INTERNAL_TOPICS = MappingProxyType(
         TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
     }
 )
+EXPIRATION = "transactional.id.expiration.ms"
+FOR_EVER_MS = 604_800_000
 FLUSHING = MappingProxyType({"ottla.flush.before.ack": "true"})
 
 
@@ -79,7 +84,7 @@ class TransactionsOfACluster(ClusterRun):
 
     def run(self) -> Outcome:
         """The whole story and its verdict."""
-        with self.strikes.watched():
+        with self.strikes.watched(), replaced(_earlier_end_of_epochs(self.drawn.last_epoch)):
             outcome = super().run()
         found = self.books.violations(self.pipes, is_read_to_the_end=self._is_read_to_the_end)
         for seat in self._seats:
@@ -148,6 +153,16 @@ class TransactionsOfACluster(ClusterRun):
             self._disturbances.append(asyncio.ensure_future(self._disturb(seat, random)))
         if self.options.moves:
             self.start_client("mover", self._move)
+            self.start_client("mover-within", self._move_internal)
+
+    async def _move_internal(self, client: ClusterClient) -> None:
+        partitions = [
+            (topic, number)
+            for topic, count in INTERNAL_TOPICS.items()
+            for number in range(int(self.options.settings[count]))
+        ]
+        mover = Mover(client, partitions, self.options.brokers, self.options.replicas)
+        await mover.run(lambda: self._has_chaos)
 
     def _seat(
         self,
@@ -180,6 +195,9 @@ class TransactionsOfACluster(ClusterRun):
             drawn.pace_ms,
             drawn.second,
             drawn.habits,
+            # With an id that was used up another producer id comes, too.
+            int(self.options.settings.get(EXPIRATION, FOR_EVER_MS)) < FOR_EVER_MS
+            or drawn.last_epoch is not None,
         )
 
     async def _tell(
@@ -243,6 +261,13 @@ class TransactionsOfACluster(ClusterRun):
             self._is_read_to_the_end = True
 
         await self.start_client("last-reader", read)
+
+
+def _earlier_end_of_epochs(last_epoch: int | None) -> list[Replacement]:
+    if last_epoch is None:
+        return []
+    owners = (metadata, records, ending)
+    return [Replacement(owner, "LAST_USABLE_EPOCH", lambda _: last_epoch) for owner in owners]
 
 
 def run(seed: int, chaos_s: float | None = None) -> Outcome:

@@ -1,7 +1,8 @@
 """Faults that strike when a transaction has just come to a step: at random moments they hardly
 ever do.
 
-What is watched is what brokers write: records of coordinators, commits of offsets, markers. With
+What is watched is what brokers write: records of coordinators, commits of offsets, markers, and
+verdicts of which the markers are about to leave. With
 ``markers_again`` some markers come once more later, as they do from a coordinator that has not
 heard of the first (hazard T-16).
 """
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.broker.runtime.partition import PartitionRuntime
+from ottla.broker.runtime.txn_markers import MarkerSender
 from ottla.broker.runtime.txn_partition import MarkerWriter
 from tests.simulation.cluster.hazards.replacing import Replacement, replaced
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.ambushes import Ambushes
     from tests.simulation.world import World
 
-DELAYS_S = (0.0, 0.002, 0.01, 0.03)
+DELAYS_S = (0.0, 0.0, 0.002, 0.01, 0.03)
 HOLDS_S = (0.3, 1.0, 3.0)
 # A struck cluster is left in peace for so long.
 PEACE_S = (0.3, 3.0)
@@ -57,6 +59,7 @@ class Strikes:
                 Replacement(PartitionRuntime, "write", self._around_write),
                 Replacement(PartitionRuntime, "write_marker", self._around_marker),
                 Replacement(MarkerWriter, "write", self._around_markers),
+                Replacement(MarkerSender, "send", self._around_send),
             )
         )
 
@@ -93,6 +96,13 @@ class Strikes:
 
         return write_marker
 
+    def _around_send(self, before: Any) -> Any:
+        def send(sender: MarkerSender, *arguments: Any) -> Any:
+            self._step(sender._parts.node_id, "verdict")
+            return before(sender, *arguments)
+
+        return send
+
     def _around_markers(self, before: Any) -> Any:
         def write(writer: MarkerWriter, request: Any) -> Any:
             again = self._options.markers_again
@@ -117,6 +127,10 @@ class Strikes:
         blow = self._random.choice(options.blows)
         self._count(f"{blow} at {what}")
         delay_s = self._random.choice(DELAYS_S)
+        if not delay_s and blow == "depose":
+            # Before anything leaves.
+            self._strike(node_id, blow)
+            return
         loop.call_later(delay_s, self._strike, node_id, blow, context=loop.outside)
 
     def _strike(self, node_id: int, blow: str) -> None:
@@ -127,13 +141,20 @@ class Strikes:
         if blow == "depose":
             name = broker.server.name
             self._world.report(f"{name} is deposed")
-            self._world.net.hold_connections(name, 1.0, self._random.choice(HOLDS_S))
+            self._hold(name, {one.server.name for one in chaos.brokers})
             assert broker.ensemble is not None
             broker.ensemble.expire(name)
             return
         task = asyncio.ensure_future(broker.strike(blow))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _hold(self, name: str, peers: set[str]) -> None:
+        """What is on its way to other brokers; clients would give up and ask somebody else."""
+        delay_s = self._random.choice(HOLDS_S)
+        for socket in self._world.net.host(name).sockets:
+            if socket.peer.host in peers:
+                socket.stream_to_hold(True).hold(delay_s)
 
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1

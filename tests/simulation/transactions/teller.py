@@ -232,6 +232,8 @@ class Teller:
         """Whether to go on at all. Raises Fenced, Doomed."""
         if fenced and code in FENCED:
             raise Fenced
+        if code is ErrorCode.INVALID_PRODUCER_ID_MAPPING and self.terms.may_expire:
+            raise Fenced
         if code in DOOMED:
             self._is_spoiled = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             raise Doomed

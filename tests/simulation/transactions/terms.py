@@ -23,7 +23,7 @@ class Habits(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a teller is told."""
+    """What a teller is told. ``may_expire``: its id may be forgotten while it sleeps."""
 
     transactional_id: str
     partitions: list[Partition]
@@ -31,6 +31,7 @@ class Terms(NamedTuple):
     pace_ms: float
     second: bool
     habits: Habits
+    may_expire: bool = False
 
 
 class Wanted(NamedTuple):

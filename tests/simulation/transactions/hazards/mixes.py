@@ -93,8 +93,8 @@ def deposing(options: TransactionOptions) -> TransactionOptions:
     small = classic(few(options))
     return small._replace(
         tellers=4,
-        strikes=StrikeOptions(chance=0.05, blows=("depose",)),
-        habits=small.habits._replace(aborts=0.5, dwell_ms=120.0),
+        strikes=StrikeOptions(chance=0.2, blows=("depose",)),
+        habits=small.habits._replace(aborts=0.5, dwell_ms=200.0),
     )
 
 
@@ -148,14 +148,6 @@ def toppling(options: TransactionOptions) -> TransactionOptions:
     strikes = StrikeOptions(chance=0.03, blows=("depose", "kill", "pause"))
     return small._replace(
         cluster=small.cluster._replace(fault_mean_ms=700.0, chaos_s=16.0), strikes=strikes
-    )
-
-
-def filling(options: TransactionOptions) -> TransactionOptions:
-    """Disks run full."""
-    small = few(options, "disk_full")
-    return small._replace(
-        cluster=small.cluster._replace(fault_mean_ms=500.0), habits=Habits(aborts=0.1)
     )
 
 

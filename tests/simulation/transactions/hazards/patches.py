@@ -8,18 +8,16 @@ from weakref import WeakKeyDictionary
 
 from ottla.broker.log.partition_log import PartitionLog
 from ottla.broker.log.txn_index import touching
+from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.producer import ProducerState
 from ottla.broker.replica.producers import ProducerTable
 from ottla.broker.replica.watermark import Isolation
 from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
-from ottla.broker.runtime.partition import PartitionRuntime
 from ottla.broker.runtime.shards import Shard, State
 from ottla.coordinator.group import offsets_reading
 from ottla.coordinator.group.offsets_loading import OffsetLoading
-from ottla.coordinator.outbox import Continuation, nothing
 from ottla.coordinator.transaction.adding import Adding
-from ottla.coordinator.transaction.records import state_record
 from ottla.coordinator.transaction.scope import Alarm
 from tests.simulation.cluster.hazards.replacing import Replacement, replaced
 from tests.simulation.transactions.hazards import mixes
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ottla.broker.log.txn_index import AbortedTransaction
+    from ottla.broker.runtime.partition import PartitionRuntime
     from tests.simulation.transactions.options import TransactionOptions
 
     Mix = Callable[[TransactionOptions], TransactionOptions]
@@ -91,25 +90,21 @@ def _repeats_what_was_aborted(_before: Any) -> Any:
     return lambda _self, _written: True
 
 
-def _observes_before_it_writes(before: Any) -> Any:
-    def put(self: PartitionRuntime, batch: Any) -> None:
-        batch.stamp(self.log.log_end_offset, self.replica.leader_epoch)
-        if not batch.is_control:
-            self.replica.history.observe(batch)
-        before(self, batch)
+def _keeps_what_was_cut_off(before: Any) -> Any:
+    def reset(self: ReplicaHistory) -> None:
+        if not len(self.producers):
+            before(self)
 
-    return put
+    return reset
 
 
 # ---- coordinators ----
 
 
-def _answers_before_it_is_written(_before: Any) -> Any:
+def _begins_in_memory(_before: Any) -> Any:
     def write(self: Adding, transaction: Any, after: Any, reply: Any) -> None:
         scope, transactional_id = self._scope, transaction.transactional_id
         transaction.metadata = after
-        record = state_record(transactional_id, after)
-        scope.outbox.append([record], Continuation(nothing, lambda _error: None))
         due_ms = scope.moment.now_ms + after.timeout_ms
         scope.deadlines.set((transactional_id, Alarm.TIMEOUT), due_ms)
         reply.accept()
@@ -157,10 +152,10 @@ def _answers_before_the_marker(before: Any) -> Any:
 
 HAZARDS = MappingProxyType(
     {
-        "T-04": TransactionHazard(
-            "what could not be written is taken for written when it comes again",
-            (Replacement(PartitionRuntime, "_put", _observes_before_it_writes),),
-            mixes.filling,
+        "T-07": TransactionHazard(
+            "what producers have written stays known when it is cut off",
+            (Replacement(ReplicaHistory, "reset", _keeps_what_was_cut_off),),
+            mixes.toppling,
         ),
         "T-09": TransactionHazard(
             "sequences that an aborted transaction has used are repetitions in the next one",
@@ -205,8 +200,8 @@ HAZARDS = MappingProxyType(
             mixes.reading,
         ),
         "T-20": TransactionHazard(
-            "a partition is part of a transaction before that is written",
-            (Replacement(Adding, "_write", _answers_before_it_is_written),),
+            "what belongs to a transaction is known to its coordinator alone",
+            (Replacement(Adding, "_write", _begins_in_memory),),
             mixes.killing,
         ),
         "T-21": TransactionHazard(
