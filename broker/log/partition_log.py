@@ -6,6 +6,7 @@ to which offset. Appending and reading never wait. HOT: ``append`` and ``read``.
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, NoReturn
 
 from ottla.broker.log.deletion import delete_log_before, delete_segments
@@ -19,7 +20,7 @@ from ottla.broker.log.slices import LogRead, slice_batch, slice_segment
 from ottla.broker.log.timestamps import TimestampedOffset, find_largest, find_timestamp
 from ottla.broker.log.truncation import restart_log, truncate_log
 from ottla.broker.log.txn_index import AbortedTransaction, touching
-from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -189,9 +190,10 @@ class PartitionLog(OpenLog):
         try:
             self.has_aborted = True
             self.active.transactions.append(entry)
-        except OSError as error:
+        except (OSError, CorruptLogError) as error:
             what = f"cannot append to the transaction index of {self.partition}"
-            raise self.home.health.latch(what, error) from error
+            cause = error if isinstance(error, OSError) else OSError(errno.EIO, str(error))
+            raise self.home.health.latch(what, cause) from error
 
     async def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
         """The first record whose timestamp reaches the given one, None if there is none.
