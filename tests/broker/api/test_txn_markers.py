@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from ottla.protocol.records.batch import iterate_batches
 from ottla.protocol.records.control import ControlType, read_marker
-from tests.broker.api.requests import TOPIC, batch, create, fetched, listed
+from tests.broker.api.requests import TOPIC, batch, create, fetch, fetched, listed
 from tests.broker.api.test_transactional_produce import scene
 from tests.broker.api.transactions import (
     PRODUCER,
@@ -66,6 +67,22 @@ async def test_readers_of_committed_records_wait_and_are_told_what_to_skip(commi
         assert (view.high_watermark, view.last_stable_offset) == (4, 4)
         aborted = [(one.producer_id, one.first_offset) for one in view.aborted_transactions]
         assert aborted == ([] if commit else [(PRODUCER, 1)])
+
+
+@pytest.mark.parametrize("commit", [True, False])
+async def test_a_reader_that_waits_is_told_when_the_transaction_ends(commit: bool) -> None:
+    """Not at the end of its patience; and what it gets is known to be decided (T-17)."""
+    async with scene() as (running, client, _coordinator), running.connect() as reader:
+        await produced(client, in_transaction())
+        patient = fetch(0, isolation_level=1, max_wait_ms=30_000)
+        reader.send(12, patient)
+        await asyncio.sleep(0.05)
+        await marked(client, commit=commit)
+        answer = (await reader.answer(12, patient)).responses[0].partitions[0]
+
+        assert answer.last_stable_offset == 2
+        assert [one.base_offset for one in iterate_batches(answer.records)][:1] == [0]
+        assert len(answer.aborted_transactions) == (0 if commit else 1)
 
 
 async def test_each_partition_has_its_own_answer() -> None:
