@@ -49,8 +49,8 @@ class Timeouts:
     def on_alarm(self, transaction: Transaction) -> None:
         """Abort it, unless it ends by itself. What is on its way or fails is looked at again."""
         known = transaction.metadata
-        if known is None or known.state is not TransactionState.ONGOING:
-            return
+        assert known is not None
+        assert known.state is TransactionState.ONGOING, "the alarm goes with the transaction"
         self._set(transaction, self._scope.settings.timeout_check_interval_ms)
         if transaction.pending is None:
             self._ending.fence(transaction, Continuation(nothing, _ignore))

@@ -200,6 +200,7 @@ def test_an_id_with_an_open_transaction_is_kept(state: str) -> None:
     scene = standing(known)
     scene.advance(WEEK_MS + SETTINGS.expiry_check_interval_ms)
 
+    assert scene.appends == []
     assert scene.state is STATES[state]
 
 
