@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
-READY_TIMEOUT_S = 20.0
+READY_TIMEOUT_S = 60.0
 
 
 class BrokerProcess:
