@@ -271,7 +271,8 @@ class ToyTransactions:
                 assert batch.is_transactional
                 code = self._judge(transactional_id, batch.producer_id, batch.producer_epoch)
                 if code is not ErrorCode.NONE:
-                    return ErrorCode.INVALID_PRODUCER_EPOCH
+                    is_fenced = code is ErrorCode.PRODUCER_FENCED
+                    return ErrorCode.INVALID_PRODUCER_EPOCH if is_fenced else code
                 where = TopicPartition(name, part.index)
                 if version >= IMPLICIT_PRODUCE_VERSION:
                     self.add(transactional_id, where)
