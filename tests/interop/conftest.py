@@ -77,6 +77,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bootstrap]:
     options = {
         "log.segment.bytes": "1048576",
         "num.partitions": "2",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
         # Nobody else comes into the groups here: their only member need not wait.
         "group.initial.rebalance.delay.ms": "0",
     }

@@ -53,6 +53,11 @@ def _node() -> list[str | Path]:
     return ["node", node_program("pipeline.js")]
 
 
+STEPWISE = [
+    Application("confluent-kafka", _python("transactions_confluent")),
+    Application("kafka-python", _python("transactions_kafka_python")),
+    Application("aiokafka", _python("transactions_aio")),
+]
 PIPELINES_INSTALLED = [
     Application("confluent-kafka", _python("pipeline_confluent")),
     Application("kafka-python", _python("pipeline_kafka_python")),
