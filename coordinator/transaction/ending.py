@@ -28,10 +28,10 @@ producer that does not know whether its partitions were added may abort where no
 | abort, last   | F     | F       | C        | I              | ok            |
 
 While a record or markers are on their way it answers C before anything else is looked at: the
-producer may already know the producer id and epoch that it goes on with. "Last" is the epoch one
-below, where version 2 has raised it, or 32766 of the previous producer id, where the current one is
-at epoch 0. Every other epoch is F. Kafka takes the epoch one below for the last one also when a
-classic end came in between.
+producer may already know the producer id and epoch that it goes on with. "Last" is the epoch that
+version 2 has raised to the current one: the one below, or 32766 of the previous producer id, where
+the current one is at epoch 0. Every other epoch is F. Kafka takes the epoch one below for the last
+one also when a classic end came in between.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from ottla.coordinator.outbox import Continuation
 from ottla.coordinator.transaction.metadata import (
     EPOCH_BUMPS_SINCE,
     LAST_USABLE_EPOCH,
+    NO_EPOCH,
     NO_PRODUCER_ID,
     TransactionMetadata,
 )
@@ -65,6 +66,15 @@ class Verdict(NamedTuple):
 
     is_new: bool
     error: ErrorCode = ErrorCode.NONE
+
+
+class _Ended(NamedTuple):
+    """How a transaction ends with a raised epoch: what it is on its way to, and whether its
+    producer may ask again with the epoch it had."""
+
+    pending: TransactionState
+    is_commit: bool
+    may_repeat: bool = True
 
 
 _END = Verdict(True)
@@ -107,16 +117,20 @@ class Ending:
         else:
             self._end(transaction, request.committed, reply)
 
-    def fence(self, transaction: Transaction, then: Continuation) -> None:
+    def fence(self, transaction: Transaction, then: Continuation, *, is_replaced: bool) -> None:
         """Abort an open transaction under a higher epoch, so that its producer cannot go on with
         it (TXN-54, TXN-57). ``then`` hears of the verdict, not of its end.
 
         Always as version 2 does it: a marker with a raised epoch is unmistakable, whatever the
-        producer speaks."""
+        producer speaks. A producer of version 2 may then abort, and goes on with the raised epoch;
+        but not one that is replaced, which could begin again and again while its successor still
+        waits for the end of what was fenced. Kafka does not tell these two apart, and neither does
+        the log: the next coordinator takes both for the first."""
         known = transaction.metadata
         assert known is not None
         assert known.state is TransactionState.ONGOING
-        self._prepare(transaction, TransactionState.PREPARE_EPOCH_FENCE, False, then)
+        ended = _Ended(TransactionState.PREPARE_EPOCH_FENCE, False, may_repeat=not is_replaced)
+        self._prepare(transaction, ended, then)
 
     def _end_classic(
         self,
@@ -145,15 +159,9 @@ class Ending:
 
         pending = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
         told = Continuation(on_committed, reply.refuse, reply.on_overdue)
-        self._prepare(transaction, pending, is_commit, told)
+        self._prepare(transaction, _Ended(pending, is_commit), told)
 
-    def _prepare(
-        self,
-        transaction: Transaction,
-        pending: TransactionState,
-        is_commit: bool,
-        then: Continuation,
-    ) -> None:
+    def _prepare(self, transaction: Transaction, ended: _Ended, then: Continuation) -> None:
         """Write the verdict with a raised epoch, and with another producer id to go on with where
         the epoch cannot be raised again."""
         known = transaction.metadata
@@ -163,11 +171,13 @@ class Ending:
             has_next = known.is_exhausted
             after = prepared(
                 known,
-                is_commit=is_commit,
+                is_commit=ended.is_commit,
                 next_producer_id=transaction.spare_producer_id if has_next else NO_PRODUCER_ID,
                 client_version=EPOCH_BUMPS_SINCE,
                 wall_ms=self._scope.moment.wall_ms,
             )
+            if not ended.may_repeat:
+                after = after._replace(last_producer_epoch=NO_EPOCH)
             self._scope.move(transaction, after, Continuation(on_committed, then.on_failed, late))
 
         def on_committed() -> None:
@@ -178,7 +188,7 @@ class Ending:
 
         late = then.on_overdue
         if known.is_exhausted:
-            self._scope.draw(transaction, pending, write, then.on_failed)
+            self._scope.draw(transaction, ended.pending, write, then.on_failed)
         else:
             write()
 
@@ -215,9 +225,8 @@ def judge_version_2(
         return _UNMAPPED
     # After a classic end the epoch before belongs to a producer that has been replaced: it would
     # be given the epoch of its successor, and both could go on (TXN-03).
-    is_last = known.bumps_epochs and (
-        has_overflowed or request.producer_epoch == known.producer_epoch - 1
-    )
+    last_epoch = known.last_producer_epoch if known.bumps_epochs else NO_EPOCH
+    is_last = request.producer_epoch == last_epoch != NO_EPOCH
     if known.state.is_complete and is_last:
         return _repeated(known, request)
     if not is_current:

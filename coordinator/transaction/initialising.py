@@ -116,7 +116,7 @@ class Initialising:
                     reply.refuse,
                     reply.on_overdue,
                 )
-                self._ending.fence(transaction, told)
+                self._ending.fence(transaction, told, is_replaced=asked.had_nothing)
             else:
                 reply.refuse(ErrorCode.PRODUCER_FENCED)
         elif asked.had_nothing or _is_current(known, asked):

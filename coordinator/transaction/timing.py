@@ -53,7 +53,8 @@ class Timeouts:
         assert known.state is TransactionState.ONGOING, "the alarm goes with the transaction"
         self._set(transaction, self._scope.settings.timeout_check_interval_ms)
         if transaction.pending is None:
-            self._ending.fence(transaction, Continuation(nothing, _ignore))
+            again = Continuation(nothing, _ignore)
+            self._ending.fence(transaction, again, is_replaced=False)
 
     def _set(self, transaction: Transaction, after_ms: float) -> None:
         key = (transaction.transactional_id, Alarm.TIMEOUT)

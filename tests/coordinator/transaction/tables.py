@@ -34,6 +34,7 @@ def _cells(line: str) -> list[str]:
 
 def example(state: TransactionState, producer_epoch: int = 5) -> TransactionMetadata:
     """An id in that state, of a producer that bumps its epoch."""
+    has_ended = state.is_prepared or state.is_complete
     is_open = state is TransactionState.ONGOING or state.is_prepared
     return TransactionMetadata(
         FIRST_PRODUCER_ID,
@@ -45,4 +46,5 @@ def example(state: TransactionState, producer_epoch: int = 5) -> TransactionMeta
         start_wall_ms=-1 if state is TransactionState.EMPTY else WALL_MS,
         client_version=2,
         previous_producer_id=FIRST_PRODUCER_ID,
+        last_producer_epoch=producer_epoch - 1 if has_ended else -1,
     )

@@ -84,10 +84,14 @@ def test_every_state_answers_an_end_of_version_2_as_its_table_says(
 
 @pytest.mark.parametrize("api_version", [CLASSIC, VERSION_2])
 @pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("producer_epoch", [3, 6])
+@pytest.mark.parametrize("producer_epoch", [-1, 3, 6])
 def test_any_other_epoch_is_fenced(api_version: int, state: str, producer_epoch: int) -> None:
     """Older and newer ones alike (hazard T-11): the newer was never given to anybody."""
-    scene = standing(example(STATES[state]))
+    known = example(STATES[state])
+    if producer_epoch < 0:
+        known = known._replace(last_producer_epoch=-1)
+    scene = standing(known)
+    scene.shard.scope.transactions[ID].metadata = known
     other = Producer(FIRST_PRODUCER_ID, producer_epoch)
     ticket = scene.end(other, is_commit=False, api_version=api_version)
     waits = api_version == VERSION_2 and STATES[state].is_prepared

@@ -14,6 +14,7 @@ from tests.coordinator.transaction.scene import (
     FIRST_PRODUCER_ID,
     ID,
     NEXT_PRODUCER_ID,
+    TIMEOUT_MS,
     Producer,
     begun,
     standing,
@@ -166,10 +167,14 @@ def test_who_starts_anew_ends_the_retries_of_an_exhausted_producer() -> None:
     assert scene.error(late) is ErrorCode.PRODUCER_FENCED
 
 
-def test_fencing_the_last_epoch_leaves_another_producer_id() -> None:
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_fencing_the_last_epoch_leaves_another_producer_id(is_replaced: bool) -> None:
     """The fence takes the epoch that was kept for it; nobody is ever given that one."""
     scene = standing(example(TransactionState.ONGOING, LIMIT))
-    scene.init()
+    if is_replaced:
+        scene.init()
+    else:
+        scene.advance(TIMEOUT_MS)
     scene.settle()
     (markers,) = scene.all_markers
     repeated = scene.end(Producer(FIRST_PRODUCER_ID, LIMIT), is_commit=False)
@@ -177,8 +182,11 @@ def test_fencing_the_last_epoch_leaves_another_producer_id() -> None:
     scene.settle()
 
     assert (markers.producer_id, markers.producer_epoch) == (FIRST_PRODUCER_ID, LIMIT + 1)
-    assert scene.producer(repeated) == Producer(NEXT_PRODUCER_ID, 0)
     assert scene.producer(ticket) == Producer(NEXT_PRODUCER_ID, 1)
+    if is_replaced:
+        assert scene.error(repeated) is ErrorCode.PRODUCER_FENCED
+    else:
+        assert scene.producer(repeated) == Producer(NEXT_PRODUCER_ID, 0)
 
 
 def test_the_epoch_that_is_kept_for_fencing_is_never_given_away() -> None:

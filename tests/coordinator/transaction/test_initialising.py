@@ -190,60 +190,6 @@ def test_a_transaction_that_is_decided_is_completed_and_not_aborted() -> None:
     assert [markers.is_commit for markers in scene.all_markers] == [True]
 
 
-def test_a_producer_with_an_older_epoch_aborts_nothing() -> None:
-    """It has been replaced, and the transaction is its successor's (hazard T-11)."""
-    scene, old = begun()
-    ticket = scene.init()
-    scene.settle()
-    new = scene.producer(ticket)
-    scene.add(new, A0)
-    scene.settle()
-    ticket = scene.init(old)
-    scene.settle()
-
-    assert scene.error(ticket) is ErrorCode.PRODUCER_FENCED
-    assert scene.state is TransactionState.ONGOING
-
-
-def test_a_lost_answer_is_given_again() -> None:
-    """The epoch was raised once; a second time would look like another producer (KIP-360)."""
-    scene, producer = begun()
-    tickets = [scene.init(producer)]
-    scene.settle()
-    tickets += [scene.init(producer)]
-    scene.settle()
-    tickets += [scene.init(producer)]
-    scene.settle()
-
-    assert {scene.producer(ticket) for ticket in tickets} == {producer.bumped()}
-
-
-def test_no_answer_is_given_again_to_a_producer_that_was_replaced() -> None:
-    """The epoch after its own belongs to somebody else."""
-    scene, producer = begun()
-    scene.init()
-    scene.settle()
-    late = scene.init(producer)
-
-    assert scene.error(late) is ErrorCode.PRODUCER_FENCED
-
-
-@pytest.mark.parametrize("is_reloaded", [False, True])
-def test_a_producer_that_missed_the_end_goes_on_with_the_epoch_it_has_been_given(
-    is_reloaded: bool,
-) -> None:
-    """Its EndTxn was answered in vain; the last epoch can be told from how it ended, also by the
-    next coordinator."""
-    scene, producer = begun(A0)
-    scene.end(producer)
-    scene.settle()
-    scene = scene.reloaded() if is_reloaded else scene
-    ticket = scene.init(producer)
-    scene.settle()
-
-    assert scene.producer(ticket) == producer.bumped()
-
-
 def test_a_record_without_an_epoch_is_taken_as_new() -> None:
     """A first write that failed half-way has left such records (hazard T-10)."""
     for who in (NOBODY_YET, Producer(7, 3)):
