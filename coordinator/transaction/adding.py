@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.outbox import Continuation
 from ottla.coordinator.transaction.metadata import EPOCH_BUMPS_SINCE
 from ottla.coordinator.transaction.records import state_record
-from ottla.coordinator.transaction.replies import AddReply
+from ottla.coordinator.transaction.replies import AddReplies, AddReply
 from ottla.coordinator.transaction.scope import Alarm
 from ottla.coordinator.transaction.states import TransactionState
 from ottla.coordinator.transaction.transitions import added, completed
@@ -106,7 +106,7 @@ class Adding:
                 after = joined
                 replies.append(reply)
         if replies:
-            self._write(transaction, after, replies)
+            self._write(transaction, after, AddReplies(replies))
 
     def _joined(
         self, known: TransactionMetadata, after: TransactionMetadata, request: AddToTransaction
@@ -126,7 +126,7 @@ class Adding:
         return record_bytes > self._scope.batch_bytes_max
 
     def _write(
-        self, transaction: Transaction, after: TransactionMetadata, replies: list[AddReply]
+        self, transaction: Transaction, after: TransactionMetadata, reply: AddReplies
     ) -> None:
         scope, before = self._scope, transaction.metadata
         assert before is not None
@@ -136,18 +136,10 @@ class Adding:
             if before.state is not TransactionState.ONGOING:
                 due_ms = asked_ms + after.timeout_ms
                 scope.deadlines.set((transaction.transactional_id, Alarm.TIMEOUT), due_ms)
-            for reply in replies:
-                reply.accept()
+            reply.accept()
 
-        def on_failed(error: ErrorCode) -> None:
-            for reply in replies:
-                reply.refuse(error)
-
-        def on_overdue() -> None:
-            for reply in replies:
-                reply.on_overdue()
-
-        scope.move(transaction, after, Continuation(on_committed, on_failed, on_overdue))
+        outcome = Continuation(on_committed, reply.refuse, reply.on_overdue)
+        scope.move(transaction, after, outcome)
 
 
 def _verify(

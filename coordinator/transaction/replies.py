@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.coordinator.transaction.requests import Added
 from ottla.protocol.errors import ErrorCode
@@ -89,3 +89,24 @@ class AddReply(Reply):
     def tell(self, errors: dict[TopicPartition, ErrorCode]) -> None:
         """To each its own verdict."""
         self._send(Added(errors))
+
+
+class AddReplies(NamedTuple):
+    """Several of them whose partitions are added with one record."""
+
+    replies: list[AddReply]
+
+    def accept(self) -> None:
+        """All partitions of all of them are part of the transaction."""
+        for reply in self.replies:
+            reply.accept()
+
+    def refuse(self, error: ErrorCode) -> None:
+        """None of them is."""
+        for reply in self.replies:
+            reply.refuse(error)
+
+    def on_overdue(self) -> None:
+        """Nobody knows."""
+        for reply in self.replies:
+            reply.on_overdue()
