@@ -109,3 +109,14 @@ async def view(brokers: Brokers, node_id: int = -1) -> View:
 async def stop_fetching(brokers: Brokers, *node_ids: int) -> None:
     """What is written from now on does not reach these brokers."""
     await asyncio.gather(*(brokers.alive[node_id].fetchers.stop() for node_id in node_ids))
+
+
+def others(brokers: Brokers, leader: int) -> list[int]:
+    """Those who live beside it."""
+    return [node_id for node_id in brokers.alive if node_id != leader]
+
+
+def is_replicated(brokers: Brokers, topic: str) -> bool:
+    """Whether all that the leader has is committed."""
+    replica = brokers.partition(brokers.leader(topic), topic).replica
+    return replica.high_watermark == replica.log_end_offset
