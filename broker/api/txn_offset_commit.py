@@ -14,7 +14,11 @@ from ottla.broker.context import Paused
 from ottla.broker.policy.door import Operation, ResourceType
 from ottla.broker.runtime.groups import caller_of
 from ottla.broker.runtime.later import gathered
-from ottla.broker.runtime.txn_partition import begin_verification, conclude
+from ottla.broker.runtime.txn_partition import (
+    begin_verification,
+    conclude,
+    coordinator_epoch,
+)
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -117,6 +121,7 @@ async def _verify_then_commit(
         request.producer_epoch,
         [partition.partition],
         adds=commit.adds,
+        known_epoch=coordinator_epoch(partition, request.producer_id),
     )
     error = errors[partition.partition]
     settle(error)

@@ -67,6 +67,12 @@ def begin_verification(
     return leading.verifications.begin(claim, state, now_ms)
 
 
+def coordinator_epoch(partition: PartitionRuntime, producer_id: int) -> int:
+    """That of the newest coordinator which has ended a transaction of the producer here, or -1."""
+    state = partition.replica.history.producers.get(producer_id)
+    return -1 if state is None else state.coordinator_epoch
+
+
 def conclude(partition: PartitionRuntime, producer_id: int, guard: Guard, error: ErrorCode) -> None:
     """Take in what the coordinator has said; the caller writes in the same step."""
     if error is _NONE:

@@ -10,7 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.policy.door import Operation, ResourceType
-from ottla.broker.runtime.txn_partition import begin_verification, conclude
+from ottla.broker.runtime.txn_partition import (
+    begin_verification,
+    conclude,
+    coordinator_epoch,
+)
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -111,6 +115,7 @@ async def verify_all(
         first.producer_epoch,
         [part.partition.partition for part in doubtful],
         adds=adds,
+        known_epoch=max(coordinator_epoch(part.partition, first.producer_id) for part in doubtful),
     )
     for part in doubtful:
         error = errors[part.partition.partition]

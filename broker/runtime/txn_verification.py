@@ -1,8 +1,9 @@
 """Asks coordinators whether a transaction is open, and whether partitions are part of it (KIP-890).
 
 Of the coordinator on this broker it is a call; of others one AddPartitionsToTxn request at a time
-goes to each broker, with all questions that came meanwhile. Each question is answered exactly once,
-within its time: the connection that wants to write waits for it.
+goes to each broker, with all questions that came meanwhile; what only asks does not wait for what
+has to be written there. Each question is answered exactly once, within its time: the connection
+that wants to write waits for it.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ class Verification:
         self._metadata = metadata
         self._clock = clock
         self._tasks = tasks
-        self._ways: dict[int, _Way] = {}
+        # By broker, and whether it is to write something.
+        self._ways: dict[tuple[int, bool], _Way] = {}
         # Questions that had no good answer, for the figures.
         self.failure_count = 0
 
@@ -87,11 +89,14 @@ class Verification:
         partitions: Sequence[TopicPartition],
         *,
         adds: bool,
+        known_epoch: int = -1,
     ) -> Errors:
         """The verdict on each partition, in the coordinator's own codes, and
         COORDINATOR_NOT_AVAILABLE or NETWORK_EXCEPTION where it could not be asked.
 
-        ``adds`` makes them part of the transaction, which then is of version 2."""
+        ``adds`` makes them part of the transaction, which then is of version 2. ``known_epoch`` is
+        that of the newest coordinator that has ended a transaction there: whoever is older may
+        not know that it has been replaced, and believe in transactions that have ended (T-15)."""
         asked = AddToTransaction(
             transactional_id,
             producer_id,
@@ -102,7 +107,7 @@ class Verification:
         )
         give_up_ms = self._clock.now_ms() + _BACKOFF_MS_MAX
         while True:
-            errors = await self._ask(asked)
+            errors = await self._ask(asked, known_epoch)
             is_early = ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
             # To send all records once more costs more than to ask again; but only producers of
             # version 2 begin the next transaction before the end of the last has reached all.
@@ -112,10 +117,13 @@ class Verification:
         self.failure_count += any(error is not _NONE for error in errors.values())
         return errors
 
-    async def _ask(self, asked: AddToTransaction) -> Errors:
-        node_id = self._coordinator_of(asked.transactional_id)
+    async def _ask(self, asked: AddToTransaction, known_epoch: int) -> Errors:
+        node_id, epoch = self._coordinator_of(asked.transactional_id)
         if node_id < 0:
             return _all(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if epoch < known_epoch:
+            # This broker has not heard of the new one yet, but the partition has.
+            return _all(asked, ErrorCode.NOT_COORDINATOR)
         answer: asyncio.Future[Errors] = asyncio.get_running_loop().create_future()
         question = _Question(asked, answer)
         deadline_ms = self._clock.now_ms() + ASK_TIMEOUT_MS
@@ -124,22 +132,23 @@ class Verification:
             if node_id == self._peers.node_id:
                 self.ask_here(asked).then(lambda added: _settle(question, added.errors))
             else:
-                self._way_to(node_id).put(question)
+                self._way_to(node_id, writes=not asked.is_verification).put(question)
             return await answer
         finally:
             timer.cancel()
 
-    def _coordinator_of(self, transactional_id: str) -> int:
+    def _coordinator_of(self, transactional_id: str) -> tuple[int, int]:
+        """The broker, and its epoch as coordinator; -1, -1 if there is none."""
         topic = self._metadata.topic(TRANSACTIONS_TOPIC)
         if topic is None or not topic.partitions:
-            return -1
+            return -1, -1
         index = partition_for(transactional_id, len(topic.partitions))
-        return self._metadata.leader_of(TRANSACTIONS_TOPIC, index)[0]
+        return self._metadata.leader_of(TRANSACTIONS_TOPIC, index)
 
-    def _way_to(self, node_id: int) -> _Way:
-        way = self._ways.get(node_id)
+    def _way_to(self, node_id: int, *, writes: bool) -> _Way:
+        way = self._ways.get((node_id, writes))
         if way is None:
-            way = self._ways[node_id] = _Way(node_id, self._peers, self._tasks)
+            way = self._ways[node_id, writes] = _Way(node_id, self._peers, self._tasks)
         return way
 
 

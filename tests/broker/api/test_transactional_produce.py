@@ -197,6 +197,18 @@ async def test_a_produce_that_is_overtaken_by_the_end_of_its_transaction_is_refu
         assert (answer.high_watermark, answer.last_stable_offset) == (1, 1)
 
 
+async def test_a_coordinator_older_than_the_last_end_is_not_believed() -> None:
+    """Cut off from the others, it would say yes to what its successor has ended (T-15)."""
+    async with scene() as (_running, client, coordinator):
+        await produced(client, in_transaction())
+        await marked(client, coordinator_epoch=1)
+        early = await produced(client, in_transaction(1))
+
+        # The metadata of this broker still names the one of epoch 0; the producer comes again.
+        assert early.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert len(coordinator.asked) == 1
+
+
 async def test_a_retry_that_overtakes_the_original_is_recognised() -> None:
     """The old connection's copy wakes up when the new one's is in the log: one record."""
     async with scene() as (running, client, coordinator), running.connect() as other:

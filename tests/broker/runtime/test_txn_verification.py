@@ -172,7 +172,7 @@ async def test_what_comes_while_a_request_is_on_its_way_goes_together_with_the_n
     bench = Bench()
     bench.know_leaders()
     names = [one for one in map(str, range(99)) if partition_for(one, 2) == THERE - 1][:4]
-    tasks = [await bench.ask(name=names[0])]
+    tasks = [await bench.ask(name=names[0], adds=True)]
     tasks += [await bench.ask(T0, T1, name=name, adds=True) for name in names[1:]]
     await quiet()
     first_alone = len(bench.roads.wire.requests)
@@ -203,6 +203,38 @@ async def test_two_questions_of_one_transactional_id_go_in_two_requests() -> Non
 
     assert await tasks[0] == {T0: ErrorCode.NONE}
     assert await tasks[1] == {T1: ErrorCode.INVALID_TXN_STATE}
+    await bench.stop()
+
+
+async def test_what_only_asks_does_not_wait_for_what_has_to_be_written() -> None:
+    """A log of transactions that lacks a replica must not stop those that only look."""
+    bench = Bench()
+    bench.know_leaders()
+    adding = await bench.ask(adds=True)
+    asking = await bench.ask(T1)
+    bench.roads.wires[1].answer()
+
+    assert await asking == {T1: ErrorCode.NONE}
+    assert not adding.done()
+    bench.roads.wires[0].answer()
+    assert await adding == {T0: ErrorCode.NONE}
+    await bench.stop()
+
+
+async def test_a_coordinator_that_was_replaced_is_not_asked() -> None:
+    """It may be cut off, and believe in a transaction whose end is in the partition (T-15)."""
+    bench = Bench()
+    bench.know_leaders()
+    name = bench.ids[THERE]
+    ask = bench.verification.ask
+    stale = await ask(name, 7, 0, (T0,), adds=False, known_epoch=1)
+    current = asyncio.create_task(ask(name, 7, 0, (T0,), adds=False, known_epoch=0))
+    await quiet()
+    bench.roads.wire.answer()
+
+    assert stale == {T0: ErrorCode.NOT_COORDINATOR}
+    assert await current == {T0: ErrorCode.NONE}
+    assert len(bench.roads.wires) == 1
     await bench.stop()
 
 
