@@ -41,6 +41,18 @@ STEPS: dict[type[Ask], Step] = {
     AskOffsets: Step.COMMIT_OFFSETS,
 }
 
+# The verdict may be written all the same: its coordinator has given up waiting for the replicas, or
+# has been replaced meanwhile.
+OUTCOME_OPEN = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NETWORK_EXCEPTION,
+    }
+)
+
 
 class Transaction:
     """Owned by one producer for all its life; there is one transaction at a time.
@@ -76,7 +88,7 @@ class Transaction:
         self.serial = 0
         self.outcome: bool | None = None
         self.parts = Parts()
-        # A request to end it was lost.
+        # A request to end it was lost, or answered by somebody who could not say what came of it.
         self._may_have_ended = False
         # The coordinator does not know the producer id any more.
         self._is_forgotten = False
@@ -194,8 +206,10 @@ class Transaction:
         if not ask.is_commit and self._says_unknown(judgement, code):
             self._needs_renewal = True
             judgement = Judgement.DONE
-        if judgement is Judgement.FORGOTTEN and self._may_have_ended:
+        if ask.is_commit and self._may_have_ended and judgement >= Judgement.ABORTABLE:
             judgement = Judgement.FATAL
+        if code in OUTCOME_OPEN:
+            self._may_have_ended = True
         if judgement is Judgement.DONE:
             if identity.producer_id >= 0:
                 self.identity = identity

@@ -248,6 +248,33 @@ def test_a_commit_in_doubt_is_never_called_aborted(code: ErrorCode, was_lost: bo
         assert machine.state is State.FATAL
 
 
+@pytest.mark.parametrize("first", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR])
+@pytest.mark.parametrize(
+    "second",
+    [
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    ],
+)
+def test_an_answer_that_leaves_the_outcome_open_puts_a_commit_in_doubt(
+    first: ErrorCode, second: ErrorCode
+) -> None:
+    """A coordinator says this of a verdict that it has written and whose replicas are slow: the
+    application must not abort, and do again, what may be committed by now."""
+    machine = opened(2, FIRST)
+    machine.commit()
+    ask = machine.advance(unresolved=False)
+    assert isinstance(ask, AskEnd)
+    assert machine.ended(ask, first, NO_IDENTITY) is Judgement.ELSEWHERE
+    assert machine.advance(unresolved=False) == ask
+    machine.ended(ask, second, NO_IDENTITY)
+
+    assert machine.state is State.FATAL
+    assert machine.trouble is not None
+    assert machine.trouble.is_in_doubt
+
+
 def test_errors_of_a_transaction_that_is_being_aborted_are_no_news() -> None:
     """Gaps in its sequences are its own doing; being fenced is news."""
     machine = opened(2, FIRST)
