@@ -88,6 +88,8 @@ class Lifecycle:
         # Tells the registrations of this process from those of its earlier lives.
         self._incarnation = random.token(16).hex()
         self._registration: Registration | None = None
+        # The first generation since which nothing was lost.
+        self._kept_since = -1
         self._session: Session | None = None
         self._own_sessions: set[int] = set()
         self._followers: Sequence[SessionFollower] = ()
@@ -251,10 +253,11 @@ class Lifecycle:
         while True:
             generation = await session.get(paths.generation(node_id))
             version = generation.stat.version
-            clean = registration.clean_stop_epoch
-            if paths.parse_incarnation(generation.data) == self._incarnation:
-                # This very process was registered before: it has lost its session, not its data.
-                clean = version
+            clean = self._kept_since
+            if paths.parse_incarnation(generation.data) != self._incarnation:
+                # Else this process was registered before: it has lost its session, not its data.
+                clean = version if registration.clean_stop_epoch == version else -1
+                self._kept_since = version if clean >= 0 else version + 1
             payload = paths.BrokerPayload(
                 registration.endpoints,
                 registration.rack,

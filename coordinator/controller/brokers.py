@@ -17,15 +17,13 @@ class BrokerDifference(NamedTuple):
     started: tuple[BrokerRegistration, ...]
     moved: tuple[BrokerRegistration, ...]
     gone: tuple[int, ...]
+    # Those of the started that may have lost the end of their logs. What counts is the life that
+    # was acted upon last: one in between may have begun after a loss, and ended unseen (R-23).
+    unclean_ids: frozenset[int]
 
     @property
     def restarted_ids(self) -> frozenset[int]:
         return frozenset(broker.node_id for broker in self.started)
-
-    @property
-    def unclean_ids(self) -> frozenset[int]:
-        """Those that may have lost the end of their logs."""
-        return frozenset(broker.node_id for broker in self.started if not broker.has_kept_its_data)
 
 
 def compare_brokers(
@@ -41,4 +39,9 @@ def compare_brokers(
         elif known.get(broker.node_id) != broker:
             moved.append(broker)
     gone = sorted(known.keys() - {broker.node_id for broker in read})
-    return BrokerDifference(tuple(started), tuple(moved), tuple(gone))
+    unclean_ids = frozenset(
+        broker.node_id
+        for broker in started
+        if not broker.has_kept_its_data(seen_generations.get(broker.node_id, -1))
+    )
+    return BrokerDifference(tuple(started), tuple(moved), tuple(gone), unclean_ids)

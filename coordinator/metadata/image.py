@@ -40,7 +40,8 @@ class Entity(NamedTuple):
 class BrokerRegistration:
     """A live broker. ``generation`` is its broker epoch, -1 where that is not known (KIP-380).
 
-    ``clean_stop_epoch``: the generation at whose end all its data was on the disk (KIP-966)."""
+    ``clean_stop_epoch``: the first generation since which no stop and no start has cost it any of
+    its data; -1 if its last stop may have (KIP-966)."""
 
     node_id: int
     endpoints: tuple[Endpoint, ...]
@@ -52,10 +53,9 @@ class BrokerRegistration:
         """The end point of that listener, if the broker has it."""
         return next((end for end in self.endpoints if end.listener == listener), None)
 
-    @property
-    def has_kept_its_data(self) -> bool:
-        """Whether nothing was lost since its previous generation."""
-        return self.clean_stop_epoch >= 0 and self.clean_stop_epoch == self.generation - 1
+    def has_kept_its_data(self, since_generation: int) -> bool:
+        """Whether nothing was lost since that generation; several may lie between."""
+        return 0 <= self.clean_stop_epoch <= since_generation < self.generation
 
 
 @dataclass(frozen=True, slots=True)

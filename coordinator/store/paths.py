@@ -132,8 +132,8 @@ class BrokerPayload(NamedTuple):
     """A broker's registration.
 
     ``generation`` is the data version that its generation znode got in the same group; read from
-    there, it could be another registration's. ``clean_stop_epoch`` is the generation at whose end
-    all data was on the disk; -1 when the last stop was not clean (KIP-966). ``features``: first and
+    there, it could be another registration's. ``clean_stop_epoch`` is the first generation since
+    which nothing was lost; -1 when the last stop was not clean (KIP-966). ``features``: first and
     last level of each feature that the broker supports (KIP-584)."""
 
     endpoints: tuple[EndpointPayload, ...]

@@ -135,9 +135,29 @@ async def test_an_expired_broker_registers_again_without_having_lost_anything() 
     assert cluster.nodes[2].lifecycle.broker_epoch == before + 1
     assert cluster.nodes[2].receiver.broker_epoch == before + 1
     assert broker.generation == before + 1
-    assert broker.has_kept_its_data
+    assert broker.has_kept_its_data(since_generation=before)
     assert cluster.nodes[1].metadata.leader_of("t", 0)[0] == 2
     assert cluster.nodes[1].metadata.leader_of("t", 0)[1] >= 1
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+async def test_a_process_that_has_lost_sessions_says_since_when_it_has_its_data(
+    is_clean: bool,
+) -> None:
+    """R-23: the controller may not have heard of its first session, before which it had lost what
+    a loss of power took; counted from its last session only, that would be forgotten."""
+    cluster = await open_cluster(1, 2)
+    before = cluster.nodes[2].lifecycle.broker_epoch
+    await cluster.kill(2)
+    await cluster.expire(2)
+    node = await cluster.start(2, clean_stop_epoch=before if is_clean else -1)
+    await cluster.expire(2)
+    await cluster.expire(2)
+    payload = paths.parse_broker(cluster.store.read_tree().get(paths.broker(2)).data)
+
+    assert payload is not None
+    assert node.lifecycle.broker_epoch == before + 3
+    assert payload.clean_stop_epoch == (before if is_clean else before + 1)
 
 
 @pytest.mark.requirement("ZKT-05")
