@@ -8,7 +8,6 @@ theirs, and then give up.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tests.simulation.batches import batch_ends
@@ -163,20 +162,6 @@ class Ambushes(ClusterChaos):
             await self._restart(victim, "kill")
             if self._is_member(victim, partition):
                 await self._leave_to(victim, partition)
-
-    async def replace_damaged(self) -> None:
-        """What an operator does about rotten logs: they go, and come again from their leaders."""
-        for node_id, (topic, number) in dict.fromkeys(self.rotten):
-            node = self.brokers[node_id].server
-            if not await self._wait_for(20.0, partial(self._has_loaded, node_id)):
-                continue
-            if (topic, number) in self._cluster.brokers[node_id].partitions.logs.damaged:
-                await self.brokers[node_id].stop_cleanly(20.0)
-                node.files.remove(f"/data/{topic}-{number}")
-
-    def _has_loaded(self, node_id: int) -> bool:
-        broker = self._cluster.brokers[node_id]
-        return self.brokers[node_id].server.running and broker.partitions._logs is not None
 
     def _flip_bit(self, node_id: int, partition: Partition) -> bool:
         """In the last byte of a batch that was not flushed yet; others lie before and behind it."""

@@ -160,7 +160,7 @@ class ClusterChaos:
         cluster: Cluster,
     ) -> None:
         self.counts: dict[str, int] = {}
-        # Replicas of which a bit has flipped: brokers cannot mend them by themselves.
+        # Replicas of which a bit has flipped: each once.
         self.rotten: list[tuple[int, Partition]] = []
         self._world = world
         self._ensemble = ensemble

@@ -64,6 +64,7 @@ POWER_FAULTS = (
     "topple",
     "strike_restarted",
     "replace_joiner",
+    "rot",
 )
 
 
@@ -157,7 +158,7 @@ def draw_cluster_options(seed: int, chaos_s: float | None = None) -> ClusterOpti
     if "power_cut" in faults and not is_tiny and SimRandom(seed, "flushes").chance(0.5):
         settings = {**options.topic_settings, "ottla.flush.before.ack": "true"}
         # The keeper's topics do not flush; and what was flushed is lost with its disk.
-        lasting = tuple(fault for fault in faults if fault != "replace_joiner")
+        lasting = tuple(fault for fault in faults if fault not in ("replace_joiner", "rot"))
         return options._replace(topic_settings=settings, keeps_topics=False, faults=lasting)
     return options
 

@@ -281,7 +281,6 @@ class ClusterRun:
                 if ending == "rolling":
                     await stopping
                     await self._until(10.0, lambda one=one: one.server.running)  # type: ignore[misc]
-        await chaos.replace_damaged()
         await self._until(20.0, lambda: all(n.running for n in self.cluster.nodes.values()))
 
     async def _recover(self) -> None:
