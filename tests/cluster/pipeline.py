@@ -296,7 +296,7 @@ def check(address: str, target: str, count: int) -> int:
             wanted = list(range(number, places, TARGETS))
             if mine != wanted:
                 wrong.append(f"from {source} to {number}: {difference(mine, wanted)}")
-    assert wrong == []
+    assert not wrong, wrong
     total = sum(map(len, found))
     assert total == count
     return total

@@ -98,7 +98,7 @@ def finish(history: History, workers: list[Worker], readers: list[Reader]) -> No
     """Writers end before readers look for the end."""
     history.stopping.set()
     for worker in workers:
-        worker.join(180)
+        worker.join(300)
     history.settled.set()
     for reader in readers:
         reader.join(180)

@@ -69,7 +69,8 @@ PIPELINES = [
     Application("franz-go", _go("franzpipeline")),
     Application("sarama", _go("saramapipeline")),
     # After an error it sends again only to brokers that have not answered yet: what belongs to a
-    # partition that has moved to one that has answered is dropped, and committed without it.
+    # partition that has moved to one that has answered is dropped, and committed without it. Its
+    # program goes round that, one partition at a time; it is not shown yet that this is enough.
     Application("kafkajs", _node, follows_leaders=False),
     Application("java-3.9.1", _java("3.9.1", "Pipeline")),
     Application("java-4.1.0", _java("4.1.0", "Pipeline")),

@@ -71,10 +71,18 @@ async function main() {
 async function carry(producer, batch, messages) {
   const transaction = await producer.transaction();
   try {
-    await transaction.send({
-      topic: orders.target,
-      messages: messages.map(({ value }) => ({ value, partition: placeOf(value) })),
-    });
+    // One partition at a time. To several brokers it writes at once, and when one of them has to be
+    // asked again it writes once more to those that have not answered yet, under new sequence
+    // numbers, and not at all to those that have answered but lead more partitions now.
+    for (let partition = 0; partition < orders.target_partitions; partition += 1) {
+      const here = messages.filter(({ value }) => placeOf(value) === partition);
+      if (here.length > 0) {
+        await transaction.send({
+          topic: orders.target,
+          messages: here.map(({ value }) => ({ value, partition })),
+        });
+      }
+    }
     const offset = String(BigInt(messages.at(-1).offset) + 1n);
     await transaction.sendOffsets({
       consumerGroupId: orders.group,
