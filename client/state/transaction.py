@@ -239,6 +239,10 @@ class Transaction:
             self._may_have_ended = True
         elif not isinstance(ask, AskIdentity):
             self.parts.lost(ask)
+        if isinstance(ask, AskOffsets) and self.version < VERSION_IMPLICIT and self.can_renew:
+            # It may arrive when the next transaction has positions of that group, and would put
+            # these in their place; under an epoch that has passed it is refused (hazard T-12).
+            self._needs_renewal = True
 
     def _ended(self, is_commit: bool) -> None:
         """The transaction is no more; what follows belongs to the next one."""

@@ -182,6 +182,31 @@ def test_version_1_renews_its_epoch_where_a_number_may_be_in_a_log(was_numbered:
     assert machine.identity.producer_epoch == int(was_numbered)
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_positions_that_are_lost_on_their_way_cannot_join_the_next_transaction(
+    version: int, is_commit: bool
+) -> None:
+    """They would take the place of newer ones: records are read twice, or never (T-12)."""
+    machine = opened(version)
+    machine.parts.send_offsets(OFFSETS)
+    ask = machine.advance(unresolved=True)
+    if version == 1:
+        assert isinstance(ask, AskGroup)
+        machine.added(ask, [NONE])
+        ask = machine.advance(unresolved=True)
+    assert ask is OFFSETS
+    machine.lost(ask)
+    machine.added(ask, [NONE])
+    machine.commit() if is_commit else machine.abort()
+    end = machine.advance(unresolved=False)
+    assert end == AskEnd(is_commit)
+    machine.ended(end, NONE, NO_IDENTITY if version == 1 else Identity(7, 1))
+
+    renewed = AskIdentity(ME) if version == 1 else None
+    assert machine.advance(unresolved=False) == renewed
+
+
 def test_a_predecessor_that_wakes_up_while_renewing_is_fenced() -> None:
     """It asks with the epoch it has, so that it cannot take the id back (KIP-360)."""
     machine = opened(1, FIRST)
