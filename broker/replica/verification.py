@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.replica.producer import Action, Verdict
+from ottla.broker.replica.producer import SEQUENCE_MASK, Action, Verdict
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import NO_SEQUENCE
 
@@ -85,7 +85,8 @@ class Verifications:
         guard = guards.get(claim.producer_epoch)
         if guard is None:
             guard = guards[claim.producer_epoch] = Guard(claim, now_ms)
-        guard.lowest_sequence = min(guard.lowest_sequence, claim.base_sequence)
+        if _is_before(claim.base_sequence, guard.lowest_sequence):
+            guard.lowest_sequence = claim.base_sequence
         guard.adds = claim.adds
         return None if guard.is_confirmed else guard
 
@@ -97,7 +98,7 @@ class Verifications:
         if guard is None or not guard.is_confirmed:
             return ErrorCode.INVALID_TXN_STATE
         # Once a later batch is in, the earlier one could never be repeated with success.
-        is_late = batch.base_sequence > guard.lowest_sequence
+        is_late = _is_before(guard.lowest_sequence, batch.base_sequence)
         # With a new epoch for each transaction every one begins with sequence 0.
         if is_late or (guard.adds and state is None and batch.base_sequence > 0):
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -147,3 +148,8 @@ def _is_open(state: ProducerState, producer_epoch: int) -> bool:
     """Whether that transaction is open here. With a newer epoch than the partition knows it is
     another one."""
     return state.has_open_transaction and state.producer_epoch == producer_epoch
+
+
+def _is_before(sequence: int, other: int) -> bool:
+    """Of two sequences on the circle of 2^31, whether the first is the older one (T-03)."""
+    return 0 < (other - sequence) & SEQUENCE_MASK <= SEQUENCE_MASK >> 1

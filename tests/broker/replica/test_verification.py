@@ -171,6 +171,18 @@ def test_no_batch_overtakes_one_that_waits_for_its_transaction() -> None:
     assert leader.send(1) is Action.APPEND
 
 
+def test_sequences_that_begin_anew_do_not_overtake_either() -> None:
+    """After 2^31 records of one epoch the small number is the later one (T-03): if the first batch
+    were refused for its sake, it could never be repeated with success."""
+    leader = Leader()
+    leader.begin(2**31 - 1)
+    leader.begin(0).confirm()
+
+    assert leader.send(0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert leader.send(2**31 - 1) is Action.APPEND
+    assert leader.send(0) is Action.APPEND
+
+
 @pytest.mark.parametrize(
     ("adds", "sequence", "answer"),
     [
