@@ -43,7 +43,7 @@ def toppling(options: ClusterOptions) -> ClusterOptions:
 def lagging(options: ClusterOptions) -> ClusterOptions:
     """A follower falls behind, is about to come back, and then the leader goes."""
     small = few(options, "cut_peer", "kill", "topple", "topple", "slow", "hold")
-    settings = {**small.settings, "replica.fetch.max.bytes": "500"}
+    settings = {**small.settings, "replica.fetch.max.bytes": "2000"}
     net = small.net._replace(latency_ms=5.0)
     return small._replace(settings=settings, fault_mean_ms=400.0, net=net, pace_ms=40.0)
 
