@@ -32,7 +32,7 @@ class Batch(NamedTuple):
     base_sequence: int
     values: list[tuple[int, bytes]]
     is_transactional: bool = False
-    # Of a marker: 0 abort, 1 commit.
+    # Of a marker: 0 abort, 1 commit; None of one that compaction has emptied.
     control_type: int | None = None
 
     @property
@@ -95,7 +95,7 @@ def _read_batch(buffer: memoryview) -> Batch:
         raise Damaged(f"codec {codec} is not part of the workload")
     control_type = None
     values: list[tuple[int, bytes]] = []
-    if attributes & CONTROL_BIT:
+    if attributes & CONTROL_BIT and count:
         control_type = _read_control_type(body)
     else:
         values = list(_read_values(body, base_offset, count))

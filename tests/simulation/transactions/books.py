@@ -38,12 +38,14 @@ def decode_value(content: bytes) -> tuple[int, int] | None:
 
 @dataclass(slots=True)
 class Pipe:
-    """From one partition to another, under one transactional id and one group."""
+    """From one partition to another, under one group, and one transactional id unless it has
+    members, each of which has its own."""
 
     transactional_id: str
     group: str
     source: Partition
     target: Partition
+    has_members: bool = False
 
 
 @dataclass(slots=True)

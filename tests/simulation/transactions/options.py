@@ -14,6 +14,8 @@ from tests.simulation.transactions.terms import Habits
 SUDDEN_FAULTS = ("kill", "kill_slow", "stop")
 SUDDEN_BLOWS = ("kill", "depose")
 BLOWS = ("kill", "kill_slow", "pause", "depose", "depose")
+DISTURBANCES = ("kill", "sleep", "sleep", "rival")
+SLEEPS_S = (0.1, 0.5, 2.0, 6.0)
 TIMEOUTS_MS = (2_000, 5_000, 15_000)
 
 
@@ -29,9 +31,13 @@ class TransactionOptions(NamedTuple):
     second: bool
     pace_ms: float
     disturbs: bool = True
+    disturbances: tuple[str, ...] = DISTURBANCES
+    sleeps_s: tuple[float, ...] = SLEEPS_S
     habits: Habits = Habits()
     strikes: StrikeOptions = StrikeOptions()
     last_epoch: int | None = None
+    # Whether the groups of pipelines have members.
+    has_members: bool = False
 
 
 def draw_transaction_options(seed: int, chaos_s: float | None = None) -> TransactionOptions:
@@ -60,10 +66,11 @@ def draw_transaction_options(seed: int, chaos_s: float | None = None) -> Transac
         readers=random.choice((1, 2)),
         timeout_ms=random.choice(TIMEOUTS_MS),
         second=second,
-        pace_ms=random.choice((10.0, 50.0, 200.0)),
+        pace_ms=random.choice((30.0, 100.0, 300.0)),
         habits=_draw_habits(random, second=second),
         strikes=_draw_strikes(random, second=second),
         last_epoch=random.choice((None, None, None, 3, 10)),
+        has_members=random.chance(0.4),
     )
 
 
@@ -77,6 +84,8 @@ def _draw_settings(random: SimRandom) -> dict[str, str]:
         "transaction.state.log.min.isr": "2",
         "transaction.state.log.segment.bytes": str(random.choice((3_000, 1_048_576))),
         "offsets.topic.segment.bytes": str(random.choice((3_000, 1_048_576))),
+        "group.min.session.timeout.ms": "1000",
+        "group.initial.rebalance.delay.ms": "0",
         "log.cleaner.backoff.ms": str(random.choice((300, 15_000))),
         "log.cleaner.min.cleanable.ratio": random.choice(("0.01", "0.5")),
         "log.cleaner.delete.retention.ms": str(random.choice((1_000, 86_400_000))),

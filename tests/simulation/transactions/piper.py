@@ -1,5 +1,6 @@
 """One life of a pipeline: read committed records, write one for each, and commit the position with
-them (KIP-98, KIP-447). Its group has no members; the transactional id alone keeps zombies out."""
+them (KIP-98). Where its group has no members the transactional id alone keeps zombies out; where it
+has, each process has an id of its own and the generation does it (KIP-447)."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ from ottla.protocol.messages.txn_offset_commit import (
 )
 from tests.checker.history import Call, Kind
 from tests.simulation.transactions.coordination import CoordinatorKind
+from tests.simulation.transactions.membership import Membership
 from tests.simulation.transactions.reading import CommittedReader, reads_of
-from tests.simulation.transactions.teller import Teller
+from tests.simulation.transactions.teller import Doomed, Teller
 from tests.simulation.transactions.terms import Wanted
 
 if TYPE_CHECKING:
@@ -47,12 +49,25 @@ class Piper(Teller):
         self._pipe = pipe
         self._is_over = is_over
         self._reader = CommittedReader(client, pipe.source)
+        self._membership: Membership | None = None
+        if pipe.has_members:
+            self._membership = Membership(client, self.coordinators, pipe.group, pipe.source)
+            # The first version that knows of generations.
+            oldest = max(3, self.versions.commit_offsets)
+            self.versions = self.versions._replace(commit_offsets=oldest)
         self._position = 0
         # What the group has committed, as far as this one knows.
         self._expected = 0
 
     async def transact(self) -> None:
         """Take what comes next, if there is anything. Raises Fenced."""
+        if self._membership is not None:
+            is_ours = await self._membership.stay()
+            self.books.surprises += self._membership.surprises
+            self._membership.surprises.clear()
+            if not is_ours:
+                await self.client.pause()
+                return
         was_over = self._is_over()
         start = await self._committed_position()
         if start != self._expected:
@@ -110,6 +125,7 @@ class Piper(Teller):
             group_id=self._pipe.group,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
+            generation_id_or_member_epoch=-1,
             topics=[
                 TxnOffsetCommitRequestTopic(
                     name=topic,
@@ -121,6 +137,11 @@ class Piper(Teller):
                 )
             ],
         )
+        membership = self._membership
+        if membership is not None:
+            # Of the generation in which the records were taken, whatever has come since.
+            request.member_id = membership.member_id
+            request.generation_id_or_member_epoch = membership.generation
         version = self.versions.commit_offsets
         while True:
             response = await self._ask_group(request, ApiKey.TXN_OFFSET_COMMIT, version)
@@ -129,6 +150,8 @@ class Piper(Teller):
             code = ErrorCode(response.topics[0].partitions[0].error_code)
             if code is ErrorCode.NONE:
                 return
+            if membership is not None and membership.is_out(code):
+                raise Doomed
             self._judge(code, "TxnOffsetCommit")
             self.coordinators.forget(_GROUP, self._pipe.group)
             await self.client.pause()

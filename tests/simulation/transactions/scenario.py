@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from tests.simulation.random import SimRandom
     from tests.simulation.world import Outcome
 
-DISTURBANCES = ("kill", "sleep", "sleep", "rival")
-SLEEPS_S = (0.1, 0.5, 2.0, 6.0)
 DISTURBANCE_S = (2.0, 6.0, 20.0)
 # With the setting that tells how many partitions each has.
 INTERNAL_TOPICS = MappingProxyType(
@@ -73,7 +71,13 @@ class TransactionsOfACluster(ClusterRun):
         self._random = self.world.random.child("transactions")
         inputs = self.partitions
         self.pipes = [
-            Pipe(f"pipe-{number}", f"group-{number}", inputs[number % len(inputs)], ("out", number))
+            Pipe(
+                f"pipe-{number}",
+                f"group-{number}",
+                inputs[number % len(inputs)],
+                ("out", number),
+                drawn.has_members,
+            )
             for number in range(drawn.pipes)
         ]
         self._seats: list[Seat] = []
@@ -145,7 +149,8 @@ class TransactionsOfACluster(ClusterRun):
             self._open_tellers += 1
             self._seat(f"teller-{number}", self._tell)
         for pipe in self.pipes:
-            self._seat(pipe.transactional_id, partial(self._pipe, pipe))
+            work = partial(self._pipe, pipe)
+            self._seat(pipe.transactional_id, work, has_own_ids=pipe.has_members)
         for number in range(self.drawn.readers):
             self.start_client(f"reader-{number}", self._read)
         for seat in self._seats if self.drawn.disturbs else ():
@@ -168,19 +173,26 @@ class TransactionsOfACluster(ClusterRun):
         self,
         transactional_id: str,
         work: Callable[[str, ClusterClient, asyncio.Future[None]], Coroutine[Any, Any, None]],
+        *,
+        has_own_ids: bool = False,
     ) -> None:
         done: asyncio.Future[None] = self.world.loop.create_future()
         lives = 0
 
-        async def program(ports: Ports) -> None:
+        async def program(own_id: str, ports: Ports) -> None:
             nonlocal lives
             lives += 1
             name = f"{transactional_id}.{lives}"
             client = ClusterClient(ports, self.addresses, self.history, name)
             await client.negotiate()
-            await work(transactional_id, client, done)
+            await work(own_id, client, done)
 
-        nodes = [self.world.node(f"{transactional_id}{end}", program) for end in ("", "-rival")]
+        names = [transactional_id, f"{transactional_id}-rival"]
+        ids = names if has_own_ids else [transactional_id] * 2
+        nodes = [
+            self.world.node(name, partial(program, own_id))
+            for name, own_id in zip(names, ids, strict=True)
+        ]
         self._seats.append(Seat(*nodes))
         self._clients += [node.name for node in nodes]
         self._tasks.append(done)
@@ -234,17 +246,21 @@ class TransactionsOfACluster(ClusterRun):
             await asyncio.sleep(wait_s)
             if not seat.node.running:
                 continue
-            what, sleep_s = random.choice(DISTURBANCES), random.choice(SLEEPS_S)
+            what = random.choice(self.drawn.disturbances)
+            sleep_s = random.choice(self.drawn.sleeps_s)
             if what == "kill":
                 seat.node.kill()
                 await asyncio.sleep(sleep_s)
                 seat.node.start()
                 continue
-            seat.node.pause()
+            # Now and then both are awake.
+            if what == "sleep" or random.chance(0.7):
+                seat.node.pause()
             if what == "rival":
                 seat.rival.start()
             await asyncio.sleep(sleep_s)
-            seat.node.resume()
+            if seat.node.running:
+                seat.node.resume()
             if what == "rival":
                 await asyncio.sleep(sleep_s / 2)
                 if seat.rival.running:

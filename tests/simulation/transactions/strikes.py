@@ -27,17 +27,20 @@ if TYPE_CHECKING:
 
 DELAYS_S = (0.0, 0.0, 0.002, 0.01, 0.03)
 HOLDS_S = (0.3, 1.0, 3.0)
+VERDICT = "verdict"
+PRODUCE = "produce"
 # A struck cluster is left in peace for so long.
 PEACE_S = (0.3, 3.0)
 
 
 class StrikeOptions(NamedTuple):
-    """``chance`` of a blow at each step. ``blows``: kill, kill_slow, pause, or ``depose``, which
-    holds up what the broker has on its way and ends its session."""
+    """``chance`` of a blow at each step, or at each of ``steps`` alone. ``blows``: kill, kill_slow,
+    pause, or ``depose``, which holds up what the broker has on its way and ends its session."""
 
     chance: float = 0.0
     blows: tuple[str, ...] = ("kill", "pause", "depose")
     markers_again: float = 0.0
+    steps: tuple[str, ...] = ()
 
 
 class Strikes:
@@ -79,11 +82,9 @@ class Strikes:
             written = before(partition, plan, acks)
             batch = plan.batch
             topic = partition.partition.topic
-            is_step = topic == TRANSACTIONS_TOPIC or (
-                topic == OFFSETS_TOPIC and batch is not None and batch.is_transactional
-            )
-            if is_step:
-                self._step(partition.replica.node_id, topic)
+            if batch is not None and (batch.is_transactional or topic == TRANSACTIONS_TOPIC):
+                internal = topic in (TRANSACTIONS_TOPIC, OFFSETS_TOPIC)
+                self._step(partition.replica.node_id, topic if internal else PRODUCE)
             return written
 
         return write
@@ -98,7 +99,7 @@ class Strikes:
 
     def _around_send(self, before: Any) -> Any:
         def send(sender: MarkerSender, *arguments: Any) -> Any:
-            self._step(sender._parts.node_id, "verdict")
+            self._step(sender._parts.node_id, VERDICT)
             return before(sender, *arguments)
 
         return send
@@ -121,7 +122,7 @@ class Strikes:
         options, loop = self._options, self._world.loop
         if self._chaos is None or not options.chance or loop.time() < self._peace_until_s:
             return
-        if not self._random.chance(options.chance):
+        if (options.steps and what not in options.steps) or not self._random.chance(options.chance):
             return
         self._peace_until_s = loop.time() + self._random.choice(PEACE_S)
         blow = self._random.choice(options.blows)

@@ -8,7 +8,7 @@ from tests.simulation.cluster.ensemble import StoreProfile
 from tests.simulation.cluster.options import NEVER_MS
 from tests.simulation.links import NetProfile
 from tests.simulation.node import MachineProfile
-from tests.simulation.transactions.strikes import StrikeOptions
+from tests.simulation.transactions.strikes import PRODUCE, VERDICT, StrikeOptions
 from tests.simulation.transactions.terms import Habits
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def deposing(options: TransactionOptions) -> TransactionOptions:
     small = classic(few(options))
     return small._replace(
         tellers=4,
-        strikes=StrikeOptions(chance=0.2, blows=("depose",)),
+        strikes=StrikeOptions(chance=0.4, blows=("depose",), steps=(VERDICT,)),
         habits=small.habits._replace(aborts=0.5, dwell_ms=200.0),
     )
 
@@ -134,6 +134,21 @@ def piping(options: TransactionOptions) -> TransactionOptions:
     )
 
 
+def sharing(options: TransactionOptions) -> TransactionOptions:
+    """Pipelines whose processes take turns as members of a group, and sleep over their turn."""
+    small = few(options)
+    return small._replace(
+        cluster=small.cluster._replace(chaos_s=20.0),
+        has_members=True,
+        tellers=1,
+        pipes=3,
+        habits=Habits(dwell_ms=200.0),
+        disturbs=True,
+        disturbances=("rival",),
+        sleeps_s=(5.0, 8.0),
+    )
+
+
 def handing_over(options: TransactionOptions) -> TransactionOptions:
     """Coordinators take turns without dying."""
     small = few(options, "expire_session", "expire_session", "pause", "cut_store")
@@ -143,11 +158,11 @@ def handing_over(options: TransactionOptions) -> TransactionOptions:
 
 
 def toppling(options: TransactionOptions) -> TransactionOptions:
-    """Leaders lose what they have not replicated."""
-    small = few(options, "topple", "topple", "cut_peer", "isolate", "kill", "kill_slow")
-    strikes = StrikeOptions(chance=0.03, blows=("depose", "kill", "pause"))
+    """Leaders lose what they have not replicated, and lead again soon."""
+    small = few(options, "topple", "expire_session")
+    strikes = StrikeOptions(chance=0.1, blows=("depose",), steps=(PRODUCE,))
     return small._replace(
-        cluster=small.cluster._replace(fault_mean_ms=700.0, chaos_s=16.0), strikes=strikes
+        cluster=small.cluster._replace(fault_mean_ms=1_500.0, chaos_s=16.0), strikes=strikes
     )
 
 

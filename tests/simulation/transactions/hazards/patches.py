@@ -16,9 +16,11 @@ from ottla.broker.replica.watermark import Isolation
 from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
 from ottla.broker.runtime.shards import Shard, State
 from ottla.coordinator.group import offsets_reading
+from ottla.coordinator.group.offsets import OffsetTable
 from ottla.coordinator.group.offsets_loading import OffsetLoading
 from ottla.coordinator.transaction.adding import Adding
 from ottla.coordinator.transaction.scope import Alarm
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.simulation.cluster.hazards.replacing import Replacement, replaced
 from tests.simulation.transactions.hazards import mixes
 
@@ -150,6 +152,16 @@ def _answers_before_the_marker(before: Any) -> Any:
     return lambda wanted, ledger: before(wanted._replace(is_stable=False), ledger)
 
 
+def _takes_any_generation(before: Any) -> Any:
+    def judge(self: OffsetTable, request: Any) -> Any:
+        alone = TxnOffsetCommitRequest(
+            producer_id=request.producer_id, producer_epoch=request.producer_epoch
+        )
+        return before(self, alone)
+
+    return judge
+
+
 HAZARDS = MappingProxyType(
     {
         "T-07": TransactionHazard(
@@ -216,6 +228,11 @@ HAZARDS = MappingProxyType(
             "a group's new coordinator forgets offsets whose transaction is open",
             (Replacement(OffsetLoading, "replay", _loads_no_open_commits),),
             mixes.piping,
+        ),
+        "T-22": TransactionHazard(
+            "a process whose partition is another's commits offsets",
+            (Replacement(OffsetTable, "_judge_producer", _takes_any_generation),),
+            mixes.sharing,
         ),
         "T-22b": TransactionHazard(
             "offsets are told while their transaction is open",
