@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import Outcome
 
 PIPE = "pipe-0"
-CHAOS_S = 6.0
+CHAOS_S = 4.0
 RETURN_S = 1.5
 # Points beyond these are those of one more transaction, and of one more.
 POINTS_MAX = 40

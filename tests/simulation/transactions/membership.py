@@ -59,20 +59,18 @@ class Membership:
             await self._enter()
         return self.generation >= 0 and self._is_assigned
 
-    def is_out(self, code: ErrorCode) -> bool:
-        """Whether that answer says that the place in the group is lost."""
+    def is_out(self, code: ErrorCode) -> None:
+        """What a member was told: its place in the group may be lost."""
         if code in LOST_ID:
             self.member_id = ""
         elif code is ErrorCode.MEMBER_ID_REQUIRED:
-            return False
+            return
         elif code not in LOST_PLACE and code not in COME_AGAIN and code is not ErrorCode.NONE:
             self.surprises.append(f"{self._client.name} was told {code.name} by its group")
         if code in LOST_PLACE:
             self.generation = -1
-            return True
-        if code is not ErrorCode.NONE:
+        elif code is not ErrorCode.NONE:
             self._coordinators.forget(CoordinatorKind.GROUP, self._group)
-        return False
 
     async def _enter(self) -> None:
         subscription = write_subscription(ConsumerSubscription(topics=[self._source[0]]), 0)

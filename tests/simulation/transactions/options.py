@@ -84,6 +84,8 @@ def _draw_settings(random: SimRandom) -> dict[str, str]:
         "transaction.state.log.min.isr": "2",
         "transaction.state.log.segment.bytes": str(random.choice((3_000, 1_048_576))),
         "offsets.topic.segment.bytes": str(random.choice((3_000, 1_048_576))),
+        # A transaction is many small writes, each of which would wait for others to come.
+        "replica.fetch.min.bytes": "1",
         "group.min.session.timeout.ms": "1000",
         "group.initial.rebalance.delay.ms": "0",
         "log.cleaner.backoff.ms": str(random.choice((300, 15_000))),

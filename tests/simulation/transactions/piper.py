@@ -16,6 +16,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.checker.history import Call, Kind
+from tests.simulation.groups.terms import LOST_PLACE
 from tests.simulation.transactions.coordination import CoordinatorKind
 from tests.simulation.transactions.membership import Membership
 from tests.simulation.transactions.reading import CommittedReader, reads_of
@@ -150,7 +151,8 @@ class Piper(Teller):
             code = ErrorCode(response.topics[0].partitions[0].error_code)
             if code is ErrorCode.NONE:
                 return
-            if membership is not None and membership.is_out(code):
+            if membership is not None and code in LOST_PLACE:
+                membership.is_out(code)
                 raise Doomed
             self._judge(code, "TxnOffsetCommit")
             self.coordinators.forget(_GROUP, self._pipe.group)
