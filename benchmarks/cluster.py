@@ -192,7 +192,7 @@ def many_partitions() -> Figures:
     with running() as cluster:
         before = sum(resident_bytes(one.process_id) for one in cluster.brokers.values())
         begun = time.monotonic()
-        cluster.create_topic(TOPIC, MANY)
+        cluster.create_topic(TOPIC, MANY, limit_s=120)
         _wait(cluster, lambda leaders: len(leaders) == MANY and -1 not in leaders.values())
         created_s = time.monotonic() - begun
         whole_s = created_s + cluster.wait_until_whole(TOPIC, 120)

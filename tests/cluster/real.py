@@ -157,10 +157,15 @@ class RealCluster:
         return AdminClient({"bootstrap.servers": self.bootstrap}, logger=QUIET)
 
     def create_topic(
-        self, name: str, partitions: int, replicas: int = 3, config: Mapping[str, str] | None = None
+        self,
+        name: str,
+        partitions: int,
+        replicas: int = 3,
+        config: Mapping[str, str] | None = None,
+        limit_s: float = 20,
     ) -> None:
         """Make a topic and wait until it is there."""
-        self._create(NewTopic(name, partitions, replicas, config=dict(config or {})))
+        self._create(NewTopic(name, partitions, replicas, config=dict(config or {})), limit_s)
 
     def create_placed(
         self, name: str, replicas: Sequence[int], config: Mapping[str, str] | None = None
@@ -175,10 +180,11 @@ class RealCluster:
         admin = self.admin
         admin.delete_topics([name])[name].result(20)
 
-    def _create(self, topic: NewTopic) -> None:
+    def _create(self, topic: NewTopic, limit_s: float = 20) -> None:
         # What it has under way ends with the client.
         admin = self.admin
-        admin.create_topics([topic])[topic.topic].result(20)
+        made = admin.create_topics([topic], operation_timeout=limit_s, request_timeout=limit_s)
+        made[topic.topic].result(limit_s)
 
     def leaders(self, topic: str) -> dict[int, int]:
         """Who leads each partition, as some broker believes; -1 for nobody."""
