@@ -58,3 +58,24 @@ class Tasks:
         logger.error("task %s died: %r", task.get_name(), error, exc_info=error)
         if self._on_crash is not None and not self._stopping:
             self._on_crash(task.get_name(), error)
+
+
+async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await the work, which goes on although its caller is cancelled; that one is told afterwards.
+
+    For files that others write as well: what was handed to a worker cannot be called back, and
+    would meet the next writer's (hazard P-04). Raises what the work raises."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        task.result()
+        return
+    if not task.cancelled():
+        # Nobody is left to hear of it.
+        task.exception()
+    raise cancelled

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.tasks import to_its_end
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Coroutine
 
 
 class CoalescedSave:
     """Runs ``save`` so that it began after each call; a thousand calls cost two or three runs."""
 
-    def __init__(self, save: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, save: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._save = save
         self._lock = asyncio.Lock()
         self._asked = 0
@@ -26,5 +28,5 @@ class CoalescedSave:
             if self._done >= mine:
                 return
             covered = self._asked
-            await self._save()
+            await to_its_end(self._save())
             self._done = covered
