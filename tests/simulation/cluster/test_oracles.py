@@ -71,8 +71,14 @@ class Stage:
             leader_epoch=epoch,
             leading=leading if what.get("leads") else None,
         )
+        settings = SimpleNamespace(append_rules=SimpleNamespace(is_compacted=False))
         runtime = SimpleNamespace(
-            partition=PARTITION, log=log, replica=replica, is_open=True, leader_epoch=epoch
+            settings=settings,
+            partition=PARTITION,
+            log=log,
+            replica=replica,
+            is_open=True,
+            leader_epoch=epoch,
         )
         broker: Any = SimpleNamespace(partitions=[runtime], _lifecycle=None)
         files = SimpleNamespace(file=lambda path: SimpleNamespace(data=self.files[path]))
