@@ -22,6 +22,7 @@ IDEMPOTENT_IN_FLIGHT_MAX = 5
 
 Acks = Literal[0, 1, -1, "all"]
 OffsetReset = Literal["earliest", "latest", "none"]
+GroupProtocol = Literal["classic", "consumer"]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
@@ -152,7 +153,13 @@ def with_transactions(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig(ClientConfig):
-    """``offset_reset`` says where to go when a position is missing or out of range."""
+    """``offset_reset`` says where to go when a position is missing or out of range.
+
+    A ``group_id`` is needed to subscribe and to commit. ``group_protocol`` "consumer" is the newer
+    one (KIP-848): the coordinator assigns, by its ``remote_assignor``, and has its own session and
+    heartbeat settings. A ``group_instance_id`` makes a static member (KIP-345). Whoever does not
+    poll for ``max_poll_interval_ms`` leaves the group; ``rebalance_timeout_ms`` is how long the
+    others wait for it in a rebalance, None for the same time."""
 
     offset_reset: OffsetReset = "latest"
     isolation: Isolation = Isolation.READ_UNCOMMITTED
@@ -164,6 +171,17 @@ class ConsumerConfig(ClientConfig):
     batch_bytes_max: int = 256 * 1024 * 1024
     check_crc: bool = True
     rack: str = ""
+    group_id: str | None = None
+    group_instance_id: str | None = None
+    group_protocol: GroupProtocol = "classic"
+    remote_assignor: str | None = None
+    assignors: tuple[str, ...] = ("range", "cooperative-sticky")
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    rebalance_timeout_ms: int | None = None
+    auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
 
     def __post_init__(self) -> None:
         if self.offset_reset not in ("earliest", "latest", "none"):
@@ -172,6 +190,33 @@ class ConsumerConfig(ClientConfig):
             )
         if self.fetch_wait_ms >= self.request_timeout_ms:
             raise ValueError("fetch_wait_ms has to be below request_timeout_ms")
+        self._check_group()
+
+    def _check_group(self) -> None:
+        for name in ("group_id", "group_instance_id"):
+            if getattr(self, name) == "":
+                raise ValueError(f"a {name} has to have at least one character")
+        if self.group_instance_id is not None and self.group_id is None:
+            raise ValueError("a group_instance_id needs a group_id")
+        if self.group_protocol not in ("classic", "consumer"):
+            raise ValueError(
+                f"group_protocol is 'classic' or 'consumer', not {self.group_protocol!r}"
+            )
+        if not self.assignors:
+            raise ValueError("assignors has to name at least one")
+        if self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
+            # A lost heartbeat or two must not be the end of a member.
+            raise ValueError("heartbeat_interval_ms is at most a third of session_timeout_ms")
+        for name in ("heartbeat_interval_ms", "max_poll_interval_ms", "auto_commit_interval_ms"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} has to be at least 1")
+        if self.rebalance_timeout_ms is not None and self.rebalance_timeout_ms < 1:
+            raise ValueError("rebalance_timeout_ms has to be at least 1, or None")
+
+    @property
+    def effective_rebalance_timeout_ms(self) -> int:
+        """How long a rebalance waits for this member."""
+        return self.rebalance_timeout_ms or self.max_poll_interval_ms
 
 
 def parse_addresses(text: str) -> list[Address]:

@@ -1,0 +1,25 @@
+"""Who a member of a consumer group is, as its coordinator knows it. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# What the coordinator is told by somebody who has no generation of a group, or no member id.
+NO_GENERATION = -1
+NO_MEMBER = ""
+
+
+class MemberIdentity(NamedTuple):
+    """What fences a commit: all of it has to be what the coordinator has at that moment (G-02).
+
+    ``generation`` is the member epoch in groups of the newer protocol (KIP-848)."""
+
+    group_id: str
+    member_id: str = NO_MEMBER
+    generation: int = NO_GENERATION
+    instance_id: str | None = None
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the coordinator knows it; otherwise it may commit in an empty group only."""
+        return bool(self.member_id) and self.generation > NO_GENERATION
