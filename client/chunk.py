@@ -1,40 +1,25 @@
 """What one fetch brought for one partition, on its way to the application.
 
 Batches are looked at when they arrive, their records only when they are taken: checking,
-decompressing and decoding happen in the application's turn, at its pace.
+decompressing and decoding happen in the application's turn, at its pace, a batch at a time.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from ottla.client.batches import ConsumerRecord as ConsumerRecord
+from ottla.client.batches import FetchedBatch
 from ottla.client.errors import RequestRefused
 from ottla.client.state.visibility import Aborted, visible_batches
-from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.records.batch import check_crc, iterate_whole_batches
-from ottla.protocol.records.record import Headers, Record, read_records
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.records.batch import iterate_whole_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ottla.client.config import ConsumerConfig
     from ottla.client.fetch_request import Wanted
-    from ottla.protocol.ids import TopicPartition
     from ottla.protocol.records.batch import RecordBatch
-
-
-class ConsumerRecord(NamedTuple):
-    """One record as the application gets it; the timestamp is in milliseconds since 1970."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
 
 
 class Chunk:
@@ -42,10 +27,10 @@ class Chunk:
     ``next_offset`` the one after the last whole batch, None if there is not one."""
 
     __slots__ = (
-        "_batch_end",
         "_batches",
         "_config",
-        "_failure",
+        "_next_index",
+        "_opened",
         "_records",
         "next_offset",
         "partition",
@@ -72,87 +57,78 @@ class Chunk:
             if not self._batches:
                 raise
         self.next_offset = self._batches[-1][0].next_offset if self._batches else None
-        # The batch whose records are being taken: what is left of it, and where it ends.
-        self._records: Iterator[Record] | None = None
-        self._batch_end = want.offset
-        self._failure: KafkaError | None = None
+        # The batch whose records are being taken, its records, and the next of them.
+        self._opened: RecordBatch | None = None
+        self._records: list[ConsumerRecord] = []
+        self._next_index = 0
 
     @property
     def is_done(self) -> bool:
         """Whether everything has been taken."""
-        return self._records is None and not self._batches and self._failure is None
+        return self._opened is None and not self._batches
 
-    def take_batch(self) -> RecordBatch | None:
-        """The next visible batch, with what is left of one whose records were being taken
-        skipped; None at the end.
-
-        Raises RequestRefused with CORRUPT_MESSAGE, and then has not moved past the damage."""
-        if self._records is not None:
-            self._records = None
-            self.position = self._batch_end
-        try:
-            batch = self._next_visible()
-        except KafkaError as error:
-            raise refused(error, self.partition) from error
-        if batch is not None:
-            self.position = batch.next_offset
-        return batch
+    def take_batch(self) -> FetchedBatch | None:
+        """What is left of the batch at hand, or the next visible one; None at the end. It is not
+        looked into: damage comes out when the application does."""
+        batch = self._opened if self._opened is not None else self._next_visible()
+        if batch is None:
+            return None
+        found = FetchedBatch(self.partition, batch, self.position, self._config)
+        self._leave(batch)
+        return found
 
     def take(self, count: int) -> list[ConsumerRecord]:
         """The next records, at most that many; none only at the end.
 
         Raises RequestRefused with CORRUPT_MESSAGE, and then has not moved past the damage."""
         found: list[ConsumerRecord] = []
-        try:
-            if self._failure is not None:
-                raise self._failure
-            while len(found) < count and self._take_from_batch(found, count - len(found)):
-                pass
-        except KafkaError as error:
-            if not found:
-                raise refused(error, self.partition) from error
-            # The good ones first; the application hears of the rest when it comes back.
-            self._failure = error
+        while len(found) < count:
+            try:
+                if self._opened is None and not self._open_next():
+                    break
+            except RequestRefused:
+                # The good ones first; the application hears of the rest when it comes back.
+                if found:
+                    break
+                raise
+            self._take_opened(found, count - len(found))
         return found
 
-    def _take_from_batch(self, found: list[ConsumerRecord], count: int) -> bool:
-        """Take from the batch at hand, or open the next; False at the end of the chunk."""
-        if self._records is None:
-            batch = self._next_visible()
-            if batch is None:
-                return False
-            self._records = read_records(batch, self._config.batch_bytes_max)
-        taken = list(islice(self._records, count))
-        prefix: tuple[object, ...] = tuple(self.partition)
-        new = tuple.__new__
-        # The same as ConsumerRecord(*prefix, *record), at a third of its price.
-        found += [
-            new(ConsumerRecord, prefix + record)
-            for record in taken
-            if record.offset >= self.position
-        ]
-        if len(taken) < count:
-            self._records = None
-            self.position = self._batch_end
+    def _take_opened(self, found: list[ConsumerRecord], count: int) -> None:
+        assert self._opened is not None
+        start, stop = self._next_index, self._next_index + count
+        if stop >= len(self._records):
+            found += self._records[start:] if start else self._records
+            self._leave(self._opened)
         else:
-            self.position = max(self.position, taken[-1].offset + 1)
+            found += self._records[start:stop]
+            self._next_index = stop
+            self.position = self._records[stop - 1].offset + 1
+
+    def _open_next(self) -> bool:
+        """Decode the next visible batch; False at the end. Raises RequestRefused."""
+        batch = self._next_visible()
+        if batch is None:
+            return False
+        fetched = FetchedBatch(self.partition, batch, self.position, self._config)
+        self._records = fetched.records()
+        self._next_index = 0
+        self._opened = batch
         return True
 
     def _next_visible(self) -> RecordBatch | None:
+        """The first batch that may be shown, left in its place; those before it are passed."""
         while self._batches:
             batch, is_visible = self._batches[0]
-            if is_visible and self._config.check_crc and not check_crc(batch):
-                raise KafkaError(
-                    ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {batch.base_offset} is damaged"
-                )
-            self._batches.popleft()
-            self._batch_end = batch.next_offset
             if is_visible:
                 return batch
-            self.position = batch.next_offset
+            self._leave(batch)
         return None
 
-
-def refused(error: KafkaError, where: TopicPartition) -> RequestRefused:
-    """What is wrong with the batches of a partition, with the partition's name."""
-    return RequestRefused.for_partition(error.code, where, None, error.message)
+    def _leave(self, batch: RecordBatch) -> None:
+        """The batch, which is the first, has been taken to its end."""
+        assert self._batches[0][0] is batch
+        self._batches.popleft()
+        self.position = batch.next_offset
+        self._opened = None
+        self._records = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from ottla.client.assignment import Assignment
+from ottla.client.batch_reading import BatchReading
 from ottla.client.cluster import Cluster
 from ottla.client.config import ConsumerConfig, Isolation, parse_addresses
 from ottla.client.deadline import TimeLimit
@@ -22,15 +22,13 @@ from ottla.client.state.positions import LATEST_TIMESTAMP
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
     from types import TracebackType
 
-    from ottla.client.chunk import Chunk, ConsumerRecord
+    from ottla.client.batch_reading import Take
+    from ottla.client.batches import ConsumerRecord
+    from ottla.client.chunk import Chunk
     from ottla.client.group_requests import Committed
-    from ottla.protocol.records.batch import RecordBatch
-
-    # Takes from a chunk; returns whether it wants more.
-    Take = Callable[[Chunk], bool]
 
 RECORDS_PER_POLL_MAX = 500
 # How many records the iterator takes at a time; they are in memory anyway.
@@ -38,7 +36,7 @@ RECORDS_PER_STEP = 2_000
 STEP_WAIT_MS = 60_000.0
 
 
-class Consumer(Assignment):
+class Consumer(BatchReading):
     """Use it as ``async with Consumer("127.0.0.1:9092") as consumer:``.
 
     Belongs to one event loop, and one task at a time may poll."""
@@ -139,25 +137,6 @@ class Consumer(Assignment):
 
         await self._collect(take, max_wait_ms)
         return records
-
-    async def poll_batches(
-        self, max_wait_ms: float = 1_000
-    ) -> list[tuple[TopicPartition, RecordBatch, int]]:
-        """All batches that are ready, undecoded: (partition, batch, first wanted offset).
-
-        For those who decode many at once or copy them elsewhere. Raises as ``poll``."""
-        batches: list[tuple[TopicPartition, RecordBatch, int]] = []
-
-        def take(chunk: Chunk) -> bool:
-            while True:
-                start = chunk.position
-                batch = chunk.take_batch()
-                if batch is None:
-                    return True
-                batches.append((chunk.partition, batch, max(start, batch.base_offset)))
-
-        await self._collect(take, max_wait_ms)
-        return batches
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         while not self._closed:

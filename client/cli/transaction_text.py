@@ -194,8 +194,8 @@ async def _time_of(bootstrap: str, where: TopicPartition, offset: int) -> int | 
         async with Consumer(bootstrap, first_batch_config()) as consumer:
             consumer.assign([where])
             consumer.seek(where, offset)
-            for _, batch, _ in await consumer.poll_batches(BATCH_WAIT_MS):
-                return batch.base_timestamp
+            for batch in await consumer.poll_batches(BATCH_WAIT_MS):
+                return batch.header.base_timestamp
     except ClientError:
         pass
     return None

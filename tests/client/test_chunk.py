@@ -110,14 +110,18 @@ def test_bytes_that_are_no_batch_are_refused() -> None:
 
 
 def test_batches_can_be_taken_after_records() -> None:
-    """What is left of a batch whose records were being taken is skipped, and nothing twice."""
+    """What is left of a batch whose records were being taken comes first: nothing twice, and
+    nothing left out."""
     chunk = chunk_of(batch(0, 3) + batch(3, 3) + batch(6, 1))
     assert offsets(chunk, 1) == [0]
 
-    taken = chunk.take_batch()
+    rest, whole = chunk.take_batch(), chunk.take_batch()
 
-    assert taken is not None
-    assert taken.base_offset == 3
+    assert rest is not None
+    assert whole is not None
+    assert [record.offset for record in rest.records()] == [1, 2]
+    assert (rest.base_offset, rest.next_offset, rest.count) == (1, 3, 2)
+    assert (whole.base_offset, whole.next_offset, whole.count) == (3, 6, 3)
     assert chunk.position == 6
     assert offsets(chunk, 100) == [6]
     assert chunk.take_batch() is None

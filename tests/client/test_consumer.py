@@ -291,10 +291,12 @@ async def test_batches_can_be_taken_whole(toy: ToyCluster) -> None:
         consumer.seek(FIRST, 1)
         batches = await consumer.poll_batches()
 
-        assert [(where, batch.base_offset, start) for where, batch, start in batches] == [
-            (FIRST, 0, 1),
-            (FIRST, 3, 3),
+        assert [(batch.base_offset, batch.next_offset, batch.count) for batch in batches] == [
+            (1, 3, 2),
+            (3, 4, 1),
         ]
+        assert [batch.values() for batch in batches] == [[b"1", b"2"], [b"3"]]
+        assert [record.offset for record in batches[0].records()] == [1, 2]
         assert consumer.position(FIRST) == 4
 
 

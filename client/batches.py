@@ -1,0 +1,103 @@
+"""Batches as the application gets them: undecoded until it says in which form it wants them.
+
+A batch knows where it lies without being opened. The first access checks its checksum; records,
+values and columns are then decoded in one pass each, and nothing is kept but the bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.errors import RequestRefused
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.records.batch import check_crc
+from ottla.protocol.records.record import Headers, read_records, record_bytes
+
+if TYPE_CHECKING:
+    from ottla.client.config import ConsumerConfig
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.records.batch import RecordBatch
+
+
+class ConsumerRecord(NamedTuple):
+    """One record as the application gets it; the timestamp is in milliseconds since 1970."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class FetchedBatch:
+    """What one producer sent together, from the wanted offset on.
+
+    ``base_offset`` is the first wanted one and ``next_offset`` the one after the batch; there may
+    be fewer records than offsets, since compaction leaves holes. ``header`` is the batch as it
+    came, for those who copy it elsewhere."""
+
+    __slots__ = ("_config", "_data", "base_offset", "header", "next_offset", "partition", "topic")
+
+    def __init__(
+        self, where: TopicPartition, header: RecordBatch, from_offset: int, config: ConsumerConfig
+    ) -> None:
+        self.topic, self.partition = where
+        self.base_offset = max(from_offset, header.base_offset)
+        self.next_offset = header.next_offset
+        self.header = header
+        self._config = config
+        self._data: bytes | None = None
+
+    def __repr__(self) -> str:
+        place = f"{self.topic}-{self.partition}"
+        return f"FetchedBatch({place}, offsets {self.base_offset}..{self.next_offset - 1})"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all records of the batch are wanted."""
+        return self.base_offset == self.header.base_offset
+
+    @property
+    def count(self) -> int:
+        """How many records it has; a batch that begins before the wanted offset is decoded for
+        it. Raises as ``records``."""
+        return self.header.record_count if self.is_whole else len(self.records())
+
+    def records(self) -> list[ConsumerRecord]:
+        """Its records. Raises RequestRefused with CORRUPT_MESSAGE, or MESSAGE_TOO_LARGE if it
+        decompresses to more than ``batch_bytes_max``."""
+        try:
+            self._open()
+            found = read_records(self.header, self._config.batch_bytes_max)
+            return [
+                ConsumerRecord(self.topic, self.partition, *record)
+                for record in found
+                if record.offset >= self.base_offset
+            ]
+        except KafkaError as error:
+            raise self._refused(error) from error
+
+    def values(self) -> list[bytes | None]:
+        """The values of its records. Raises as ``records``."""
+        return [record.value for record in self.records()]
+
+    def _open(self) -> bytes:
+        """The records' bytes, checked and decompressed."""
+        data = self._data
+        if data is None:
+            data = self._data = open_batch(self.header, self._config)
+        return data
+
+    def _refused(self, error: KafkaError) -> RequestRefused:
+        return RequestRefused(error.code, error.message, topic=self.topic, partition=self.partition)
+
+
+def open_batch(batch: RecordBatch, config: ConsumerConfig) -> bytes:
+    """The bytes of its records, decompressed. Raises KafkaError."""
+    if config.check_crc and not check_crc(batch):
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {batch.base_offset} is damaged"
+        )
+    return record_bytes(batch, config.batch_bytes_max)
