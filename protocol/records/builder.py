@@ -1,16 +1,13 @@
 """Records to batch bytes.
 
-A batch is made in one go from a list of entries: one pass over the fields, one checksum, one
-join. The order is: records, compression, header, checksum over all of it but the first 21 bytes.
-HOT for clients: most lengths and deltas come out of a table of ready varints.
+A batch is made in one go from what the codec made of its records: compression, header, checksum
+over all of it but the first 21 bytes, one join. See codec.py for the records themselves.
 """
 
 from __future__ import annotations
 
-from itertools import chain, count
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.protocol.ports import Buffer
 from ottla.protocol.records.batch import (
     APPEND_TIME_BIT,
     CODEC_BITS,
@@ -23,26 +20,21 @@ from ottla.protocol.records.batch import (
     MAGIC,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
-    NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
     RecordBatch,
     put_attributes,
     put_length,
 )
+from ottla.protocol.records.codec import encode_entries
 from ottla.protocol.records.compression import OUTPUT_BYTES_MAX, Codec, compress
 from ottla.protocol.records.crc32c import crc32c
-from ottla.protocol.records.record import Headers, record_bytes
-from ottla.protocol.records.varint import SHORT_COUNT, SHORT_VARINTS, encode_varint
+from ottla.protocol.records.record import record_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-Entry = tuple[int, Buffer | None, Buffer | None, Headers]
-"""What a producer hands in: timestamp (ms), key, value, headers."""
-
-_NO_ATTRIBUTES = b"\0"
-_NO_HEADERS = b"\0"
-_NULL = b"\x01"
+    from ottla.protocol.ports import Buffer
+    from ottla.protocol.records.record import Encoded, Entry, Headers
 
 _SIZE_BYTES_MAX = 5
 # Length, attributes, timestamp delta, offset delta, two sizes, header count, at their longest.
@@ -76,79 +68,17 @@ class BatchOptions(NamedTuple):
 PLAIN = BatchOptions()
 
 
-class _Encoded(NamedTuple):
-    """Records without their batch."""
-
-    data: bytes
-    base_timestamp: int
-    max_timestamp: int
-    record_count: int
-
-
 def encode_batch(entries: Iterable[Entry], options: BatchOptions = PLAIN) -> bytes:
     """One batch of the entries, at consecutive offsets from the options' base offset.
 
     Null and empty keys and values, and repeated header keys, are all legal. No entries make an
     empty batch, which no producer may send. Raises KafkaError(UNSUPPORTED_COMPRESSION_TYPE)."""
-    return _finish(_encode_entries(list(entries)), options)
+    return finish_batch(encode_entries(list(entries)), options)
 
 
-def _encode_entries(entries: Sequence[Entry]) -> _Encoded:
-    """The records back to back; timestamps count from the first one's."""
-    if not entries:
-        return _Encoded(b"", NO_TIMESTAMP, NO_TIMESTAMP, 0)
-    short, short_count = SHORT_VARINTS, SHORT_COUNT
-    base_timestamp = max_timestamp = entries[0][0]
-    offset_deltas = chain(short, map(encode_varint, count(short_count)))
-    parts: list[Buffer] = []
-    for offset_delta, (timestamp, key, value, headers) in zip(offset_deltas, entries, strict=False):
-        if timestamp > max_timestamp:
-            max_timestamp = timestamp
-        delta = timestamp - base_timestamp
-        time_delta = short[delta] if 0 <= delta < short_count else encode_varint(delta)
-        if key is None and value is not None and not headers:
-            # What most producers send, without the cost of the general case.
-            size = len(value)
-            value_size = short[size] if size < short_count else encode_varint(size)
-            size += len(time_delta) + len(offset_delta) + len(value_size) + 3
-            parts += (
-                short[size] if size < short_count else encode_varint(size),
-                _NO_ATTRIBUTES,
-                time_delta,
-                offset_delta,
-                _NULL,
-                value_size,
-                value,
-                _NO_HEADERS,
-            )
-            continue
-        body: list[Buffer] = [_NO_ATTRIBUTES, time_delta, offset_delta]
-        for field in (key, value):
-            if field is None:
-                body.append(_NULL)
-            else:
-                body += (encode_varint(len(field)), field)
-        body.append(_encode_headers(headers) if headers else _NO_HEADERS)
-        size = sum(map(len, body))
-        parts.append(short[size] if size < short_count else encode_varint(size))
-        parts += body
-    return _Encoded(b"".join(parts), base_timestamp, max_timestamp, len(entries))
-
-
-def _encode_headers(headers: Headers) -> bytes:
-    parts: list[Buffer] = [encode_varint(len(headers))]
-    for key, value in headers:
-        encoded_key = key.encode("utf-8", "surrogateescape")
-        parts += (encode_varint(len(encoded_key)), encoded_key)
-        if value is None:
-            parts.append(_NULL)
-        else:
-            parts += (encode_varint(len(value)), value)
-    return b"".join(parts)
-
-
-def _finish(encoded: _Encoded, options: BatchOptions) -> bytes:
-    """Put compressed records behind a header whose checksum covers both."""
+def finish_batch(encoded: Encoded, options: BatchOptions = PLAIN) -> bytes:
+    """The batch of encoded records: what the codec made, compressed, behind a header whose
+    checksum covers both. Raises KafkaError(UNSUPPORTED_COMPRESSION_TYPE)."""
     data = encoded.data
     if options.codec is not Codec.NONE:
         data = compress(options.codec, data, options.compression_level)
@@ -235,7 +165,7 @@ class BatchBuilder:
         """The batch of all entries so far; may be called again with other options (a retry under
         a new producer epoch)."""
         assert self._entries, "a batch without records must not be sent"
-        return _finish(_encode_entries(self._entries), options)
+        return finish_batch(encode_entries(self._entries), options)
 
 
 def _headers_bytes_max(headers: Headers) -> int:

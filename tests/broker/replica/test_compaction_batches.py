@@ -20,7 +20,7 @@ from ottla.protocol.records.record import Record, read_records, record_bytes
 from tests.broker.replica.batches import data_batch, marker_batch
 
 if TYPE_CHECKING:
-    from ottla.protocol.records.builder import Entry
+    from ottla.protocol.records.record import Entry
 
 TIME = 1_700_000_000_000
 UNCHANGED = (

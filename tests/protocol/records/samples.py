@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.records.builder import BatchOptions, Entry, encode_batch
+from ottla.protocol.records.builder import BatchOptions, encode_batch
 from ottla.protocol.records.compression import CODECS, Codec
+
+if TYPE_CHECKING:
+    from ottla.protocol.records.record import Entry
 
 # A busy machine must not fail a property by being slow.
 quick = settings(deadline=None, max_examples=50)

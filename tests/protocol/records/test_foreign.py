@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.protocol.records.batch import check_crc, parse_batch
-from ottla.protocol.records.builder import BatchOptions, Entry, encode_batch
+from ottla.protocol.records.builder import BatchOptions, encode_batch
 from ottla.protocol.records.compression import Codec
 from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
-from ottla.protocol.records.record import read_records
+from ottla.protocol.records.record import Entry, read_records
 from ottla.protocol.records.validation import validate_records
 from tests.protocol.records.samples import ENTRIES, batches_of_entries, codecs, quick
 

@@ -12,12 +12,11 @@ from ottla.protocol.records.batch import check_crc, parse_batch, refresh_crc
 from ottla.protocol.records.builder import (
     BatchBuilder,
     BatchOptions,
-    Entry,
     encode_batch,
     recompress,
 )
 from ottla.protocol.records.compression import CODECS, Codec
-from ottla.protocol.records.record import Record, read_records
+from ottla.protocol.records.record import Entry, Record, read_records
 from ottla.protocol.records.validation import validate_records
 from tests.protocol.records.samples import (
     ENTRIES,
