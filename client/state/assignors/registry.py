@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.state.assignors.ranges import RangeAssignor
 from ottla.client.state.assignors.round_robin import RoundRobinAssignor
+from ottla.client.state.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +18,8 @@ ASSIGNORS: Mapping[str, Callable[[], Assignor]] = MappingProxyType(
     {
         RangeAssignor.name: RangeAssignor,
         RoundRobinAssignor.name: RoundRobinAssignor,
+        StickyAssignor.name: StickyAssignor,
+        CooperativeStickyAssignor.name: CooperativeStickyAssignor,
     }
 )
 
