@@ -114,7 +114,6 @@ def _decode(batch: RecordBatch, data: bytes) -> Iterator[Row]:
     zigzag = ZIGZAG
     base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
     is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
-    timestamp = append_time = batch.max_timestamp
     position, limit = 0, len(data)
     try:
         for _ in range(batch.record_count):
@@ -133,8 +132,7 @@ def _decode(batch: RecordBatch, data: bytes) -> Iterator[Row]:
                 position += 2
             else:
                 delta, position = decode_varint(data, position + 1)
-                if not is_append_time:
-                    timestamp = _fit(batch, base_timestamp + delta)
+                timestamp = 0 if is_append_time else _fit(batch, base_timestamp + delta)
             if (low := data[position]) < 0x80:
                 offset = base_offset + zigzag[low]
                 position += 1
@@ -174,7 +172,7 @@ def _decode(batch: RecordBatch, data: bytes) -> Iterator[Row]:
             if position != end or end > limit or key_size < 0 or value_size < 0:
                 raise malformed(batch, "sizes within a record contradict its length")
             if is_append_time:
-                timestamp = append_time
+                timestamp = batch.max_timestamp
             yield offset, timestamp, key, value, headers
     except IndexError:
         raise malformed(batch, "the last one is incomplete") from None
