@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self, Unpack
 
 from ottla.client import admin_requests as requests
 from ottla.client.cluster import Cluster
@@ -34,6 +34,7 @@ from ottla.client.groups import GroupAdmin
 from ottla.client.offsets import OffsetAt, list_offsets
 from ottla.client.placements import Placements
 from ottla.client.routing import Router
+from ottla.client.settings import configured
 from ottla.client.transaction_admin import TransactionAdmin
 from ottla.protocol.errors import ErrorCode
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ottla.client.admin_requests import NewTopic
+    from ottla.client.settings import ClientSettings
     from ottla.client.state.metadata import BrokerView, TopicView
     from ottla.protocol.ids import TopicPartition
 
@@ -62,8 +64,9 @@ class Admin:
         bootstrap: str,
         config: ClientConfig | None = None,
         environment: Environment | None = None,
+        **settings: Unpack[ClientSettings],
     ) -> None:
-        self.config = config or ClientConfig()
+        self.config = configured(config or ClientConfig(), settings)
         world = environment or real_environment()
         self._cluster = Cluster(world, parse_addresses(bootstrap), self.config)
         self._router = Router(self._cluster)

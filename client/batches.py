@@ -6,29 +6,24 @@ values and columns are then decoded in one pass each, and nothing is kept but th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from bisect import bisect_left
+from typing import TYPE_CHECKING
 
+from ottla.client.arrow import to_arrow
+from ottla.client.consumer_record import ConsumerRecord as ConsumerRecord
 from ottla.client.errors import RequestRefused
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.batch import check_crc
-from ottla.protocol.records.record import Headers, read_records, record_bytes
+from ottla.protocol.records.codec import decode_as, decode_columns, decode_values
+from ottla.protocol.records.record import record_bytes
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ottla.client.config import ConsumerConfig
-    from ottla.protocol.ids import TopicPartition
     from ottla.protocol.records.batch import RecordBatch
-
-
-class ConsumerRecord(NamedTuple):
-    """One record as the application gets it; the timestamp is in milliseconds since 1970."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
+    from ottla.protocol.records.columns import Columns
 
 
 class FetchedBatch:
@@ -65,23 +60,37 @@ class FetchedBatch:
         it. Raises as ``records``."""
         return self.header.record_count if self.is_whole else len(self.records())
 
-    def records(self) -> list[ConsumerRecord]:
+    def records(self) -> list[ConsumerRecord[bytes, bytes]]:
         """Its records. Raises RequestRefused with CORRUPT_MESSAGE, or MESSAGE_TOO_LARGE if it
         decompresses to more than ``batch_bytes_max``."""
+        prefix = (self.topic, self.partition)
         try:
-            self._open()
-            found = read_records(self.header, self._config.batch_bytes_max)
-            return [
-                ConsumerRecord(self.topic, self.partition, *record)
-                for record in found
-                if record.offset >= self.base_offset
-            ]
+            return decode_as(self.header, self._open(), ConsumerRecord, prefix, self.base_offset)
         except KafkaError as error:
             raise self._refused(error) from error
 
     def values(self) -> list[bytes | None]:
         """The values of its records. Raises as ``records``."""
-        return [record.value for record in self.records()]
+        if not self.is_whole:
+            return [record.value for record in self.records()]
+        try:
+            return decode_values(self.header, self._open())
+        except KafkaError as error:
+            raise self._refused(error) from error
+
+    def columns(self) -> Columns:
+        """Its records as columns. Raises as ``records``, and ValueError for keys or values of
+        more than two gigabytes."""
+        try:
+            columns = decode_columns(self.header, self._open())
+        except KafkaError as error:
+            raise self._refused(error) from error
+        return columns if self.is_whole else columns_from(columns, self.base_offset)
+
+    def arrow(self) -> pa.RecordBatch:
+        """Its records as Arrow data, see ``arrow.SCHEMA``. Raises as ``columns``, and ImportError
+        without pyarrow."""
+        return to_arrow(TopicPartition(self.topic, self.partition), [self.columns()])
 
     def _open(self) -> bytes:
         """The records' bytes, checked and decompressed."""
@@ -92,6 +101,18 @@ class FetchedBatch:
 
     def _refused(self, error: KafkaError) -> RequestRefused:
         return RequestRefused(error.code, error.message, topic=self.topic, partition=self.partition)
+
+
+def columns_from(columns: Columns, offset: int) -> Columns:
+    """The records at that offset and behind it."""
+    offsets = memoryview(columns.offsets).cast("B").cast("q")
+    return columns.slice(bisect_left(offsets, offset), columns.count)
+
+
+def columns_before(columns: Columns, offset: int) -> Columns:
+    """The records before that offset."""
+    offsets = memoryview(columns.offsets).cast("B").cast("q")
+    return columns.slice(0, bisect_left(offsets, offset))
 
 
 def open_batch(batch: RecordBatch, config: ConsumerConfig) -> bytes:

@@ -6,14 +6,23 @@ refused when the object is made, not when it hurts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
+from ottla.client.nearest import one_of
+from ottla.client.partitioners import PARTITIONERS
+from ottla.client.properties import fields_from
 from ottla.client.state.accumulator import Limits
 from ottla.client.state.backoff import Backoff
 from ottla.protocol.ports import Address, SocketOptions
 from ottla.protocol.records.compression import Codec
+
+if TYPE_CHECKING:
+    from ottla.client.interceptors import ConsumerInterceptor, OnDelivery, ProducerInterceptor
+    from ottla.client.partitioners import Partitioner, PartitionerName
+    from ottla.client.properties import Properties
+    from ottla.client.serializers import Deserializer, Serializer
 
 DEFAULT_PORT = 9092
 # A broker remembers the last five batches of a producer per partition; a sixth in flight could be
@@ -55,13 +64,25 @@ class ClientConfig(ConnectionConfig):
     retry_backoff: Backoff = field(default_factory=lambda: Backoff(100, 1_000))
     allow_auto_create: bool = False
 
+    @classmethod
+    def from_properties(cls, properties: Properties) -> Self:
+        """From Kafka's names, like ``linger.ms``. ``bootstrap.servers`` may be among them and is
+        left alone. Raises ValueError, naming the nearest for an unknown name."""
+        changes = fields_from(cls, properties)
+        if "isolation" in changes:
+            name = changes["isolation"]
+            one_of("isolation.level", name, [level.name.lower() for level in Isolation])
+            changes["isolation"] = Isolation[name.upper()]
+        return cls(**changes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig(ClientConfig):
     """``idempotent`` None means: wherever the other settings allow it.
 
     A ``transactional_id`` makes the producer a transactional one, which is idempotent always. The
-    coordinator aborts what is open for longer than ``transaction_timeout_ms``."""
+    coordinator aborts what is open for longer than ``transaction_timeout_ms``. ``partitioner`` is
+    for records that name no partition. ``on_delivery`` is called once for each batch."""
 
     transactional_id: str | None = None
     transaction_timeout_ms: int = 60_000
@@ -74,8 +95,16 @@ class ProducerConfig(ClientConfig):
     memory_bytes_max: int = 32 * 1024 * 1024
     request_bytes_max: int = 1024 * 1024
     delivery_timeout_ms: float = 120_000
+    partitioner: PartitionerName | Partitioner = "murmur2"
+    key_serializer: Serializer[Any] | None = None
+    value_serializer: Serializer[Any] | None = None
+    interceptors: tuple[ProducerInterceptor, ...] = ()
+    on_delivery: OnDelivery | None = None
 
     def __post_init__(self) -> None:
+        one_of("compression", self.compression, get_args(Compression))
+        if not callable(self.partitioner):
+            one_of("partitioner", self.partitioner, PARTITIONERS)
         if self.acks not in (0, 1, -1, "all"):
             raise ValueError(f"acks is 0, 1 or 'all', not {self.acks!r}")
         if self.in_flight_max < 1:
@@ -139,18 +168,6 @@ class ProducerConfig(ClientConfig):
         )
 
 
-def with_transactions(
-    config: ProducerConfig, transactional_id: str | None, timeout_ms: int | None
-) -> ProducerConfig:
-    """The same settings for a transactional producer; None leaves a setting as it is."""
-    changes: dict[str, Any] = {}
-    if transactional_id is not None:
-        changes["transactional_id"] = transactional_id
-    if timeout_ms is not None:
-        changes["transaction_timeout_ms"] = timeout_ms
-    return replace(config, **changes) if changes else config
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig(ClientConfig):
     """``offset_reset`` says where to go when a position is missing or out of range.
@@ -182,6 +199,9 @@ class ConsumerConfig(ClientConfig):
     rebalance_timeout_ms: int | None = None
     auto_commit: bool = True
     auto_commit_interval_ms: int = 5_000
+    key_deserializer: Deserializer[Any] | None = None
+    value_deserializer: Deserializer[Any] | None = None
+    interceptors: tuple[ConsumerInterceptor, ...] = ()
 
     def __post_init__(self) -> None:
         if self.offset_reset not in ("earliest", "latest", "none"):

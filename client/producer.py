@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from itertools import repeat
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from ottla.client.cluster import Cluster
-from ottla.client.config import ProducerConfig, parse_addresses, with_transactions
+from ottla.client.config import ProducerConfig, parse_addresses
 from ottla.client.delivery import Delivery
 from ottla.client.environment import Environment, real_environment
 from ottla.client.errors import ClientClosed, RequestRefused, TransactionMisuse
 from ottla.client.record_checks import as_bytes, checked_headers, too_large
 from ottla.client.sender import Sender
+from ottla.client.settings import configured
 from ottla.client.state.batch import Batch, Headers, Item, Phase, item_size_bytes
 from ottla.client.state.partitioner import StickyPartitioner, partition_for_key
 from ottla.client.transaction_calls import TransactionCalls
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
+    from ottla.client.settings import ProducerSettings
     from ottla.client.state.metadata import TopicView
     from ottla.client.transactions import Transactions
     from ottla.protocol.ports import Buffer
@@ -45,13 +47,9 @@ class Producer(TransactionCalls):
         bootstrap: str,
         config: ProducerConfig | None = None,
         environment: Environment | None = None,
-        *,
-        transactional_id: str | None = None,
-        transaction_timeout_ms: int | None = None,
+        **settings: Unpack[ProducerSettings],
     ) -> None:
-        self.config = with_transactions(
-            config or ProducerConfig(), transactional_id, transaction_timeout_ms
-        )
+        self.config = configured(config or ProducerConfig(), settings)
         # A codec whose library is missing is found here and not with the first batch.
         compress(self.config.codec, b"")
         self._environment = environment or real_environment()

@@ -1,0 +1,32 @@
+"""What somebody may have meant: a mistyped name is answered with the one that is most like it."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# Below this two names have little more than letters in common.
+LIKENESS_MIN = 0.6
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like it, None if none is like it at all."""
+    found = get_close_matches(name, list(known), 1, LIKENESS_MIN)
+    return found[0] if found else None
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence that complains about a name."""
+    meant = nearest(name, known)
+    return "" if meant is None else f"; did you mean {meant!r}?"
+
+
+def one_of(setting: str, value: str, known: Iterable[str]) -> None:
+    """Raise ValueError, naming the choices, if it is none of them."""
+    choices = list(known)
+    if value not in choices:
+        names = ", ".join(map(repr, choices))
+        raise ValueError(f"{setting} is one of {names}, not {value!r}{suggestion(value, choices)}")
