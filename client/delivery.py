@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.client.errors import ClientError
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -65,3 +67,49 @@ class Delivery:
         offset = -1 if base_offset < 0 else base_offset + self._index
         timestamp = self._timestamp if append_time_ms < 0 else append_time_ms
         return Delivered(*self.partition, offset, timestamp)
+
+
+class DeliveredBatch(NamedTuple):
+    """Where records that came together are now: at so many offsets from ``base_offset`` on, which
+    is -1 where ``Delivered`` says so."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    record_count: int
+
+
+class BatchDelivery:
+    """Await it to learn that all records of one call are acknowledged, and where they are.
+
+    ``parts`` are the deliveries one by one, a batch or a share of one each, in the order in which
+    they were taken."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Delivery]) -> None:
+        self.parts = parts
+
+    @property
+    def done(self) -> bool:
+        """Whether awaiting it returns, or raises, at once."""
+        return all(part.done for part in self.parts)
+
+    @property
+    def record_count(self) -> int:
+        return sum(part.record_count for part in self.parts)
+
+    def __await__(self) -> Generator[object, None, list[DeliveredBatch]]:
+        """Raises what the first failed part does, once every part has its fate."""
+        found: list[DeliveredBatch] = []
+        failure: ClientError | None = None
+        for part in self.parts:
+            try:
+                topic, partition, offset, _ = yield from part.__await__()
+            except ClientError as error:
+                failure = failure or error
+            else:
+                found.append(DeliveredBatch(topic, partition, offset, part.record_count))
+        if failure is not None:
+            raise failure
+        return found

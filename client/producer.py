@@ -8,18 +8,22 @@ record. Idempotent by default: no retry stores a record twice or out of order.
 from __future__ import annotations
 
 import asyncio
-from itertools import repeat
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Generic, Self, Unpack
 
+from ottla.client.bulk import BulkSending
 from ottla.client.cluster import Cluster
 from ottla.client.config import ProducerConfig, parse_addresses
 from ottla.client.delivery import Delivery
 from ottla.client.environment import Environment, real_environment
 from ottla.client.errors import ClientClosed, RequestRefused, TransactionMisuse
+from ottla.client.interceptors import ProducerRecord
+from ottla.client.partitioners import Unplaced, partitioner
+from ottla.client.preparation import preparation
 from ottla.client.record_checks import as_bytes, checked_headers, too_large
 from ottla.client.sender import Sender
+from ottla.client.serializers import SendKey, SendValue
 from ottla.client.settings import configured
-from ottla.client.state.batch import Batch, Headers, Item, Phase, item_size_bytes
+from ottla.client.state.batch import Batch, Headers, Item, item_size_bytes
 from ottla.client.state.partitioner import StickyPartitioner, partition_for_key
 from ottla.client.transaction_calls import TransactionCalls
 from ottla.protocol.errors import ErrorCode
@@ -27,27 +31,26 @@ from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.compression import compress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from types import TracebackType
 
     from ottla.client.settings import ProducerSettings
     from ottla.client.state.metadata import TopicView
     from ottla.client.transactions import Transactions
-    from ottla.protocol.ports import Buffer
+    from ottla.protocol.ports import Clock
 
 
-class Producer(TransactionCalls):
+class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
     """Use it as ``async with Producer("127.0.0.1:9092") as producer:``.
 
     Leaving the block delivers what is still in memory, and aborts a transaction that is open.
-    Belongs to one event loop."""
+    Belongs to one event loop. ``send`` takes bytes unless the producer has serializers."""
 
     def __init__(
         self,
         bootstrap: str,
         config: ProducerConfig | None = None,
         environment: Environment | None = None,
-        **settings: Unpack[ProducerSettings],
+        **settings: Unpack[ProducerSettings[SendKey, SendValue]],
     ) -> None:
         self.config = configured(config or ProducerConfig(), settings)
         # A codec whose library is missing is found here and not with the first batch.
@@ -56,7 +59,10 @@ class Producer(TransactionCalls):
         self._bootstrap = parse_addresses(bootstrap)
         self._cluster: Cluster | None = None
         self._sender: Sender | None = None
-        self._partitioner = StickyPartitioner(self._environment.random.child("producer").below)
+        below = self._environment.random.child("producer").below
+        self._partitioner = StickyPartitioner(below)
+        self._partitioner_given = partitioner(self.config.partitioner, below)
+        self._preparation = preparation(self.config)
         self._partitions: dict[str, list[TopicPartition]] = {}
         self._topics: dict[str, TopicView] = {}
         self._closed = False
@@ -125,8 +131,8 @@ class Producer(TransactionCalls):
     async def send(
         self,
         topic: str,
-        value: Buffer | None = None,
-        key: Buffer | None = None,
+        value: SendValue | None = None,
+        key: SendKey | None = None,
         *,
         partition: int | None = None,
         timestamp: int | None = None,
@@ -141,6 +147,10 @@ class Producer(TransactionCalls):
         if sender is None or self._closed or sender.failure is not None:
             sender = self._running()
         serial = -1 if sender.transactions is None else sender.transactions.enter()
+        if self._preparation is not None:
+            topic, value, key, partition, timestamp, headers = self._preparation.prepared(
+                ProducerRecord(topic, value, key, partition, timestamp, headers)
+            )
         if timestamp is None:
             timestamp = self._environment.clock.wall_ms()
         item = (
@@ -157,11 +167,17 @@ class Producer(TransactionCalls):
             view = await self._topic(topic)
             if sender.transactions is not None:
                 sender.transactions.check_open(serial)
-        target = self._choose(view, partition, item[1])
+        deciding_key = item[1]
+        if self._partitioner_given is not None and partition is None:
+            partition = self._partitioner_given(
+                Unplaced(topic, deciding_key, item[2], view.partition_count, view.available)
+            )
+            deciding_key = None
+        target = self._choose(view, partition, deciding_key)
         # An open batch belongs to the transaction that is open, which has its partition already.
         batch = sender.accumulator.append_open(target, item, size_bytes)
         if batch is None:
-            is_free = partition is None and key is None
+            is_free = partition is None and deciding_key is None
             batch = await self._begin_batch(view, target, item, is_free, serial)
         return Delivery(sender.future_of(batch), batch.partition, len(batch.items) - 1, timestamp)
 
@@ -185,51 +201,9 @@ class Producer(TransactionCalls):
         sender.wake()
         return batch
 
-    async def send_values(
-        self,
-        topic: str,
-        values: Sequence[bytes | None],
-        *,
-        partition: int | None = None,
-        timestamp: int | None = None,
-    ) -> list[Delivery]:
-        """Take many records without keys at a fraction of the cost of ``send``.
-
-        They stay in order, in one partition per batch; there is one delivery per batch they went
-        into. Raises as ``send``, and then may have taken some of them."""
-        sender = self._running()
-        serial = -1 if sender.transactions is None else sender.transactions.enter()
-        clock = self._environment.clock
-        if timestamp is None:
-            timestamp = clock.wall_ms()
-        if not all(type(value) is bytes or value is None for value in values):
-            values = [as_bytes(value) for value in values]
-        # Plain tuples out of C: a named one would cost more than all the rest.
-        items: list[Item] = list(zip(repeat(timestamp), repeat(None), values, repeat(())))
-        view = await self._topic(topic)
-        deliveries = []
-        start = 0
-        while start < len(items):
-            size_bytes = item_size_bytes(items[start])
-            if size_bytes > self.config.request_bytes_max:
-                raise too_large(topic, size_bytes, self.config.request_bytes_max)
-            target = self._choose(view, partition, None)
-            if sender.transactions is not None:
-                sender.transactions.admit(target, serial)
-            placed = sender.accumulator.append_all(target, items, start, clock.now_ms())
-            if placed is None:
-                await self._wait_for_room(sender)
-                continue
-            start += placed.record_count
-            batch = placed.batch
-            future = sender.future_of(batch)
-            deliveries.append(
-                Delivery(future, target, placed.first_index, timestamp, placed.record_count)
-            )
-            if batch.phase is Phase.CLOSED and partition is None:
-                self._move_on(view, target)
-            sender.wake()
-        return deliveries
+    @property
+    def _clock(self) -> Clock:
+        return self._environment.clock
 
     def _transactions(self) -> Transactions:
         transactions = self._running().transactions
@@ -271,6 +245,9 @@ class Producer(TransactionCalls):
             known = [TopicPartition(view.name, number) for number in range(count)]
             self._partitions[view.name] = known
         return known[partition]
+
+    def _partition_of_key(self, view: TopicView, key: bytes) -> int | None:
+        return partition_for_key(key, view.partition_count)
 
     def _move_on(self, view: TopicView, left: TopicPartition) -> TopicPartition:
         """Choose another partition for records without a key."""

@@ -10,13 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.client.state.batch import BATCH_OVERHEAD_BYTES, Batch, Item, Phase, item_size_bytes
+from ottla.client.state.batch import BATCH_OVERHEAD_BYTES, Batch, Item, Phase
 from ottla.client.state.line import Line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
+    from ottla.client.state.rows import Part
     from ottla.protocol.ids import TopicPartition
+
+# From half a batch on, records that came together are encoded as they came.
+SHARE_OF_OWN_BATCH = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +38,10 @@ class Limits:
 
 
 class Placed(NamedTuple):
-    """Where records went: ``record_count`` of them from ``first_index`` on."""
+    """Where records went, and the place of the first among all of that batch."""
 
     batch: Batch
     first_index: int
-    record_count: int
 
 
 @dataclass(slots=True)
@@ -106,37 +109,36 @@ class Accumulator:
                 batch.phase = Phase.CLOSED
         return batch
 
-    def append_all(
-        self, partition: TopicPartition, items: Sequence[Item], start: int, now_ms: float
-    ) -> Placed | None:
-        """Take records from ``start`` on until one batch is full, which closes it.
+    def append_part(self, partition: TopicPartition, part: Part, now_ms: float) -> Placed:
+        """Take records that came together; the caller has seen that there is room for them.
 
-        None, and nothing is taken, when the memory is full."""
-        size_bytes = item_size_bytes(items[start])
-        batch = self.append_open(partition, items[start], size_bytes)
-        if batch is None:
-            if not self.has_room(size_bytes):
-                return None
-            batch = self._new_batch(partition, now_ms)
-            batch.items.append(items[start])
-            batch.size_bytes += size_bytes
-            self.held_bytes += size_bytes
-        room_bytes = self._limits.memory_bytes_max - self.held_bytes
-        free_bytes = min(self._limits.batch_bytes - batch.size_bytes, room_bytes)
-        first_index = len(batch.items) - 1
-        stop = start + 1
-        taken_bytes = 0
-        while stop < len(items):
-            size_bytes = item_size_bytes(items[stop])
-            if taken_bytes + size_bytes > free_bytes:
-                batch.phase = Phase.CLOSED
-                break
-            taken_bytes += size_bytes
-            stop += 1
-        batch.items.extend(items[start + 1 : stop])
-        batch.size_bytes += taken_bytes
-        self.held_bytes += taken_bytes
-        return Placed(batch, first_index, stop - start)
+        Many are a batch of their own, which is closed. A few share the open one: small calls
+        shall not make small batches."""
+        size_bytes = part.size_bytes
+        if size_bytes * SHARE_OF_OWN_BATCH >= self._limits.batch_bytes:
+            batch, first_index = self._new_batch(partition, now_ms), 0
+            batch.part = part
+            batch.phase = Phase.CLOSED
+        else:
+            batch = self._open_batch(partition, size_bytes) or self._new_batch(partition, now_ms)
+            first_index = len(batch.items)
+            batch.items += part.items()
+        batch.size_bytes += size_bytes
+        self.held_bytes += size_bytes
+        return Placed(batch, first_index)
+
+    def _open_batch(self, partition: TopicPartition, size_bytes: int) -> Batch | None:
+        """The batch that takes so much more, if there is one."""
+        line = self._lines.get(partition)
+        if line is None or not line.unsent:
+            return None
+        batch = line.unsent[-1]
+        if (
+            batch.phase is not Phase.OPEN
+            or batch.size_bytes + size_bytes > self._limits.batch_bytes
+        ):
+            return None
+        return batch
 
     def has_room(self, size_bytes: int) -> bool:
         """Whether a record of that size can be taken now."""

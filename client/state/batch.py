@@ -9,6 +9,7 @@ from ottla.client.state.sequences import NO_STAMP, Stamp
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from ottla.client.state.rows import Part
     from ottla.protocol.ids import TopicPartition
 
 # The header of a record batch, and what a record of up to some kilobytes adds to its key, value
@@ -33,9 +34,12 @@ def item_size_bytes(item: Item) -> int:
         size_bytes += len(key)
     if value is not None:
         size_bytes += len(value)
-    for name, content in headers:
-        size_bytes += HEADER_OVERHEAD_BYTES + len(name) + len(content or b"")
-    return size_bytes
+    return size_bytes + headers_size_bytes(headers) if headers else size_bytes
+
+
+def headers_size_bytes(headers: Headers) -> int:
+    """About the bytes that they take."""
+    return sum(HEADER_OVERHEAD_BYTES + len(name) + len(content or b"") for name, content in headers)
 
 
 class Phase(Enum):
@@ -59,6 +63,7 @@ class Batch:
         "last_answer",
         "not_before_ms",
         "outcome_unknown",
+        "part",
         "partition",
         "phase",
         "size_bytes",
@@ -69,7 +74,9 @@ class Batch:
         self.partition = partition
         self.created_ms = created_ms
         self.phase = Phase.OPEN
+        # What is in it: items that were added one by one, or a part of many that came at once.
         self.items: list[Item] = []
+        self.part: Part | None = None
         self.size_bytes = BATCH_OVERHEAD_BYTES
         self.stamp: Stamp = NO_STAMP
         self.encoded: bytes | None = None
@@ -83,11 +90,11 @@ class Batch:
 
     def __repr__(self) -> str:
         topic, partition = self.partition
-        return f"Batch({topic}-{partition}, {len(self.items)} records, {self.phase.value})"
+        return f"Batch({topic}-{partition}, {self.record_count} records, {self.phase.value})"
 
     @property
     def record_count(self) -> int:
-        return len(self.items)
+        return len(self.items) if self.part is None else self.part.count
 
     @property
     def is_numbered(self) -> bool:

@@ -12,7 +12,8 @@ from ottla.client.state.backoff import Backoff
 from ottla.client.state.sequences import NO_STAMP, Sequences
 from ottla.client.state.verdict import Verdict, judge, judge_in_transaction
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records.builder import BatchOptions, encode_batch
+from ottla.protocol.records.builder import BatchOptions, finish_batch
+from ottla.protocol.records.codec import encode_entries
 
 if TYPE_CHECKING:
     from ottla.client.state.accumulator import Accumulator
@@ -102,7 +103,9 @@ class Deliveries:
                 base_sequence=base_sequence,
                 is_transactional=self._transactional,
             )
-            batch.encoded = encode_batch(batch.items, options)
+            part = batch.part
+            encoded = encode_entries(batch.items) if part is None else part.encode()
+            batch.encoded = finish_batch(encoded, options)
         self._accumulator.depart(batch, node_id)
         return batch.encoded
 

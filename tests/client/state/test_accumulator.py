@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ottla.client.state.accumulator import Accumulator, Limits, within_one_request
-from ottla.client.state.batch import Batch, Item, Phase, item_size_bytes
+from ottla.client.state.batch import Batch, Phase, item_size_bytes
+from ottla.client.state.rows import Part, ValueRows
 from ottla.protocol.ids import TopicPartition
 
 FIRST = TopicPartition("t", 0)
@@ -148,21 +149,37 @@ def test_a_record_larger_than_the_memory_is_taken_when_it_is_alone() -> None:
     assert put(accumulator) is None
 
 
-def test_many_records_are_cut_into_batches_in_order() -> None:
-    """The cheap way in must give the same batches as the dear one."""
+def test_many_that_come_together_are_a_batch_of_their_own() -> None:
+    """They are encoded as they came, in their place between what came before and after."""
     accumulator = Accumulator(LIMITS)
-    items: list[Item] = [(number, None, VALUE, ()) for number in range(7)]
-    places = []
-    start = 0
-    while start < len(items):
-        placed = accumulator.append_all(FIRST, items, start, 0)
-        assert placed is not None
-        places.append((placed.first_index, placed.record_count))
-        start += placed.record_count
+    put(accumulator)
+    rows = ValueRows([VALUE] * 3, 7)
+    placed = accumulator.append_part(FIRST, Part(rows, 0, 3), 0)
+    put(accumulator)
 
-    assert places == [(0, 3), (0, 3), (0, 1)]
-    (first, *_) = collect(accumulator, 0)[1]
-    assert first.items == items[:3]
+    before, together, after = accumulator.unresolved()
+    assert placed == (together, 0)
+    assert [batch.record_count for batch in (before, together, after)] == [1, 3, 1]
+    assert [batch.phase for batch in (before, together, after)] == [
+        Phase.CLOSED,
+        Phase.CLOSED,
+        Phase.OPEN,
+    ]
+    assert accumulator.held_bytes == sum(batch.size_bytes for batch in accumulator.unresolved())
+
+
+def test_a_few_that_come_together_share_the_open_batch() -> None:
+    """Many small calls must not make many small batches."""
+    accumulator = Accumulator(LIMITS)
+    put(accumulator)
+    rows = ValueRows([VALUE, None, VALUE], 7)
+    placed = accumulator.append_part(FIRST, Part(rows, 1, 2), 0)
+
+    (batch,) = accumulator.unresolved()
+    assert placed == (batch, 1)
+    assert batch.items[1] == (7, None, None, ())
+    assert batch.phase is Phase.OPEN
+    assert accumulator.held_bytes == batch.size_bytes
 
 
 def test_a_partition_has_no_more_batches_out_than_its_window() -> None:

@@ -1,0 +1,106 @@
+"""What an application may send at once, made into the rows of each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.client.arrow import batches_of, columns_of
+from ottla.client.record_checks import as_bytes
+from ottla.client.state.rows import ColumnRows, ItemRows, Rows, ValueRows
+from ottla.protocol.records.columns import Columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ottla.client.state.batch import Item
+
+    # None where the key does not decide.
+    PartitionOfKey = Callable[[bytes], int | None]
+    # None stands for any partition.
+    Divided = Iterable[tuple[int | None, Rows]]
+
+
+class ArrowStream(Protocol):
+    """Anything that hands out Arrow data by the PyCapsule interface: tables of all libraries."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+
+class ArrowArray(Protocol):
+    """The same for a single record batch."""
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
+
+
+Records = Sequence[bytes | None] | Columns | ArrowStream | ArrowArray
+
+
+class Divider:
+    """Says where the records of one call go: what it names itself comes before keys."""
+
+    __slots__ = ("_partition", "_partition_of_key", "_wall_ms")
+
+    def __init__(
+        self, partition: int | None, partition_of_key: PartitionOfKey, wall_ms: int
+    ) -> None:
+        self._partition = partition
+        self._partition_of_key = partition_of_key
+        self._wall_ms = wall_ms
+
+    def divide(self, records: Records, key: bytes | None) -> Divided:
+        """The records of each partition, in order. Raises TypeError for what is no records."""
+        if isinstance(records, Columns):
+            _refuse_key(key)
+            return self._by_key(records)
+        if isinstance(records, Sequence):
+            return self._values(records, key)
+        _refuse_key(key)
+        return self._arrow(records)
+
+    def _values(self, values: Sequence[bytes | None], key: bytes | None) -> Divided:
+        if isinstance(values, str | bytes | bytearray | memoryview):
+            raise TypeError("records are a sequence of values; for a single one there is send()")
+        if not set(map(type, values)) <= {bytes, type(None)}:
+            values = [as_bytes(value) for value in values]
+        if key is None:
+            return [(self._partition, ValueRows(values, self._wall_ms))]
+        partition = self._partition
+        if partition is None:
+            partition = self._partition_of_key(key)
+        return [(partition, ItemRows([(self._wall_ms, key, value, ()) for value in values]))]
+
+    def _arrow(self, records: object) -> Iterator[tuple[int | None, Rows]]:
+        for batch in batches_of(records):
+            if self._partition is None and "partition" in batch.schema.names:
+                wanted = batch.column("partition").to_pylist()
+                for partition, chosen in _grouped(wanted):
+                    yield partition, ColumnRows(columns_of(batch.take(chosen), self._wall_ms))
+            else:
+                yield from self._by_key(columns_of(batch, self._wall_ms))
+
+    def _by_key(self, columns: Columns) -> Divided:
+        if self._partition is not None or columns.keys.null_count == columns.count:
+            return [(self._partition, ColumnRows(columns))]
+        found: dict[int | None, list[Item]] = {}
+        known: dict[bytes | None, int | None] = {None: None}
+        for _, timestamp, key, value, headers in columns.records():
+            partition = known.get(key, -1)
+            if partition == -1:
+                assert key is not None
+                partition = known[key] = self._partition_of_key(key)
+            found.setdefault(partition, []).append((timestamp, key, value, headers))
+        return [(partition, ItemRows(items)) for partition, items in found.items()]
+
+
+def _grouped(wanted: list[int | None]) -> list[tuple[int | None, list[int]]]:
+    """The indexes of each partition's rows."""
+    found: dict[int | None, list[int]] = {}
+    for index, partition in enumerate(wanted):
+        found.setdefault(partition, []).append(index)
+    return list(found.items())
+
+
+def _refuse_key(key: bytes | None) -> None:
+    if key is not None:
+        raise TypeError("columns bring their own keys; key= is for a sequence of values")
