@@ -1,43 +1,71 @@
 """The ``ottla`` command: a table of verbs, each loaded only when it is called.
 
-Nothing here knows what a verb does. A verb's function gets the arguments without the verb and
-returns the exit status; options may stand before the verb as well as after it.
+Nothing here knows what a verb does. What makes its command line is loaded first, so that help and
+mistakes cost nothing; its function gets the parsed arguments and returns the exit status. Options
+may stand before the verb as well as after it.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla import __version__
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
 
 USAGE_ERROR = 2
+# 128 and the number of SIGINT, as shells have it.
+INTERRUPTED = 130
 
 
 class Verb(NamedTuple):
-    """Where a verb lives (``module:function``), and what it is for in half a line."""
+    """What makes the command line of a verb and what runs it, as ``module:function``, and what it
+    is for in half a line."""
 
+    parser: str
     place: str
     purpose: str
 
 
+def _client(name: str, purpose: str, parser: str = "") -> Verb:
+    """A verb whose modules have its name."""
+    return Verb(
+        f"ottla.client.cli.parsers.{parser or f'{name}:parser'}",
+        f"ottla.client.cli.{name}:main",
+        purpose,
+    )
+
+
+def _broker(name: str, purpose: str) -> Verb:
+    """A verb that needs a broker's code."""
+    return Verb(f"ottla.broker.cli.parsers:{name}_parser", f"ottla.broker.cli.{name}:main", purpose)
+
+
 VERBS = {
-    "start": Verb("ottla.broker.cli.start:main", "run a broker"),
-    "topics": Verb("ottla.client.cli.topics:main", "create, list, describe, alter, delete topics"),
-    "produce": Verb("ottla.client.cli.produce:main", "send lines of standard input to a topic"),
-    "consume": Verb("ottla.client.cli.consume:main", "write the records of a topic as lines"),
-    "groups": Verb("ottla.client.cli.groups:main", "look at consumer groups, move their positions"),
-    "transactions": Verb(
-        "ottla.client.cli.transactions:main", "look at transactions, end those that hang"
+    "start": _broker("start", "run a broker"),
+    "topics": _client("topics", "create, list, describe, alter, trim, delete topics"),
+    "produce": _client("produce", "send lines, files or JSON to a topic"),
+    "consume": _client("consume", "write the records of topics as lines or JSON"),
+    "groups": _client("groups", "look at consumer groups, move their positions"),
+    "offsets": _client("offsets", "show offsets of partitions, also by time"),
+    "configs": _client("configs", "look at settings of topics, brokers and groups, change them"),
+    "transactions": _client("transactions", "look at transactions, end those that hang"),
+    "cluster": _client("cluster", "look at brokers, their health, disks and versions"),
+    "features": _client("features", "look at what a cluster can switch on, and switch it"),
+    "reassign": _client(
+        "reassign", "move replicas from broker to broker", "placements:reassign_parser"
     ),
-    "cluster": Verb("ottla.client.cli.cluster:main", "look at brokers and their partitions"),
-    "reassign": Verb("ottla.client.cli.reassign:main", "move replicas from broker to broker"),
-    "elect": Verb("ottla.client.cli.elect:main", "give partitions the leader they should have"),
-    "log": Verb("ottla.broker.cli.log:main", "look into the files of a stopped broker"),
+    "elect": _client(
+        "elect", "give partitions the leader they should have", "placements:elect_parser"
+    ),
+    "perf": _client("perf", "measure how fast a cluster is"),
+    "doctor": _broker("doctor", "say what is wrong here, and what to do"),
+    "log": _broker("log", "look into the files of a stopped broker"),
+    "completion": _client("completion", "let a shell complete these verbs and their options"),
 }
 # Options that every client verb knows, so that they may come first, and take a value.
 VALUE_OPTIONS = ("-b", "--bootstrap", "--format")
@@ -87,9 +115,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         known = ", ".join(VERBS)
         sys.stderr.write(f"ottla: there is no verb {verb!r}; there are {known}\n")
         return USAGE_ERROR
-    module, _, name = VERBS[verb].place.partition(":")
-    run: Callable[[list[str]], int] = getattr(importlib.import_module(module), name)
-    return run(others)
+    try:
+        make_parser: Callable[[], argparse.ArgumentParser] = load(VERBS[verb].parser)
+        parsed = make_parser().parse_args(others)
+        run: Callable[[argparse.Namespace], int] = load(VERBS[verb].place)
+        return run(parsed)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def load(place: str) -> Any:
+    """What is called that in that module."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 if __name__ == "__main__":

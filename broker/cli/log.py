@@ -14,43 +14,10 @@ from typing import TYPE_CHECKING
 from ottla.broker.cli.log_repair import repair
 from ottla.broker.log.dump import dump_file, line_of
 from ottla.broker.real import RealDisk, RealOffload
-from ottla.client.cli.arguments import Parser
 from ottla.client.cli.output import json_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-
-def parser() -> Parser:
-    """The command line, as ``ottla log --help`` shows it."""
-    made = Parser(prog="ottla log", description="Look into the files of a stopped broker.")
-    verbs = made.add_subparsers(dest="verb", required=True, metavar="VERB")
-    dump = verbs.add_parser(
-        "dump",
-        help="print what is in a file of a partition",
-        description="Print what is in a file of a partition, one line for each batch or entry. "
-        "Only reads.",
-    )
-    dump.add_argument("file", metavar="FILE", help="a segment, one of its indexes, or a checkpoint")
-    dump.add_argument("--records", action="store_true", help="print every record as well")
-    mend = verbs.add_parser(
-        "repair",
-        help="say which logs are damaged and, if wanted, cut them there",
-        description="Say which logs are damaged, where, and what would be lost by cutting them "
-        "there. Changes nothing unless --truncate is given, and then keeps what it cuts.",
-    )
-    mend.add_argument(
-        "directory", metavar="DIR", help="a data directory (log.dirs), or a partition's in it"
-    )
-    mend.add_argument("--truncate", action="store_true", help="cut damaged logs at the damage")
-    for each in (dump, mend):
-        each.add_argument(
-            "--format",
-            choices=("text", "json"),
-            default="text",
-            help="how to write results (default text)",
-        )
-    return made
+    import argparse
 
 
 def dump(path: Path, *, records: bool, as_json: bool) -> int:
@@ -65,9 +32,8 @@ def dump(path: Path, *, records: bool, as_json: bool) -> int:
     return status
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    arguments = parser().parse_args(argv)
     as_json = arguments.format == "json"
     if arguments.verb == "repair":
         return repair(Path(arguments.directory), truncate=arguments.truncate, as_json=as_json)

@@ -18,6 +18,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.broker.cli.parsers import (
+    DEFAULT_CLUSTER_DIR,
+    DEFAULT_DATA_DIR,
+    DEFAULT_HOST,
+    DEFAULT_PORT,
+)
 from ottla.broker.cli.wording import reworded
 from ottla.broker.in_process import BrokersInProcess
 from ottla.broker.log_names import LOG_FORMAT, BrokerNames
@@ -25,7 +31,7 @@ from ottla.broker.real import RealDisk, RealOffload, RealProcess
 from ottla.broker.real_worker import RealWorker
 from ottla.broker.server import Broker, CannotStart
 from ottla.broker.testing.memory_disk import MemoryDisk
-from ottla.client.cli.arguments import PORT_MAX, Parser, checked, host, natural, port, positive
+from ottla.client.cli.arguments import PORT_MAX
 from ottla.client.real import RealClock, RealNet, RealRandom
 from ottla.coordinator.metadata.broker_configs import (
     ConfigError,
@@ -37,15 +43,10 @@ from ottla.protocol.ports import Address, Ports
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 logger = logging.getLogger("ottla")
 
-DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 9092
-DEFAULT_DATA_DIR = "ottla-data"
-# Not the same: what one broker wrote and what several did cannot be mixed.
-DEFAULT_CLUSTER_DIR = "ottla-cluster"
 METRICS_LISTENER = "ottla.metrics.listener"
 
 
@@ -63,55 +64,6 @@ class Server(Protocol):
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
-
-
-def parser() -> Parser:
-    """The command line, as ``ottla start --help`` shows it."""
-    made = Parser(prog="ottla start", description="Run a broker.", allow_abbrev=False)
-    made.add_argument(
-        "--host", type=checked(host), help=f"address to listen on (default {DEFAULT_HOST})"
-    )
-    made.add_argument(
-        "--port",
-        type=checked(port),
-        help=f"port to listen on, 0 for a free one (default {DEFAULT_PORT})",
-    )
-    made.add_argument(
-        "--data-dir",
-        metavar="DIR",
-        help=f"where the logs live, created if missing (default ./{DEFAULT_DATA_DIR}, with "
-        f"--brokers ./{DEFAULT_CLUSTER_DIR})",
-    )
-    made.add_argument(
-        "--zookeeper",
-        metavar="HOST:PORT[,HOST:PORT...][/CHROOT]",
-        help="the ZooKeeper ensemble of the cluster to join (default: a store of its own)",
-    )
-    made.add_argument("--id", type=checked(natural), help="this broker's id in the cluster")
-    made.add_argument(
-        "--brokers",
-        metavar="N",
-        type=checked(positive),
-        help="run a cluster of N brokers in this process, for development",
-    )
-    made.add_argument(
-        "--metrics",
-        metavar="PORT",
-        type=checked(port),
-        help="port to serve /metrics, /healthz and /readyz on, 0 for a free one (default: none)",
-    )
-    made.add_argument("--config", metavar="FILE", help="a server.properties file")
-    made.add_argument(
-        "-o",
-        dest="settings",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="a setting by Kafka's name; the last one of a name wins",
-    )
-    made.add_argument("--memory", action="store_true", help="keep everything in memory")
-    made.add_argument("-v", "--verbose", action="store_true", help="log more")
-    return made
 
 
 def written_settings(arguments: argparse.Namespace) -> dict[str, str]:
@@ -271,9 +223,8 @@ def in_options(arguments: argparse.Namespace, sentence: str) -> str:
     )
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Run the command; never a traceback for what a person can mend."""
-    arguments = parser().parse_args(argv)
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(BrokerNames())
     logging.basicConfig(

@@ -1,18 +1,27 @@
-"""Command lines: what all client commands share, and errors of one sentence."""
+"""Command lines: what all verbs share, and errors of one sentence.
+
+Loads next to nothing: ``--help``, completion and mistakes are answered before a client is loaded.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
+import re
 from typing import TYPE_CHECKING, NoReturn
 
-from ottla.client.config import DEFAULT_PORT, parse_addresses
+from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-DEFAULT_BOOTSTRAP = f"127.0.0.1:{DEFAULT_PORT}"
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 USAGE_ERROR = 2
 PORT_MAX = 65_535
+# What cannot be typed as it is; every other character stands for itself.
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)|\\$", re.DOTALL)
 
 
 class Parser(argparse.ArgumentParser):
@@ -21,30 +30,58 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE_ERROR, f"{self.prog}: {message}; see '{self.prog} --help'\n")
 
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: None = None
+    ) -> argparse.Namespace:
+        """As argparse does, but options may stand between positional arguments, too."""
+        if any(isinstance(action, argparse._SubParsersAction) for action in self._actions):
+            return super().parse_args(args, namespace)
+        return self.parse_intermixed_args(args, namespace)
 
-def add_client_options(parser: argparse.ArgumentParser, *, is_outer: bool) -> None:
+
+def one_line_parser(verb: str, description: str, example: str) -> Parser:
+    """The command line of a verb: what it does, and one line that shows how."""
+    return Parser(
+        prog=f"ottla {verb}",
+        description=description,
+        epilog=f"example: ottla {example}",
+        allow_abbrev=False,
+    )
+
+
+def add_format_options(parser: argparse.ArgumentParser, *, is_outer: bool = True) -> None:
+    """``--format`` and its shorter form ``--json``."""
+    parser.add_argument(
+        "--format",
+        choices=("text", "json"),
+        default="text" if is_outer else argparse.SUPPRESS,
+        help="how to write results (default text)",
+    )
+    parser.add_argument(
+        "--json",
+        dest="format",
+        action="store_const",
+        const="json",
+        default=argparse.SUPPRESS,
+        help="the same as --format json",
+    )
+
+
+def add_client_options(parser: argparse.ArgumentParser, *, is_outer: bool = True) -> None:
     """``-b`` and ``--format``, before or after a sub-command.
 
     Only the outer parser may have defaults: an inner one would set them again, over what was
     given before the sub-command."""
-
-    def default(value: str) -> str:
-        return value if is_outer else argparse.SUPPRESS
-
+    default = os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
     parser.add_argument(
         "-b",
         "--bootstrap",
         metavar="HOST:PORT",
-        type=checked(bootstrap),
-        default=default(DEFAULT_BOOTSTRAP),
-        help=f"a broker of the cluster, or several with commas (default {DEFAULT_BOOTSTRAP})",
+        default=default if is_outer else argparse.SUPPRESS,
+        help="a broker of the cluster, or several with commas (default: "
+        f"{BOOTSTRAP_VARIABLE} of the environment, or {DEFAULT_BOOTSTRAP})",
     )
-    parser.add_argument(
-        "--format",
-        choices=("text", "json"),
-        default=default("text"),
-        help="how to write results (default text)",
-    )
+    add_format_options(parser, is_outer=is_outer)
 
 
 def as_sentence(purpose: str) -> str:
@@ -52,14 +89,19 @@ def as_sentence(purpose: str) -> str:
     return f"{purpose[0].upper()}{purpose[1:]}."
 
 
-def add_verbs(parser: Parser) -> Callable[[str, str], argparse.ArgumentParser]:
-    """Give a client command verbs of its own: the function adds one by name and purpose."""
+def add_verbs(parser: Parser) -> Callable[[str, str, str], Parser]:
+    """Give a client command verbs of its own: the function adds one by name, purpose and the
+    arguments of an example."""
     add_client_options(parser, is_outer=True)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
-    def verb(name: str, purpose: str) -> argparse.ArgumentParser:
-        inner: argparse.ArgumentParser = verbs.add_parser(
-            name, help=purpose, description=as_sentence(purpose), allow_abbrev=False
+    def verb(name: str, purpose: str, example: str) -> Parser:
+        inner = verbs.add_parser(
+            name,
+            help=purpose,
+            description=as_sentence(purpose),
+            epilog=f"example: {parser.prog} {name} {example}".rstrip(),
+            allow_abbrev=False,
         )
         add_client_options(inner, is_outer=False)
         return inner
@@ -67,10 +109,15 @@ def add_verbs(parser: Parser) -> Callable[[str, str], argparse.ArgumentParser]:
     return verb
 
 
-def bootstrap(text: str) -> str:
-    """The text itself if it is a list of addresses. Raises ValueError."""
-    parse_addresses(text)
-    return text
+def add_partition_argument(parser: argparse.ArgumentParser, default: str = "") -> None:
+    """``TOPIC[:P,P] ...``; may be left out where there is a default."""
+    parser.add_argument(
+        "topics",
+        metavar="TOPIC[:P,P]",
+        type=checked(topic_partitions),
+        nargs="*" if default else "+",
+        help="topics, or some partitions of one" + (f" (default: {default})" if default else ""),
+    )
 
 
 def setting(text: str) -> tuple[str, str]:
@@ -79,6 +126,42 @@ def setting(text: str) -> tuple[str, str]:
     if not equals or not key.strip():
         raise ValueError(f"{text!r} is not of the form key=value")
     return key.strip(), value
+
+
+def header(text: str) -> tuple[str, bytes]:
+    """Read ``name=value``. Raises ValueError."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"{text!r} is not of the form name=value")
+    return name, os.fsencode(value)
+
+
+def delimiter(text: str) -> bytes:
+    """Read what stands between fields or records, with escapes. Raises ValueError."""
+    found = unescaped(text)
+    if not found:
+        raise ValueError("a delimiter has at least one character")
+    return found
+
+
+def unescaped(text: str) -> bytes:
+    r"""The bytes that a text with ``\n \t \r \0 \\`` and ``\xHH`` stands for.
+
+    Raises ValueError for any other escape."""
+
+    def replace(match: re.Match[str]) -> str:
+        name = match[1]
+        if name is None:
+            raise ValueError(r"a lone \ at the end stands for nothing; a backslash is \\")
+        if name[0] == "x" and len(name) == 3:
+            # The surrogates that os.fsencode turns back into single bytes.
+            value = int(name[1:], 16)
+            return chr(value) if value < 0x80 else chr(0xDC00 + value)
+        if name not in ESCAPES:
+            raise ValueError(rf"there is no escape \{name}; there are \n, \t, \r, \0, \xHH and \\")
+        return ESCAPES[name]
+
+    return _ESCAPE.sub(replace, text).encode("utf-8", "surrogateescape")
 
 
 def positive(text: str) -> int:
@@ -110,15 +193,40 @@ def host(text: str) -> str:
     return bare
 
 
+def numbers(text: str) -> list[int]:
+    """Read ``0,1,2``. Raises ValueError."""
+    try:
+        return [natural(number) for number in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{text!r} is not of the form P or P,P") from None
+
+
 def topic_partitions(text: str) -> tuple[str, list[int] | None]:
     """``topic`` or ``topic:0,1``. Raises ValueError."""
-    topic, colon, numbers = text.partition(":")
+    topic, colon, listed = text.partition(":")
     if not colon:
         return topic, None
     try:
-        return topic, [int(number) for number in numbers.split(",")]
+        return topic, [int(number) for number in listed.split(",")]
     except ValueError:
         raise ValueError(f"{text!r} is not of the form TOPIC:P or TOPIC:P,P") from None
+
+
+def one_partition(text: str) -> TopicPartition:
+    """Read ``topic:0``. Raises ValueError."""
+    topic, listed = topic_partitions(text)
+    if not topic or listed is None or len(listed) != 1:
+        raise ValueError(f"{text!r} is not of the form TOPIC:PARTITION")
+    return TopicPartition(topic, listed[0])
+
+
+def pattern(text: str) -> str:
+    """The text itself if it is a regular expression. Raises ValueError."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text!r} is not a regular expression: {error}") from error
+    return text
 
 
 def node_ids(text: str) -> list[int]:

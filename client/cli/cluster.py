@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.admin import Admin
-from ottla.client.cli.arguments import Parser, add_verbs
 from ottla.client.cli.output import Cell, json_document, table, write
 from ottla.client.cli.run import run
 from ottla.client.cli.settings import command_config
@@ -27,19 +25,9 @@ WITHOUT_CONTROLLER = (
 )
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    return run(partial(perform, parser().parse_args(argv)))
-
-
-def parser() -> Parser:
-    """The command line, as ``ottla cluster --help`` shows it."""
-    made = Parser(prog="ottla cluster", description="Look at a cluster.", allow_abbrev=False)
-    purpose = "show the brokers, and partitions that lack a leader or replicas"
-    add_verbs(made)("describe", purpose).add_argument(
-        "-i", "--internal", action="store_true", help="list partitions of internal topics, too"
-    )
-    return made
+    return run(perform, arguments)
 
 
 async def perform(arguments: argparse.Namespace) -> int:

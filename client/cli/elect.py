@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
-from ottla.client.cli.arguments import Parser, add_client_options, checked, topic_partitions
 from ottla.client.cli.output import json_document, write
 from ottla.client.cli.run import CommandError, run, sentence
 from ottla.client.cli.settings import command_config
@@ -21,33 +19,9 @@ if TYPE_CHECKING:
     from ottla.client.errors import RequestRefused
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    return run(partial(perform, parser().parse_args(argv)))
-
-
-def parser() -> Parser:
-    """The command line, as ``ottla elect --help`` shows it."""
-    made = Parser(
-        prog="ottla elect",
-        description="Make the first replica of each partition its leader, where it is in sync.",
-        allow_abbrev=False,
-    )
-    add_client_options(made, is_outer=True)
-    made.add_argument(
-        "partitions",
-        metavar="TOPIC[:P,P]",
-        nargs="*",
-        type=checked(topic_partitions),
-        help="which partitions (default: all)",
-    )
-    made.add_argument(
-        "--unclean",
-        action="store_true",
-        help="let any living replica lead where none in sync is left: records that it has not "
-        "got are lost",
-    )
-    return made
+    return run(perform, arguments)
 
 
 async def perform(arguments: argparse.Namespace) -> int:

@@ -6,12 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
-from ottla.client.cli.arguments import Parser, add_verbs, checked, topic_partitions
 from ottla.client.cli.group_text import describe, explain
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.run import CommandError, run, sentence
 from ottla.client.cli.settings import command_config
-from ottla.client.cli.start_offset import read_start, resolve
+from ottla.client.cli.start_offset import resolve
 from ottla.client.errors import ClientError
 from ottla.client.group_requests import Committed, GroupRefused
 from ottla.protocol.errors import ErrorCode
@@ -26,59 +25,9 @@ if TYPE_CHECKING:
 HOW_TO_FREE = "stop its members first; 'ottla groups describe' shows them"
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    arguments = parser().parse_args(argv)
-    return run(partial(perform, arguments))
-
-
-def parser() -> Parser:
-    """The command line, as ``ottla groups --help`` shows it."""
-    made = Parser(
-        prog="ottla groups",
-        description="Look at consumer groups and move their positions.",
-        allow_abbrev=False,
-    )
-    verb = add_verbs(made)
-    listing = verb("list", "list the groups")
-    listing.add_argument(
-        "--state", action="append", default=[], help="only those in this state, such as Empty"
-    )
-    listing.add_argument(
-        "--type", action="append", default=[], choices=("classic", "consumer"), help="only those"
-    )
-    described = verb("describe", "show members, positions and lag of groups")
-    described.add_argument("groups", metavar="GROUP", nargs="+")
-    explained = verb("explain", "tell what has happened in a group: who joined, who left and why")
-    explained.add_argument("group", metavar="GROUP")
-    delete = verb("delete", "delete empty groups and their positions")
-    delete.add_argument("groups", metavar="GROUP", nargs="+")
-    reset = verb("reset-offsets", "let an empty group go on from somewhere else")
-    reset.add_argument("group", metavar="GROUP")
-    _add_partitions(reset, "all that the group has a position for")
-    reset.add_argument(
-        "-o",
-        "--offset",
-        metavar="WHERE",
-        type=checked(read_start),
-        required=True,
-        help="N, -N (before the end), beginning, end, @MS or @ISO-8601",
-    )
-    reset.add_argument("--dry-run", action="store_true", help="only show what would be done")
-    forget = verb("delete-offsets", "forget positions of a group")
-    forget.add_argument("group", metavar="GROUP")
-    _add_partitions(forget, "")
-    return made
-
-
-def _add_partitions(parser: argparse.ArgumentParser, default: str) -> None:
-    parser.add_argument(
-        "topics",
-        metavar="TOPIC[:P,P]",
-        type=checked(topic_partitions),
-        nargs="*" if default else "+",
-        help="topics, or some partitions of one" + (f" (default: {default})" if default else ""),
-    )
+    return run(perform, arguments)
 
 
 async def perform(arguments: argparse.Namespace) -> int:

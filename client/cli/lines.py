@@ -1,4 +1,4 @@
-"""Standard input as bytes, split at newlines, without ever holding up the event loop."""
+"""Input as bytes, split at a delimiter, without ever holding up the event loop."""
 
 from __future__ import annotations
 
@@ -39,17 +39,22 @@ async def read_pieces(descriptor: int) -> AsyncIterator[bytes]:
         loop.remove_reader(descriptor)
 
 
-async def read_lines(descriptor: int) -> AsyncIterator[list[bytes]]:
-    """Whole lines as they come, without their newline; every other byte is part of the line.
+async def read_lines(descriptor: int, delimiter: bytes = NEWLINE) -> AsyncIterator[list[bytes]]:
+    """Whole lines as they come, without their delimiter; every other byte is part of the line.
 
     The end of the input ends the last line if there is anything on it."""
     parts: list[bytes] = []
+    # A delimiter of several bytes may come in two pieces.
+    overlap = len(delimiter) - 1
     async for piece in read_pieces(descriptor):
-        head, newline, rest = piece.partition(NEWLINE)
+        if overlap and parts:
+            piece = b"".join(parts) + piece
+            parts = []
+        head, found, rest = piece.partition(delimiter)
         parts.append(head)
-        if not newline:
+        if not found:
             continue
-        lines = rest.split(NEWLINE)
+        lines = rest.split(delimiter)
         lines.insert(0, b"".join(parts))
         last = lines.pop()
         parts = [last] if last else []
@@ -57,3 +62,8 @@ async def read_lines(descriptor: int) -> AsyncIterator[list[bytes]]:
     tail = b"".join(parts)
     if tail:
         yield [tail]
+
+
+async def read_whole(descriptor: int) -> bytes:
+    """All there is."""
+    return b"".join([piece async for piece in read_pieces(descriptor)])

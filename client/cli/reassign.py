@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.admin import Admin
-from ottla.client.cli.arguments import Parser, add_verbs, checked, node_ids
 from ottla.client.cli.output import json_document, write
 from ottla.client.cli.run import CommandError, run, sentence
 from ottla.client.cli.settings import command_config
@@ -33,32 +31,9 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    return run(partial(perform, parser().parse_args(argv)))
-
-
-def parser() -> Parser:
-    """The command line, as ``ottla reassign --help`` shows it."""
-    made = Parser(prog="ottla reassign", description="Move replicas.", allow_abbrev=False)
-    verb = add_verbs(made)
-    generate = verb("generate", "write a plan that spreads topics evenly over brokers")
-    generate.add_argument("topics", metavar="TOPIC", nargs="+")
-    generate.add_argument(
-        "--brokers",
-        metavar="ID,ID",
-        type=checked(node_ids),
-        help="the brokers to use (default: all that live)",
-    )
-    for name, purpose in (
-        ("execute", "begin the moves of a plan"),
-        ("verify", "tell which moves of a plan are done; status 1 while one is not"),
-        ("cancel", "stop the moves of a plan and go back"),
-    ):
-        verb(name, purpose).add_argument(
-            "plan", metavar="FILE", help="the plan; - for standard input"
-        )
-    return made
+    return run(perform, arguments)
 
 
 async def perform(arguments: argparse.Namespace) -> int:

@@ -1,30 +1,35 @@
-"""How ``ottla consume`` writes one record: by a format string, or as a line of JSON."""
+"""How ``ottla consume`` writes one record: by a format string, or as a line of JSON.
+
+A format is read once into pieces, each a constant or a function of the record.
+"""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.client.cli.arguments import unescaped
 from ottla.client.cli.output import json_line, readable
-from ottla.client.cli.run import CommandError
+from ottla.client.cli.run import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import argparse
+    from collections.abc import Callable, Iterator
 
-    from ottla.client.chunk import ConsumerRecord
+    from ottla.client.batches import ConsumerRecord
 
-    Render = Callable[[ConsumerRecord], bytes]
+    Record = ConsumerRecord[bytes, bytes]
+    Render = Callable[[Record], bytes]
 
-ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
-TOKEN = re.compile(r"%(.)|\\(.)|([^%\\]+)", re.DOTALL)
-
-
-def value_line(record: ConsumerRecord) -> bytes:
-    """The value alone; a null value is written as an empty line."""
-    return (record.value or b"") + b"\n"
+# A field, a timestamp with its form, an escape, or text.
+TOKEN = re.compile(r"%T\{([^}]*)\}|%(.)|(\\x[0-9a-fA-F]{2}|\\.)|([^%\\]+)", re.DOTALL)
+NULL = b"NULL"
+LENGTH_OF_NULL = -1
 
 
-def as_json(record: ConsumerRecord) -> bytes:
+def as_json(record: Record) -> bytes:
     """One JSON object on one line."""
     document: dict[str, object] = {
         "topic": record.topic,
@@ -38,39 +43,72 @@ def as_json(record: ConsumerRecord) -> bytes:
     return json_line(document).encode("utf-8", "surrogateescape")
 
 
-def topic(record: ConsumerRecord) -> bytes:
+def topic(record: Record) -> bytes:
     return record.topic.encode()
 
 
-def partition(record: ConsumerRecord) -> bytes:
+def partition(record: Record) -> bytes:
     return b"%d" % record.partition
 
 
-def offset(record: ConsumerRecord) -> bytes:
+def offset(record: Record) -> bytes:
     return b"%d" % record.offset
 
 
-def timestamp(record: ConsumerRecord) -> bytes:
+def timestamp(record: Record) -> bytes:
     return b"%d" % record.timestamp
 
 
-def key(record: ConsumerRecord) -> bytes:
+def formed_timestamp(form: str, record: Record) -> bytes:
+    """As strftime has it, in UTC; nothing for a record without a time."""
+    if record.timestamp < 0:
+        return b""
+    moment = datetime.fromtimestamp(record.timestamp / 1000, UTC)
+    return moment.strftime(form).encode("utf-8", "surrogateescape")
+
+
+def key(record: Record) -> bytes:
     return record.key or b""
 
 
-def value(record: ConsumerRecord) -> bytes:
+def value(record: Record) -> bytes:
     return record.value or b""
 
 
-def headers(record: ConsumerRecord) -> bytes:
+def shown_key(record: Record) -> bytes:
+    return NULL if record.key is None else record.key
+
+
+def shown_value(record: Record) -> bytes:
+    return NULL if record.value is None else record.value
+
+
+def length(data: bytes | None) -> int:
+    """Null is not the same as empty."""
+    return LENGTH_OF_NULL if data is None else len(data)
+
+
+def key_length(record: Record) -> bytes:
+    return b"%d" % length(record.key)
+
+
+def value_length(record: Record) -> bytes:
+    return b"%d" % length(record.value)
+
+
+def raw_key_length(record: Record) -> bytes:
+    return length(record.key).to_bytes(4, signed=True)
+
+
+def raw_value_length(record: Record) -> bytes:
+    return length(record.value).to_bytes(4, signed=True)
+
+
+def headers(record: Record) -> bytes:
     return b",".join(
         name.encode("utf-8", "surrogateescape") + b"=" + (content or b"")
         for name, content in record.headers
     )
-
-
-def percent(_record: ConsumerRecord) -> bytes:
-    return b"%"
 
 
 FIELDS: dict[str, Render] = {
@@ -82,35 +120,68 @@ FIELDS: dict[str, Render] = {
     "v": value,
     "s": value,
     "h": headers,
-    "%": percent,
+    "K": key_length,
+    "S": value_length,
+    "Q": raw_key_length,
+    "R": raw_value_length,
 }
+SHOWN: dict[Render, Render] = {key: shown_key, value: shown_value}
 
 
-def formatter(style: str, line: str) -> Render:
-    """The function that writes a record. Raises CommandError for an unknown format letter."""
-    if style == "json":
+def formatter(arguments: argparse.Namespace) -> Render:
+    """The function that writes a record as the command line wants it. Raises UsageError."""
+    if arguments.format == "json":
         return as_json
-    if line == "%v\\n":
-        return value_line
-    parts: list[bytes | Render] = []
-    position = 0
-    for match in TOKEN.finditer(line):
-        letter, escape, literal = match.groups()
-        position = match.end()
-        if letter is not None:
-            if letter not in FIELDS:
-                raise CommandError(f"-f knows no %{letter}; it knows %{', %'.join(FIELDS)}")
-            parts.append(FIELDS[letter])
-        elif escape is not None:
-            if escape not in ESCAPES:
-                raise CommandError(f"-f knows no \\{escape}; it knows \\n, \\t, \\r, \\0 and \\\\")
-            parts.append(ESCAPES[escape])
-        else:
-            parts.append(literal.encode("utf-8", "surrogateescape"))
-    if position != len(line):
-        raise CommandError(f"-f ends in a lone {line[position:]!r}")
+    parts = _plain(arguments) if arguments.line is None else list(_parse(arguments.line))
+    if arguments.show_null:
+        parts = [part if isinstance(part, bytes) else SHOWN.get(part, part) for part in parts]
 
-    def render(record: ConsumerRecord) -> bytes:
-        return b"".join(part if isinstance(part, bytes) else part(record) for part in parts)
+    def render(record: Record) -> bytes:
+        return b"".join([part if isinstance(part, bytes) else part(record) for part in parts])
 
     return render
+
+
+def writes_values_only(arguments: argparse.Namespace) -> bool:
+    """Whether nothing of a record is written but its value and the delimiter."""
+    return not (
+        arguments.format == "json"
+        or arguments.line is not None
+        or arguments.headers
+        or arguments.show_null
+        or arguments.key_separator is not None
+    )
+
+
+def _plain(arguments: argparse.Namespace) -> list[bytes | Render]:
+    """Without a format: the value, after what else was asked for."""
+    parts: list[bytes | Render] = []
+    if arguments.headers:
+        parts += [headers, b"\t"]
+    if arguments.key_separator is not None:
+        parts += [key, arguments.key_separator]
+    return [*parts, value, arguments.delimiter]
+
+
+def _parse(line: str) -> Iterator[bytes | Render]:
+    position = 0
+    for match in TOKEN.finditer(line):
+        form, letter, escape, literal = match.groups()
+        position = match.end()
+        if form is not None:
+            yield partial(formed_timestamp, form)
+        elif letter == "%":
+            yield b"%"
+        elif letter is not None:
+            if letter not in FIELDS:
+                raise UsageError(f"-f knows no %{letter}; it knows %{', %'.join(FIELDS)} and %%")
+            yield FIELDS[letter]
+        elif escape is not None:
+            try:
+                yield unescaped(escape)
+            except ValueError as error:
+                raise UsageError(f"-f: {error}") from None
+        else:
+            yield literal.encode("utf-8", "surrogateescape")
+    if position != len(line):
+        raise UsageError(f"-f ends in a lone {line[position:]!r}")

@@ -1,4 +1,4 @@
-"""Runs a command's coroutine and turns every way it can end into an exit status.
+"""Runs a verb's coroutine and turns every way it can end into an exit status.
 
 A person who mistyped something, or whose broker is down, gets one sentence on standard error and
 never a traceback; a traceback means a defect of ours.
@@ -13,13 +13,18 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ottla.client.config import parse_addresses
 from ottla.client.errors import BrokerUnreachable, ClientError, RequestRefused
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Coroutine
 
+    Perform = Callable[[argparse.Namespace], Coroutine[Any, Any, int]]
+
 FAILED = 1
+USAGE_ERROR = 2
 # 128 and the number of SIGINT, as shells have it.
 INTERRUPTED = 130
 
@@ -28,14 +33,25 @@ class CommandError(Exception):
     """What a person did or asked for cannot be; the text is the one sentence to say so."""
 
 
-def run(command: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Run the command on a loop of its own and return the exit status."""
+class UsageError(CommandError):
+    """The options contradict each other, or one lacks another."""
+
+
+def run(perform: Perform, arguments: argparse.Namespace, *, is_busy: bool = False) -> int:
+    """Run a verb on a loop of its own and return the exit status.
+
+    ``is_busy``: it moves many records, so that a faster loop is worth the time to load it."""
+    try:
+        parse_addresses(arguments.bootstrap)
+    except ValueError as error:
+        sys.stderr.write(f"ottla: {error}\n")
+        return USAGE_ERROR
     # What the library logs about a failure would say again what is said below.
     logging.getLogger("ottla").addHandler(logging.NullHandler())
     occupy_standard_descriptors()
     try:
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(command())
+        with asyncio.Runner(loop_factory=loop_factory(is_busy=is_busy)) as runner:
+            return runner.run(perform(arguments))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -44,7 +60,7 @@ def run(command: Callable[[], Coroutine[Any, Any, int]]) -> int:
         return 0
     except (ClientError, CommandError, OSError) as error:
         sys.stderr.write(f"ottla: {sentence(error)}\n")
-        return FAILED
+        return USAGE_ERROR if isinstance(error, UsageError) else FAILED
 
 
 def occupy_standard_descriptors() -> None:
@@ -57,8 +73,10 @@ def occupy_standard_descriptors() -> None:
             os.open(os.devnull, os.O_RDWR)
 
 
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """uvloop where it is installed; elsewhere a loop that can watch raw sockets."""
+def loop_factory(*, is_busy: bool) -> Callable[[], asyncio.AbstractEventLoop]:
+    """uvloop where it is installed and worth it; elsewhere a loop that can watch raw sockets."""
+    if not is_busy:
+        return asyncio.SelectorEventLoop
     try:
         uvloop = importlib.import_module("uvloop")
     except ImportError:

@@ -1,92 +1,31 @@
-"""``ottla topics``: create, list, describe, alter and delete topics."""
+"""``ottla topics``: create, list, describe, alter, trim and delete topics."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
 from ottla.client.admin_requests import NewTopic
-from ottla.client.cli.arguments import (
-    Parser,
-    add_verbs,
-    checked,
-    positive,
-    setting,
-)
+from ottla.client.cli.changes import changes_of
 from ottla.client.cli.describe import describe
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.run import CommandError, run, sentence
 from ottla.client.cli.settings import command_config
-from ottla.client.config_requests import ConfigChange, ConfigOperation, ResourceType
+from ottla.client.cli.trim import trim
+from ottla.client.config_requests import ResourceType
 from ottla.client.errors import RequestRefused
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from ottla.client.state.metadata import TopicView
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    arguments = parser().parse_args(argv)
-    return run(partial(perform, arguments))
-
-
-def parser() -> Parser:
-    """The command line, as ``ottla topics --help`` shows it."""
-    made = Parser(
-        prog="ottla topics", description="Create, list and change topics.", allow_abbrev=False
-    )
-    verb = add_verbs(made)
-    create = verb("create", "create topics")
-    create.add_argument("topics", metavar="TOPIC", nargs="+")
-    create.add_argument(
-        "-p", "--partitions", type=checked(positive), default=-1, help="how many partitions"
-    )
-    create.add_argument(
-        "-r", "--replicas", type=checked(positive), default=-1, help="how many copies of each"
-    )
-    add_setting_option(create)
-    create.add_argument(
-        "--if-not-exists", action="store_true", help="do not complain about one that exists"
-    )
-    listing = verb("list", "list the topics")
-    listing.add_argument("-i", "--internal", action="store_true", help="internal ones, too")
-    described = verb("describe", "show partitions, offsets and settings of topics")
-    described.add_argument("topics", metavar="TOPIC", nargs="+")
-    delete = verb("delete", "delete topics and all their records")
-    delete.add_argument("topics", metavar="TOPIC", nargs="+")
-    alter = verb("alter", "add partitions or change settings of a topic")
-    alter.add_argument("topic", metavar="TOPIC")
-    alter.add_argument(
-        "-p", "--partitions", type=checked(positive), help="how many partitions it is to have"
-    )
-    add_setting_option(alter)
-    alter.add_argument(
-        "-d",
-        "--delete-config",
-        metavar="KEY",
-        action="append",
-        default=[],
-        help="go back to the default of this setting",
-    )
-    return made
-
-
-def add_setting_option(parser: argparse.ArgumentParser) -> None:
-    """``-c key=value``, any number of them."""
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        type=checked(setting),
-        help="a setting of the topic, such as retention.ms=60000",
-    )
+    return run(perform, arguments)
 
 
 async def perform(arguments: argparse.Namespace) -> int:
@@ -101,6 +40,12 @@ async def perform(arguments: argparse.Namespace) -> int:
                 return await describe(admin, arguments)
             case "delete":
                 return await delete_topics(admin, arguments)
+            case "trim":
+                return await trim(admin, arguments)
+            case "add-partitions":
+                return await add_partitions(admin, arguments)
+            case "alter-config":
+                return await alter_configs(admin, arguments)
         assert arguments.verb == "alter"
         return await alter_topic(admin, arguments)
 
@@ -112,7 +57,7 @@ async def create_topics(admin: Admin, arguments: argparse.Namespace) -> int:
         NewTopic(name, arguments.partitions, arguments.replicas, configs)
         for name in dict.fromkeys(arguments.topics)
     ]
-    results = await admin.create_topics(wanted)
+    results = await admin.create_topics(wanted, validate_only=arguments.dry_run)
     outcomes: dict[str, str | None] = {}
     for name in results:
         result = results[name]
@@ -123,15 +68,17 @@ async def create_topics(admin: Admin, arguments: argparse.Namespace) -> int:
             outcomes[name] = None
         else:
             outcomes[name] = sentence(result)
-    return report(arguments, outcomes, "created")
+    return report(arguments, outcomes, "could create" if arguments.dry_run else "created")
 
 
 async def delete_topics(admin: Admin, arguments: argparse.Namespace) -> int:
     """Delete them and say of each how it went."""
     results = await admin.delete_topics(dict.fromkeys(arguments.topics))
-    outcomes = {
-        name: None if refused is None else sentence(refused) for name, refused in results.items()
-    }
+    outcomes: dict[str, str | None] = {}
+    for name, refused in results.items():
+        is_missing = refused is not None and refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        is_fine = refused is None or (is_missing and arguments.if_exists)
+        outcomes[name] = None if is_fine or refused is None else sentence(refused)
     return report(arguments, outcomes, "deleted")
 
 
@@ -186,9 +133,7 @@ def replica_count(view: TopicView) -> int:
 
 async def alter_topic(admin: Admin, arguments: argparse.Namespace) -> int:
     """Change the number of partitions, settings, or both."""
-    changes = [ConfigChange(key, ConfigOperation.SET, value) for key, value in arguments.config] + [
-        ConfigChange(key, ConfigOperation.DELETE) for key in arguments.delete_config
-    ]
+    changes = changes_of(arguments)
     if arguments.partitions is None and not changes:
         raise CommandError("nothing to alter; give -p N, -c KEY=VALUE or -d KEY")
     await admin.describe_topic(arguments.topic)
@@ -197,3 +142,40 @@ async def alter_topic(admin: Admin, arguments: argparse.Namespace) -> int:
     if arguments.partitions is not None:
         await admin.create_partitions(arguments.topic, arguments.partitions)
     return report(arguments, {arguments.topic: None}, "altered")
+
+
+async def alter_configs(admin: Admin, arguments: argparse.Namespace) -> int:
+    """Change settings of each topic, and say of each how it went."""
+    changes = changes_of(arguments)
+    if not changes:
+        raise CommandError("nothing to alter; give -c KEY=VALUE or -d KEY")
+
+    async def alter(topic: str) -> None:
+        await admin.alter_configs(ResourceType.TOPIC, topic, changes)
+
+    return report(arguments, await each_of(admin, arguments.topics, alter), "altered")
+
+
+async def add_partitions(admin: Admin, arguments: argparse.Namespace) -> int:
+    """Add as many to each topic, and say of each how it went."""
+
+    async def add(topic: str) -> None:
+        count = (await admin.describe_topic(topic)).partition_count
+        await admin.create_partitions(topic, count + arguments.number)
+
+    return report(arguments, await each_of(admin, arguments.topics, add), "altered")
+
+
+async def each_of(
+    admin: Admin, topics: Sequence[str], change: Callable[[str], Awaitable[None]]
+) -> dict[str, str | None]:
+    """Make a change to each topic that exists: None, or why it could not be made."""
+    outcomes: dict[str, str | None] = {}
+    for topic in dict.fromkeys(topics):
+        outcomes[topic] = None
+        try:
+            await admin.describe_topic(topic)
+            await change(topic)
+        except RequestRefused as error:
+            outcomes[topic] = sentence(error)
+    return outcomes

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
-from ottla.client.cli.arguments import Parser, add_verbs, checked, natural, topic_partitions
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.run import CommandError, run, sentence
 from ottla.client.cli.settings import command_config
@@ -33,86 +30,9 @@ if TYPE_CHECKING:
 OPEN_HEADINGS = ("TOPIC", "PARTITION", "FIRST-OFFSET", "PRODUCER-ID", "EPOCH", "TRANSACTIONAL-ID")
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    return run(partial(perform, parser().parse_args(argv)))
-
-
-def parser() -> Parser:
-    """The command line, as ``ottla transactions --help`` shows it."""
-    made = Parser(
-        prog="ottla transactions",
-        description="Look at transactions, and end those that nobody else will.",
-        allow_abbrev=False,
-    )
-    verb = add_verbs(made)
-    listing = verb("list", "list transactional ids and their states")
-    listing.add_argument(
-        "--state", action="append", default=[], help="only those in this state, such as Ongoing"
-    )
-    listing.add_argument(
-        "--producer-id",
-        metavar="N",
-        action="append",
-        default=[],
-        type=checked(natural),
-        help="only that of this producer",
-    )
-    listing.add_argument(
-        "--longer-than",
-        metavar="MS",
-        type=checked(natural),
-        help="only those open for longer than that many milliseconds",
-    )
-    listing.add_argument(
-        "--id",
-        metavar="REGEX",
-        type=checked(pattern),
-        help="only those whose id matches as a whole",
-    )
-    describe = verb("describe", "show transactions as their coordinators see them")
-    describe.add_argument("ids", metavar="TRANSACTIONAL-ID", nargs="+")
-    hanging = verb("find-hanging", "find transactions that no coordinator will ever end")
-    hanging.add_argument(
-        "topics",
-        metavar="TOPIC[:P,P]",
-        type=checked(topic_partitions),
-        nargs="*",
-        help="topics, or some partitions of one (default: all)",
-    )
-    abort = verb("abort", "end a hanging transaction in one partition")
-    abort.add_argument("partition", metavar="TOPIC:PARTITION", type=checked(one_partition))
-    which = abort.add_mutually_exclusive_group()
-    which.add_argument("--first-offset", metavar="N", type=checked(natural), help="where it begins")
-    which.add_argument("--producer-id", metavar="N", type=checked(natural), help="whose it is")
-    abort.add_argument(
-        "--force",
-        action="store_true",
-        help="end it even if its coordinator knows it: it stays whole in other partitions, and may "
-        "be committed there",
-    )
-    blamed = verb(
-        "blame", "tell what keeps readers of committed records from the end of a partition"
-    )
-    blamed.add_argument("partition", metavar="TOPIC:PARTITION", type=checked(one_partition))
-    return made
-
-
-def pattern(text: str) -> str:
-    """The text itself if it is a regular expression. Raises ValueError."""
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"{text!r} is not a regular expression: {error}") from error
-    return text
-
-
-def one_partition(text: str) -> TopicPartition:
-    """Read ``topic:0``. Raises ValueError."""
-    topic, numbers = topic_partitions(text)
-    if not topic or numbers is None or len(numbers) != 1:
-        raise ValueError(f"{text!r} is not of the form TOPIC:PARTITION")
-    return TopicPartition(topic, numbers[0])
+    return run(perform, arguments)
 
 
 async def perform(arguments: argparse.Namespace) -> int:

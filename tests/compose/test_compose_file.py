@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ottla.broker.cli.start import parser
+from ottla.broker.cli.parsers import start_parser
 from ottla.coordinator.metadata.broker_configs import (
     BrokerConfig,
     parse_broker_config,
@@ -128,7 +128,7 @@ def test_its_command_is_understood(broker: Service) -> None:
     verb, *arguments = broker.command
     assert verb == "start"
 
-    parser().parse_args(arguments)
+    start_parser().parse_args(arguments)
 
 
 @BROKERS

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ottla.__main__ import main
-from ottla.broker.cli.start import parser
+from ottla.broker.cli.parsers import start_parser
 from ottla.coordinator.metadata.broker_configs import (
     parse_broker_config,
     settings_from_environment,
@@ -77,7 +77,7 @@ def test_signals_reach_the_broker() -> None:
 
     assert stage["STOPSIGNAL"].text == "SIGTERM"
     assert words == ["ottla", "start"]
-    parser().parse_args(words[2:])
+    start_parser().parse_args(words[2:])
     assert callable(main)
 
 

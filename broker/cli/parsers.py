@@ -1,0 +1,135 @@
+"""The command lines of the verbs that need a broker's own code, which is not loaded for them."""
+
+from __future__ import annotations
+
+from ottla.client.cli.arguments import (
+    Parser,
+    add_client_options,
+    add_format_options,
+    checked,
+    host,
+    natural,
+    one_line_parser,
+    port,
+    positive,
+)
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 9092
+DEFAULT_DATA_DIR = "ottla-data"
+# Not the same: what one broker wrote and what several did cannot be mixed.
+DEFAULT_CLUSTER_DIR = "ottla-cluster"
+
+
+def start_parser() -> Parser:
+    """The command line, as ``ottla start --help`` shows it."""
+    made = one_line_parser("start", "Run a broker.", "start --port 9092 --data-dir /var/lib/ottla")
+    made.add_argument(
+        "--host", type=checked(host), help=f"address to listen on (default {DEFAULT_HOST})"
+    )
+    made.add_argument(
+        "--port",
+        type=checked(port),
+        help=f"port to listen on, 0 for a free one (default {DEFAULT_PORT})",
+    )
+    made.add_argument(
+        "--data-dir",
+        metavar="DIR",
+        help=f"where the logs live, created if missing (default ./{DEFAULT_DATA_DIR}, with "
+        f"--brokers ./{DEFAULT_CLUSTER_DIR})",
+    )
+    _add_cluster_options(made)
+    made.add_argument(
+        "--metrics",
+        metavar="PORT",
+        type=checked(port),
+        help="port to serve /metrics, /healthz and /readyz on, 0 for a free one (default: none)",
+    )
+    _add_setting_options(made)
+    made.add_argument("--memory", action="store_true", help="keep everything in memory")
+    made.add_argument("-v", "--verbose", action="store_true", help="log more")
+    return made
+
+
+def _add_cluster_options(made: Parser) -> None:
+    made.add_argument(
+        "--zookeeper",
+        metavar="HOST:PORT[,HOST:PORT...][/CHROOT]",
+        help="the ZooKeeper ensemble of the cluster to join (default: a store of its own)",
+    )
+    made.add_argument("--id", type=checked(natural), help="this broker's id in the cluster")
+    made.add_argument(
+        "--brokers",
+        metavar="N",
+        type=checked(positive),
+        help="run a cluster of N brokers in this process, for development",
+    )
+
+
+def _add_setting_options(made: Parser) -> None:
+    made.add_argument("--config", metavar="FILE", help="a server.properties file")
+    made.add_argument(
+        "-o",
+        dest="settings",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a setting by Kafka's name; the last one of a name wins",
+    )
+
+
+def log_parser() -> Parser:
+    """The command line, as ``ottla log --help`` shows it."""
+    made = one_line_parser(
+        "log", "Look into the files of a stopped broker.", "log repair ottla-data"
+    )
+    verbs = made.add_subparsers(dest="verb", required=True, metavar="VERB")
+    dump = verbs.add_parser(
+        "dump",
+        help="print what is in a file of a partition",
+        description="Print what is in a file of a partition, one line for each batch or entry. "
+        "Only reads.",
+        epilog="example: ottla log dump ottla-data/orders-0/00000000000000000000.log --records",
+    )
+    dump.add_argument("file", metavar="FILE", help="a segment, one of its indexes, or a checkpoint")
+    dump.add_argument("--records", action="store_true", help="print every record as well")
+    mend = verbs.add_parser(
+        "repair",
+        help="say which logs are damaged and, if wanted, cut them there",
+        description="Say which logs are damaged, where, and what would be lost by cutting them "
+        "there. Changes nothing unless --truncate is given, and then keeps what it cuts.",
+        epilog="example: ottla log repair ottla-data",
+    )
+    mend.add_argument(
+        "directory", metavar="DIR", help="a data directory (log.dirs), or a partition's in it"
+    )
+    mend.add_argument("--truncate", action="store_true", help="cut damaged logs at the damage")
+    for each in (dump, mend):
+        add_format_options(each)
+    return made
+
+
+def doctor_parser() -> Parser:
+    """The command line, as ``ottla doctor --help`` shows it."""
+    made = one_line_parser(
+        "doctor",
+        "Look at this machine, a data directory and a cluster, and say what is wrong and what to "
+        "do. Changes nothing. Status 1 if something has to be done.",
+        "doctor -b broker-1:9092 --data-dir /var/lib/ottla",
+    )
+    add_client_options(made)
+    made.add_argument(
+        "--data-dir",
+        metavar="DIR",
+        help=f"where the logs live, or will live (default ./{DEFAULT_DATA_DIR})",
+    )
+    made.add_argument(
+        "--zookeeper",
+        metavar="HOST:PORT[,HOST:PORT...][/CHROOT]",
+        help="the ZooKeeper ensemble that brokers meet in",
+    )
+    _add_setting_options(made)
+    made.add_argument(
+        "--local", action="store_true", help="this machine only: do not look for brokers"
+    )
+    return made

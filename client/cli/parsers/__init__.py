@@ -1,0 +1,1 @@
+"""The command lines of all client verbs. Nothing here loads a client, so ``--help`` is quick."""

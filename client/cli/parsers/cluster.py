@@ -1,0 +1,39 @@
+"""The command line of ``ottla cluster``."""
+
+from __future__ import annotations
+
+from ottla.client.cli.arguments import Parser, add_verbs, checked, node_ids
+
+
+def parser() -> Parser:
+    """The command line, as ``ottla cluster --help`` shows it."""
+    made = Parser(
+        prog="ottla cluster",
+        description="Look at a cluster.",
+        epilog="example: ottla cluster describe",
+        allow_abbrev=False,
+    )
+    verb = add_verbs(made)
+    described = verb(
+        "describe", "show the brokers, and partitions that lack a leader or replicas", ""
+    )
+    described.add_argument(
+        "-i", "--internal", action="store_true", help="list partitions of internal topics, too"
+    )
+    verb("info", "show the cluster's id, its size, its controller and its brokers", "--json")
+    verb("health", "say whether all is well; status 1 if it is not", "--json")
+    versions = verb("api-versions", "show which versions of requests brokers take", "--brokers 1")
+    _add_brokers(versions)
+    directories = verb("log-dirs", "show what lies on which disk, and how large it is", "orders")
+    directories.add_argument("topics", metavar="TOPIC", nargs="*", help="these topics only")
+    _add_brokers(directories)
+    directories.add_argument(
+        "-p", "--partitions", action="store_true", help="a line for each partition"
+    )
+    return made
+
+
+def _add_brokers(verb: Parser) -> None:
+    verb.add_argument(
+        "--brokers", metavar="ID,ID", type=checked(node_ids), help="these only (default: all)"
+    )

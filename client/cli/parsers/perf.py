@@ -1,0 +1,88 @@
+"""The command line of ``ottla perf``."""
+
+from __future__ import annotations
+
+from ottla.client.cli.arguments import Parser, add_verbs, checked, natural, positive
+from ottla.client.cli.parsers.produce import add_sending_options
+
+RECORD_BYTES = 100
+RECORDS = 100_000
+LATENCY_RECORDS = 1_000
+
+
+def parser() -> Parser:
+    """The command line, as ``ottla perf --help`` shows it."""
+    made = Parser(
+        prog="ottla perf",
+        description="Measure how fast a cluster takes and gives records, from here.",
+        epilog="example: ottla perf produce -n 1000000 --size 100 --batch",
+        allow_abbrev=False,
+    )
+    verb = add_verbs(made)
+    produce = verb("produce", "measure how fast records are taken", "-n 1000000 --size 1024 -z lz4")
+    _add_topic(produce, RECORDS)
+    _add_load(produce)
+    produce.add_argument(
+        "--linger",
+        metavar="MS",
+        type=checked(natural),
+        default=5,
+        help="how long a batch waits to be filled (default 5)",
+    )
+    produce.add_argument(
+        "--batch-bytes",
+        metavar="N",
+        type=checked(positive),
+        default=64 * 1024,
+        help="how large a batch may become (default 65536)",
+    )
+    _add_api(produce, "hand over many records at a time, as batches")
+    consume = verb("consume", "measure how fast records are given", "orders -n 1000000 --batch")
+    _add_topic(consume, RECORDS)
+    _add_api(consume, "take batches undecoded instead of records")
+    latency = verb(
+        "latency", "measure how long one record takes to a consumer", "-n 1000 --size 100"
+    )
+    _add_topic(latency, LATENCY_RECORDS)
+    _add_load(latency)
+    return made
+
+
+def _add_topic(verb: Parser, count: int) -> None:
+    verb.add_argument(
+        "topic",
+        metavar="TOPIC",
+        nargs="?",
+        help="an existing topic (default: one that is made for the measurement and deleted then)",
+    )
+    verb.add_argument(
+        "-n",
+        "--records",
+        metavar="N",
+        type=checked(positive),
+        default=count,
+        help=f"how many records (default {count})",
+    )
+
+
+def _add_load(verb: Parser) -> None:
+    verb.add_argument(
+        "-s",
+        "--size",
+        metavar="BYTES",
+        type=checked(positive),
+        default=RECORD_BYTES,
+        help=f"the size of a value (default {RECORD_BYTES})",
+    )
+    verb.add_argument(
+        "-r",
+        "--rate",
+        metavar="N",
+        type=checked(positive),
+        help="at most that many records a second (default: as many as can be)",
+    )
+    add_sending_options(verb)
+
+
+def _add_api(verb: Parser, purpose: str) -> None:
+    verb.add_argument("--batch", action="store_true", help=purpose)

@@ -1,0 +1,112 @@
+"""The command line of ``ottla produce``."""
+
+from __future__ import annotations
+
+from ottla.client.cli.arguments import (
+    Parser,
+    add_client_options,
+    checked,
+    delimiter,
+    header,
+    natural,
+    one_line_parser,
+)
+
+ACKS = ("0", "1", "all", "-1")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def parser() -> Parser:
+    """The command line, as ``ottla produce --help`` shows it."""
+    made = one_line_parser(
+        "produce",
+        "Send lines of standard input or of files to a topic, one record each.",
+        "produce orders -K : -z zstd < orders.txt",
+    )
+    add_client_options(made)
+    made.add_argument("topic", metavar="TOPIC")
+    made.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="*",
+        help="read these instead of standard input; - stands for it",
+    )
+    _add_reading_options(made)
+    _add_record_options(made)
+    made.add_argument("-p", "--partition", type=checked(natural), help="send all to this partition")
+    add_sending_options(made)
+    return made
+
+
+def _add_reading_options(made: Parser) -> None:
+    how = made.add_mutually_exclusive_group()
+    how.add_argument(
+        "-J",
+        "--from-json",
+        action="store_true",
+        help="each line is an object as 'ottla consume --json' writes them: key, value, headers "
+        "and timestamp are sent, the rest is passed over",
+    )
+    how.add_argument(
+        "-w", "--whole", action="store_true", help="each file, or all of the input, is one record"
+    )
+    how.add_argument(
+        "-D",
+        "--delimiter",
+        metavar="SEP",
+        type=checked(delimiter),
+        default=b"\n",
+        help=r"what ends a record (default \n)",
+    )
+    how.add_argument(
+        "--null", dest="delimiter", action="store_const", const=b"\0", help=r"the same as -D '\0'"
+    )
+    made.add_argument(
+        "--same-partitions",
+        action="store_true",
+        help="with --from-json: send each to the partition that it names",
+    )
+
+
+def _add_record_options(made: Parser) -> None:
+    keys = made.add_mutually_exclusive_group()
+    keys.add_argument(
+        "-K",
+        "--key-separator",
+        metavar="SEP",
+        type=checked(delimiter),
+        help="what stands before the first SEP of a line is the key",
+    )
+    keys.add_argument("-k", "--key", metavar="KEY", help="the key of every record")
+    made.add_argument(
+        "-H",
+        "--header",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        type=checked(header),
+        help="a header for every record",
+    )
+    made.add_argument(
+        "-Z",
+        "--tombstones",
+        action="store_true",
+        help="an empty value is a null, which deletes its key from a compacted topic",
+    )
+
+
+def add_sending_options(made: Parser) -> None:
+    """``--acks`` and ``-z``."""
+    made.add_argument(
+        "--acks",
+        choices=ACKS,
+        default="all",
+        help="who has to have a record before it counts as sent (default all)",
+    )
+    made.add_argument(
+        "-z",
+        "--compression",
+        choices=CODECS,
+        default="none",
+        help="how to compress batches (default none)",
+    )

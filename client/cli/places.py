@@ -1,0 +1,79 @@
+"""Places in a partition as a person names them; ``start_offset`` finds their offsets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import Enum
+from typing import NamedTuple
+
+PLACES = "N, -N (records before the end), beginning, end, @TIME"
+
+
+class Kind(Enum):
+    """How the number of a place is meant; BEGINNING, END and STORED have none."""
+
+    OFFSET = "an offset"
+    FROM_END = "records before the end"
+    TIMESTAMP = "milliseconds since 1970"
+    BEGINNING = "the first record there is"
+    END = "after the last record"
+    STORED = "where a group stands"
+
+
+class Place(NamedTuple):
+    """A place in a partition. ``is_stop`` says that it is where to stop, not where to begin."""
+
+    kind: Kind
+    number: int = 0
+    is_stop: bool = False
+
+
+BEGINNING = Place(Kind.BEGINNING)
+END = Place(Kind.END)
+STORED = Place(Kind.STORED)
+WORDS = {"beginning": BEGINNING, "start": BEGINNING, "end": END}
+
+
+def read_place(text: str) -> Place:
+    """Read a place. Raises ValueError with a sentence."""
+    if text in WORDS:
+        return WORDS[text]
+    if text.startswith("@"):
+        return Place(Kind.TIMESTAMP, read_time(text[1:]))
+    digits = text.removeprefix("-")
+    if digits.isascii() and digits.isdigit():
+        return Place(Kind.FROM_END if text.startswith("-") else Kind.OFFSET, int(digits))
+    raise ValueError(f"{text!r} is none of N, -N, beginning, end, @MS and @TIME")
+
+
+def read_range_place(text: str) -> Place:
+    """Read a place to begin or, with ``e@``, to stop at. Raises ValueError with a sentence."""
+    if text == "stored":
+        return STORED
+    if text.startswith("s@"):
+        return Place(Kind.TIMESTAMP, read_time(text[2:]))
+    if text.startswith("e@"):
+        return Place(Kind.TIMESTAMP, read_time(text[2:]), is_stop=True)
+    try:
+        return read_place(text)
+    except ValueError as error:
+        if text.startswith("@"):
+            raise
+        raise ValueError(
+            f"{text!r} is none of N, -N, beginning, end, stored, s@TIME and e@TIME"
+        ) from error
+
+
+def read_time(text: str) -> int:
+    """Milliseconds since 1970, given as such or in ISO 8601. Raises ValueError."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no time; one looks like 2026-01-31T12:00:00Z or 1769860800000"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0, round(moment.timestamp() * 1000))

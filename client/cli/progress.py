@@ -1,0 +1,79 @@
+"""A line on standard error that says how far long work has come, where somebody looks at it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Self, TextIO
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+BAR_WIDTH = 24
+# More often is flicker, less often seems stuck.
+SECONDS_BETWEEN = 0.1
+CLEAR_LINE = "\r\x1b[K"
+
+
+def amount(number: float, unit: str) -> str:
+    """A number of bytes or of other things, short: ``1.5 MiB``, ``12,345 records``."""
+    if unit != "bytes":
+        return f"{number:,.0f} {unit}"
+    for name in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024:
+            return f"{number:.0f} {name}" if name == "B" else f"{number:.1f} {name}"
+        number /= 1024
+    return f"{number:.1f} TiB"
+
+
+def bar_line(done: int, total: int | None, seconds: float, unit: str) -> str:
+    """What stands on the line; without a total how much and how fast, but no bar."""
+    rate = amount(done / seconds if seconds > 0 else 0, unit)
+    if not total:
+        return f"{amount(done, unit)}  {rate}/s"
+    share = min(1.0, done / total)
+    filled = round(share * BAR_WIDTH)
+    left = f"  {(total - done) * seconds / done:.0f} s left" if 0 < done < total else ""
+    return (
+        f"{'█' * filled}{'·' * (BAR_WIDTH - filled)} {share:4.0%}  {amount(done, unit)}  "
+        f"{rate}/s{left}"
+    )
+
+
+class Progress:
+    """Used as ``with Progress("records", total) as progress: progress.add(n)``.
+
+    Writes nothing unless standard error is a terminal, and leaves nothing behind."""
+
+    def __init__(self, unit: str, total: int | None = None, stream: TextIO | None = None) -> None:
+        self.done = 0
+        self._unit = unit
+        self._total = total
+        self._stream = sys.stderr if stream is None else stream
+        self._is_shown = self._stream is not None and self._stream.isatty()
+        self._begun = self._last = time.monotonic()
+
+    def add(self, count: int) -> None:
+        """So much more has been done."""
+        self.done += count
+        if not self._is_shown:
+            return
+        now = time.monotonic()
+        if now - self._last >= SECONDS_BETWEEN:
+            self._last = now
+            line = bar_line(self.done, self._total, now - self._begun, self._unit)
+            self._stream.write(f"{CLEAR_LINE}{line}")
+            self._stream.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._is_shown:
+            self._stream.write(CLEAR_LINE)
+            self._stream.flush()
