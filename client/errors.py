@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.ports import Address
 
@@ -142,6 +144,42 @@ class NoOffset(ClientError):
         self.topic = where.topic
         self.partition = where.partition
         self.offset = offset
+
+
+class CommitFailed(ClientError):
+    """Positions were not stored since this consumer is not the member any more that read them.
+
+    Whoever has the partitions now goes on from the positions before, so these records are read
+    once more. It happens to members that were away for longer than their session, or did not poll
+    for ``max_poll_interval_ms``."""
+
+    def __init__(
+        self, group_id: str, code: ErrorCode, partitions: Iterable[TopicPartition]
+    ) -> None:
+        self.group_id = group_id
+        self.code = code
+        self.partitions = tuple(sorted(partitions))
+        names = ", ".join(f"{one.topic}-{one.partition}" for one in self.partitions)
+        super().__init__(
+            f"group {group_id!r}: the positions of {names} are not stored, for their partitions "
+            f"were given up meanwhile: {code.text} [{code.name}]"
+        )
+
+
+class DeserializationFailed(ClientError):
+    """A record's key or value cannot be read; the cause is what the deserializer raised.
+
+    The consumer stays in front of it: seek to ``offset`` + 1 to go on without it."""
+
+    def __init__(self, where: TopicPartition, offset: int, what: str, reason: Exception) -> None:
+        super().__init__(
+            f"topic {where.topic!r} partition {where.partition}: the {what} at offset {offset} "
+            f"cannot be deserialized: {type(reason).__name__}: {reason}"
+        )
+        self.topic = where.topic
+        self.partition = where.partition
+        self.offset = offset
+        self.what = what
 
 
 class ClientClosed(ClientError):

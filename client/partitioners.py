@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from zlib import crc32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -11,6 +12,11 @@ PartitionerName = Literal[
     "murmur2", "sticky", "random", "round_robin", "consistent", "consistent_random", "fnv1a"
 ]
 PARTITIONERS: tuple[str, ...] = get_args(PartitionerName)
+
+FNV_OFFSET = 0x811C9DC5
+FNV_PRIME = 0x01000193
+SIGN = 0x80000000
+MASK = 0xFFFFFFFF
 
 
 class Unplaced(NamedTuple):
@@ -26,3 +32,62 @@ class Unplaced(NamedTuple):
 if TYPE_CHECKING:
     # None leaves the choice to the producer, which fills one partition's batch after the other.
     Partitioner = Callable[[Unplaced], int | None]
+
+
+def fnv1a(key: bytes) -> int:
+    """FNV-1a in 32 bits, without its sign: how Sarama and librdkafka place keys under that name."""
+    digest = FNV_OFFSET
+    for byte in key:
+        digest = (digest ^ byte) * FNV_PRIME & MASK
+    return (-digest & MASK) if digest & SIGN else digest
+
+
+def partitioner(
+    choice: PartitionerName | Partitioner, below: Callable[[int], int]
+) -> Partitioner | None:
+    """The function behind a name; None for murmur2, which the producer does by itself.
+
+    ``below(limit)`` draws an integer in [0, limit)."""
+    if callable(choice):
+        return choice
+    if choice == "murmur2":
+        return None
+    if choice == "round_robin":
+        return RoundRobin()
+
+    def at_random(record: Unplaced) -> int:
+        candidates = record.available or range(record.partition_count)
+        return candidates[below(len(candidates))]
+
+    def consistent(record: Unplaced) -> int:
+        return crc32(record.key or b"") % record.partition_count
+
+    def consistent_or_random(record: Unplaced) -> int:
+        return consistent(record) if record.key else at_random(record)
+
+    def by_fnv1a(record: Unplaced) -> int | None:
+        return None if record.key is None else fnv1a(record.key) % record.partition_count
+
+    named: dict[str, Partitioner] = {
+        "sticky": lambda _: None,
+        "random": at_random,
+        "consistent": consistent,
+        "consistent_random": consistent_or_random,
+        "fnv1a": by_fnv1a,
+    }
+    return named[choice]
+
+
+class RoundRobin:
+    """One record for each partition of a topic in turn; those without a leader are left out."""
+
+    __slots__ = ("_turns",)
+
+    def __init__(self) -> None:
+        self._turns: dict[str, int] = {}
+
+    def __call__(self, record: Unplaced) -> int:
+        turn = self._turns.get(record.topic, 0)
+        self._turns[record.topic] = turn + 1
+        candidates = record.available or range(record.partition_count)
+        return candidates[turn % len(candidates)]

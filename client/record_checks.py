@@ -9,16 +9,18 @@ from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.client.state.batch import Headers
-    from ottla.protocol.ports import Buffer
 
 
-def as_bytes(value: Buffer | None) -> bytes | None:
+def as_bytes(value: object) -> bytes | None:
     """The bytes themselves, copied if somebody could still change them. Raises TypeError."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
-    raise TypeError(f"keys and values are bytes, not {type(value).__name__}: encode it first")
+    raise TypeError(
+        f"keys and values are bytes, not {type(value).__name__}: encode it first, or give the "
+        "producer a serializer"
+    )
 
 
 def checked_headers(headers: Headers) -> Headers:

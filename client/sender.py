@@ -20,6 +20,7 @@ from ottla.client.errors import (
     TransportError,
 )
 from ottla.client.identity import ask_for_identity
+from ottla.client.preparation import reporter
 from ottla.client.produce_request import PRODUCE, answers_of, build_request, version_for
 from ottla.client.state.accumulator import Accumulator
 from ottla.client.state.batch import Batch, Phase
@@ -69,6 +70,7 @@ class Sender:
         self.transactions: Transactions | None = None
         if config.transactional_id is not None:
             self.transactions = Transactions(cluster, config, self)
+        self._reporter = reporter(config)
         self._is_committing = False
         self._in_flight: dict[int, int] = {}
         self._upkeep = Upkeep(cluster, self.wake, self._on_crash)
@@ -282,6 +284,8 @@ class Sender:
         future = self.futures.pop(batch, None)
         if future is not None and not future.done():
             future.set_result(delivered)
+        if self._reporter is not None:
+            self._reporter.delivered(batch, delivered)
 
     def _fail(self, batch: Batch, error: ClientError) -> None:
         self.room.set()
@@ -293,6 +297,8 @@ class Sender:
             future.set_exception(error)
             # It has been logged; nobody has to await it.
             future.exception()
+        if self._reporter is not None:
+            self._reporter.failed(batch, error)
 
     def _fail_all(self, error: ClientError) -> None:
         for batch in self.accumulator.unresolved():
