@@ -12,6 +12,10 @@ import os as _os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ottla.broker.testing.cluster import Cluster
+    from ottla.broker.testing.faults import Faults
+    from ottla.broker.testing.handles import BrokerHandle, Injected
+    from ottla.broker.testing.members import ClusterError
     from ottla.client.admin import Admin
     from ottla.client.admin_requests import NewTopic
     from ottla.client.chunk import ConsumerRecord
@@ -45,10 +49,13 @@ __version__ = "0.1.0"
 __all__ = [
     "AbortRequired",
     "Admin",
+    "BrokerHandle",
     "BrokerUnreachable",
     "ClientClosed",
     "ClientConfig",
     "ClientError",
+    "Cluster",
+    "ClusterError",
     "Committed",
     "ConfigChange",
     "ConfigOperation",
@@ -60,6 +67,8 @@ __all__ = [
     "Delivery",
     "DeliveryTimedOut",
     "ErrorCode",
+    "Faults",
+    "Injected",
     "Isolation",
     "NewTopic",
     "NoOffset",
@@ -81,10 +90,13 @@ __all__ = [
 _PLACES = {
     "AbortRequired": "client.errors",
     "Admin": "client.admin",
+    "BrokerHandle": "broker.testing.handles",
     "BrokerUnreachable": "client.errors",
     "ClientClosed": "client.errors",
     "ClientConfig": "client.config",
     "ClientError": "client.errors",
+    "Cluster": "broker.testing.cluster",
+    "ClusterError": "broker.testing.members",
     "Committed": "client.transaction_calls",
     "ConfigChange": "client.config_requests",
     "ConfigOperation": "client.config_requests",
@@ -96,6 +108,8 @@ _PLACES = {
     "Delivery": "client.delivery",
     "DeliveryTimedOut": "client.errors",
     "ErrorCode": "protocol.errors",
+    "Faults": "broker.testing.faults",
+    "Injected": "broker.testing.handles",
     "Isolation": "client.config",
     "NewTopic": "client.admin_requests",
     "NoOffset": "client.errors",

@@ -1,4 +1,5 @@
-"""Disk faults on demand, around any disk: errors by operation and path, partial writes, delays.
+"""Disk faults on demand, around any disk: errors by operation and path, partial writes, delays,
+no room, a write that is torn by the end of its process, and that end.
 
 For tests that want one named fault at one named place. The errors are those a real disk gives
 (hazards S-09 to S-12); what was done before the fault stays done.
@@ -10,8 +11,10 @@ import errno
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.broker.testing.memory_disk import MemoryDisk
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ottla.protocol.ports import Buffer, Clock, Disk, File, FileLock
 
@@ -52,12 +55,25 @@ def read_only() -> DiskFault:
     return DiskFault(WRITES, errno.EROFS)
 
 
+GROWS = frozenset({"append", "create", "make_directory"})
+# What waits for the device, and so for one that is slow.
+WAITS = frozenset(
+    {"fsync", "fsync_directory", "is_resident", "remove_tree", "rename", "scan", "unlink"}
+)
+
+
 class FaultPlan:
     """The faults in force; shared by a disk and its files, changed while they are in use."""
 
     def __init__(self) -> None:
         self._faults: list[tuple[DiskFault, list[int]]] = []
         self.hits = 0
+        # Nothing is free, and nothing can be written.
+        self.is_full = False
+        # The process is no more: what it still does changes nothing.
+        self.is_dead = False
+        # Called when half of the next append to a log is written; it ends the process.
+        self.on_torn: Callable[[str], object] | None = None
 
     def add(self, fault: DiskFault) -> None:
         """From now on."""
@@ -69,6 +85,9 @@ class FaultPlan:
 
     def check(self, operation: str, path: str) -> float:
         """Raise the error that is due, or return the milliseconds that the call takes longer."""
+        if self.is_full and operation in GROWS:
+            self.hits += 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         if not self._faults:
             return 0.0
         delay_ms = 0.0
@@ -88,12 +107,14 @@ class FaultPlan:
 class FaultyFile:
     """``ports.File`` that fails as planned."""
 
-    __slots__ = ("_clock", "_file", "_plan")
+    __slots__ = ("_clock", "_file", "_plan", "_void_bytes")
 
     def __init__(self, file: File, plan: FaultPlan, clock: Clock | None) -> None:
         self._file = file
         self._plan = plan
         self._clock = clock
+        # What a dead process believes to have written.
+        self._void_bytes = 0
 
     @property
     def path(self) -> str:
@@ -101,13 +122,19 @@ class FaultyFile:
 
     @property
     def size_bytes(self) -> int:
-        return self._file.size_bytes
+        return self._file.size_bytes + self._void_bytes
 
     def fileno(self) -> int:
         return self._file.fileno()
 
     def append(self, buffers: Sequence[Buffer]) -> int:
         """A failing append leaves half of what it was asked to write, as a full disk does."""
+        if self._plan.on_torn is not None and self.path.endswith(".log"):
+            self._tear(buffers)
+        if self._plan.is_dead:
+            count = sum(map(len, buffers))
+            self._void_bytes += count
+            return count
         try:
             self._plan.check("append", self.path)
         except OSError:
@@ -115,6 +142,13 @@ class FaultyFile:
             self._file.append([whole[: len(whole) // 2]])
             raise
         return self._file.append(buffers)
+
+    def _tear(self, buffers: Sequence[Buffer]) -> None:
+        whole = b"".join(bytes(buffer) for buffer in buffers)
+        self._file.append([whole[: len(whole) // 2]])
+        on_torn, self._plan.on_torn = self._plan.on_torn, None
+        assert on_torn is not None
+        on_torn(self.path)
 
     def pread(self, count: int, position: int) -> bytes:
         self._plan.check("pread", self.path)
@@ -127,9 +161,12 @@ class FaultyFile:
 
     def truncate(self, size_bytes: int) -> None:
         self._plan.check("truncate", self.path)
-        self._file.truncate(size_bytes)
+        if not self._plan.is_dead:
+            self._file.truncate(size_bytes)
 
     async def fsync(self) -> None:
+        if self._plan.is_dead:
+            return
         await _wait(self._clock, self._plan.check("fsync", self.path))
         await self._file.fsync()
 
@@ -138,62 +175,82 @@ class FaultyDisk:
     """``ports.Disk`` around another one. Delays need a clock; without one they are ignored."""
 
     def __init__(self, disk: Disk, plan: FaultPlan, clock: Clock | None = None) -> None:
-        self._disk = disk
+        self._below = disk
+        # Where the dead write.
+        self._void = MemoryDisk()
         self._plan = plan
         self._clock = clock
+        self._locks: list[FileLock] = []
 
     def open(self, path: str, *, create: bool = False) -> FaultyFile:
         self._plan.check("open", path)
-        if create and not self._disk.exists(path):
+        if create and not self._below.exists(path):
             self._plan.check("create", path)
-        return FaultyFile(self._disk.open(path, create=create), self._plan, self._clock)
+            if self._plan.is_dead:
+                self._void.make_directory(os.path.dirname(path))
+                return FaultyFile(self._void.open(path, create=True), self._plan, self._clock)
+        return FaultyFile(self._below.open(path, create=create), self._plan, self._clock)
 
     def exists(self, path: str) -> bool:
         self._plan.check("exists", path)
-        return self._disk.exists(path)
+        return self._below.exists(path)
 
     def is_directory(self, path: str) -> bool:
         self._plan.check("is_directory", path)
-        return self._disk.is_directory(path)
+        return self._below.is_directory(path)
 
     def free_bytes(self, path: str) -> int:
         self._plan.check("free_bytes", path)
-        return self._disk.free_bytes(path)
+        return 0 if self._plan.is_full else self._below.free_bytes(path)
 
     def modified_ms(self, path: str) -> int:
         self._plan.check("modified_ms", path)
-        return self._disk.modified_ms(path)
+        return self._below.modified_ms(path)
 
     def boot_id(self) -> str:
-        return self._disk.boot_id()
+        return self._below.boot_id()
 
     def make_directory(self, path: str) -> None:
         self._plan.check("make_directory", path)
-        self._disk.make_directory(path)
+        (self._void if self._plan.is_dead else self._below).make_directory(path)
 
     def lock(self, path: str) -> FileLock:
         self._plan.check("lock", path)
-        return self._disk.lock(path)
+        lock = self._below.lock(path)
+        self._locks.append(lock)
+        return lock
+
+    def release_locks(self) -> None:
+        """As the kernel does when a process ends."""
+        for lock in self._locks:
+            lock.release()
 
     async def scan(self, directory: str) -> list[str]:
         await _wait(self._clock, self._plan.check("scan", directory))
-        return await self._disk.scan(directory)
+        return await self._below.scan(directory)
 
     async def rename(self, source: str, target: str) -> None:
-        await _wait(self._clock, self._plan.check("rename", source))
-        await self._disk.rename(source, target)
+        await self._enter("rename", source)
+        if not self._plan.is_dead:
+            await self._below.rename(source, target)
 
     async def unlink(self, path: str) -> None:
-        await _wait(self._clock, self._plan.check("unlink", path))
-        await self._disk.unlink(path)
+        await self._enter("unlink", path)
+        if not self._plan.is_dead:
+            await self._below.unlink(path)
 
     async def remove_tree(self, directory: str) -> None:
-        await _wait(self._clock, self._plan.check("remove_tree", directory))
-        await self._disk.remove_tree(directory)
+        await self._enter("remove_tree", directory)
+        if not self._plan.is_dead:
+            await self._below.remove_tree(directory)
 
     async def fsync_directory(self, directory: str) -> None:
-        await _wait(self._clock, self._plan.check("fsync_directory", directory))
-        await self._disk.fsync_directory(directory)
+        await self._enter("fsync_directory", directory)
+        if not self._plan.is_dead:
+            await self._below.fsync_directory(directory)
+
+    async def _enter(self, operation: str, path: str) -> None:
+        await _wait(self._clock, self._plan.check(operation, path))
 
 
 async def _wait(clock: Clock | None, delay_ms: float) -> None:

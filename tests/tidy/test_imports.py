@@ -55,7 +55,7 @@ GROUP_LEAVES = {
 # folder -> the folders (or leaf modules of broker) that its files may import.
 ALLOWED: dict[str, set[str]] = {
     # For type checkers only: the public names, which are loaded when they are first used.
-    "": {"client", "protocol"},
+    "": {"broker.testing", "client", "protocol"},
     "protocol": set(),
     "protocol.messages": {"protocol"},
     "protocol.records": {"protocol"},

@@ -1,0 +1,303 @@
+"""A cluster of real brokers for tests: in this process, or each in a process of its own.
+
+It runs in a thread with an event loop of its own, so that clients of every kind, blocking or not,
+may be used in the test's thread. ``faults`` makes things go wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from importlib import import_module
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from ottla.broker.real import RealDisk, RealOffload
+from ottla.broker.stores import FIRST_BROKER_ID
+from ottla.broker.testing.faults import Faults
+from ottla.broker.testing.handles import BrokerHandle, Injected
+from ottla.broker.testing.log_tail import LogTail
+from ottla.broker.testing.loop_thread import LoopThread
+from ottla.broker.testing.members import ClusterError, Members, State
+from ottla.broker.testing.memory_disk import MemoryDisk
+from ottla.broker.testing.seat import Seat
+from ottla.broker.testing.seatlike import BROKERS, CLIENTS, Plan
+from ottla.broker.testing.troubles import Troubles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+    from types import TracebackType
+
+    from ottla.broker.testing.seatlike import Notices, Seatlike
+    from ottla.coordinator.store.store import Store
+    from ottla.protocol.ports import Disk, Offload
+
+Result = TypeVar("Result")
+
+REPLICAS_MAX = 3
+TOPIC_TIMEOUT_MS = 10_000.0
+# What differs from Kafka's defaults: waits that only make tests slow, and topics that are large
+# for the sake of large clusters.
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+}
+TEMPORARY = "temporary"
+
+
+class Cluster:
+    """Use it as ``with Cluster() as cluster:`` or ``async with Cluster(brokers=3) as cluster:``.
+
+    ``data_dir``: None keeps everything in memory, ``"temporary"`` in a directory that goes with the
+    cluster, any other value in that directory. ``settings``: Kafka's, by their names. Calls block
+    for some milliseconds, in coroutines too."""
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+        settings: Mapping[str, object] | None = None,
+        subprocess: bool = False,
+    ) -> None:
+        """Starts nothing. Raises ClusterError for what cannot be started."""
+        if brokers < 1:
+            raise ClusterError("a cluster has at least one broker")
+        own = {name: _text(value) for name, value in (settings or {}).items()}
+        for name in ("listeners", "advertised.listeners", "log.dirs", "log.dir", "broker.id"):
+            if name in own:
+                raise ClusterError(f"{name} is the cluster's own business: leave it out")
+        self._count = brokers
+        self._replicas = min(REPLICAS_MAX, brokers)
+        self._settings = {**SETTINGS, "default.replication.factor": str(self._replicas), **own}
+        self._data_dir = TEMPORARY if subprocess and data_dir is None else data_dir
+        self._is_subprocess = subprocess
+        self._temporary: str | None = None
+        self._thread: LoopThread | None = None
+        self._members: Members | None = None
+        self._faults: Faults | None = None
+        self._offload: RealOffload | None = None
+        self._log = LogTail()
+        self._begun_s = 0.0
+        self.injected: list[Injected] = []
+        self.brokers = {
+            FIRST_BROKER_ID + place: BrokerHandle(self, FIRST_BROKER_ID + place)
+            for place in range(brokers)
+        }
+
+    # ---- life ----
+
+    def start(self) -> Self:
+        """Return when every broker serves. Raises CannotStart, ClusterError."""
+        thread = self._begin()
+        try:
+            thread.call(self._start)
+        except BaseException:
+            self._finish()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Leave nothing behind: no thread, no task, no socket, no temporary file."""
+        if self._thread is not None:
+            try:
+                self._thread.call(self._stop)
+            finally:
+                self._finish()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        thread = self._begin()
+        try:
+            await asyncio.wrap_future(thread.submit(self._start()))
+        except BaseException:
+            self._finish()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._thread is not None:
+            try:
+                await asyncio.wrap_future(self._thread.submit(self._stop()))
+            finally:
+                self._finish()
+
+    # ---- use ----
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients take: the addresses of all brokers, also of those that are dead now."""
+        return ",".join(self.address_of(broker_id) for broker_id in self.brokers)
+
+    @property
+    def faults(self) -> Faults:
+        """What can be made to go wrong. Raises ClusterError before the start."""
+        self._running()
+        assert self._faults is not None
+        return self._faults
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        replication_factor: int | None = None,
+        configs: Mapping[str, object] | None = None,
+    ) -> None:
+        """Make a topic, and return when every broker that runs knows who leads its partitions.
+
+        By default on three brokers, or on all if there are fewer. Raises RequestRefused."""
+        topics = import_module("ottla.broker.testing.topics")
+        self._call(
+            lambda: topics.create_topic(
+                self.bootstrap_servers,
+                name,
+                partitions,
+                replication_factor or self._replicas,
+                {key: _text(value) for key, value in (configs or {}).items()},
+            )
+        )
+        self._call(lambda: self._wait_for_topic(name, partitions))
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The number of the broker that leads it, -1 for nobody; waits a while until the brokers
+        that run agree on one that is not dead. Raises ClusterError."""
+        return self._call(lambda: self._leader(topic, partition))
+
+    def log_lines(self, count: int = 20) -> list[str]:
+        """The last lines that the brokers have logged: warnings, or whatever the level of the
+        logger ``ottla`` lets through."""
+        return list(self._log.lines)[-count:]
+
+    def report(self, log_lines: int = 20) -> str:
+        """What was injected and what the brokers said at last, for a test that has failed."""
+        lines = [f"cluster of {self._count} at {self.bootstrap_servers}"]
+        lines += [str(one) for one in self.injected] or ["nothing was injected"]
+        logged = self.log_lines(log_lines)
+        return "\n".join([*lines, "last log lines:", *logged] if logged else lines)
+
+    def address_of(self, broker_id: int) -> str:
+        """``host:port`` of a broker for clients. Raises ClusterError."""
+        return str(self._running().member(broker_id).addresses[CLIENTS])
+
+    def state_of(self, broker_id: int) -> State:
+        """Raises ClusterError."""
+        return self._running().member(broker_id).state
+
+    # ---- inside ----
+
+    def _running(self) -> Members:
+        if self._members is None:
+            raise ClusterError("the cluster is not running: start it, or use it under with")
+        return self._members
+
+    def _call(self, work: Callable[[], Coroutine[object, object, Result]]) -> Result:
+        self._running()
+        assert self._thread is not None
+        return self._thread.call(work)
+
+    def _do(self, what: str, work: Callable[[], Coroutine[object, object, None]]) -> None:
+        self._note(what)
+        self._call(work)
+
+    def _note(self, what: str) -> None:
+        self.injected.append(Injected((time.monotonic() - self._begun_s) * 1000, what))
+
+    def _begin(self) -> LoopThread:
+        if self._thread is not None:
+            raise ClusterError("the cluster is running already")
+        self._begun_s = time.monotonic()
+        self._thread = LoopThread("ottla cluster")
+        self._thread.start()
+        self._log.attach(self._thread.thread_id)
+        return self._thread
+
+    async def _start(self) -> None:
+        self._offload = RealOffload()
+        directory = self._directory()
+        make_disk: Callable[[Offload], Disk] = RealDisk
+        if directory is None:
+            directory, make_disk = "/data", _same(MemoryDisk())
+        ports = {CLIENTS: 0, BROKERS: 0}
+        plans = {
+            node_id: Plan(node_id, self._count, self._settings, ports, f"{directory}/{node_id}")
+            for node_id in self.brokers
+        }
+
+        def make_seat(plan: Plan, store: Store, notices: Notices) -> Seatlike:
+            return Seat(plan, make_disk, store, notices)
+
+        members = Members(plans, make_seat, self._note)
+        await members.start(make_disk(self._offload), directory)
+        self._members = members
+        self._faults = Faults(members, Troubles(members), self._do)
+
+    def _directory(self) -> str | None:
+        if self._data_dir is None:
+            return None
+        if self._data_dir == TEMPORARY:
+            self._temporary = tempfile.mkdtemp(prefix="ottla-")
+            return self._temporary
+        return os.path.abspath(self._data_dir)
+
+    async def _stop(self) -> None:
+        if self._members is not None:
+            await self._members.stop()
+
+    def _finish(self) -> None:
+        thread, self._thread = self._thread, None
+        offload, self._offload = self._offload, None
+        self._members = self._faults = None
+        if thread is not None:
+            thread.stop()
+        if offload is not None:
+            offload.close()
+        self._log.detach()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
+
+    async def _wait_for_topic(self, name: str, partitions: int) -> None:
+        seats = self._running().running.values()
+        await asyncio.gather(
+            *(seat.wait_for_topic(name, partitions, TOPIC_TIMEOUT_MS) for seat in seats)
+        )
+
+    async def _leader(self, topic: str, partition: int) -> int:
+        leaders: set[int] = set()
+        for _attempt in range(500):
+            seats = self._running().running.values()
+            answers = await asyncio.gather(*(seat.leaders(topic) for seat in seats))
+            leaders = {answer.get(partition, -1) for answer in answers}
+            if len(leaders) == 1:
+                (found,) = leaders
+                if found < 0 or self.state_of(found) is not State.DEAD:
+                    return found
+            await asyncio.sleep(0.01)
+        raise ClusterError(f"the brokers do not agree who leads {topic}-{partition}: {leaders}")
+
+
+def _same(disk: Disk) -> Callable[[Offload], Disk]:
+    return lambda _offload: disk
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,47 @@
+"""What a cluster shows of its brokers and of what was done to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from ottla.broker.testing.members import State
+
+
+class Knows(Protocol):
+    """The cluster, as its handles need it."""
+
+    def address_of(self, broker_id: int) -> str: ...
+
+    def state_of(self, broker_id: int) -> State: ...
+
+
+class Injected(NamedTuple):
+    """Something that was made to go wrong, or that came of it, ``at_ms`` after the start."""
+
+    at_ms: float
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.at_ms / 1000:8.3f} s  {self.what}"
+
+
+class BrokerHandle:
+    """One broker as seen from outside."""
+
+    def __init__(self, cluster: Knows, broker_id: int) -> None:
+        self._cluster = cluster
+        self.broker_id = broker_id
+
+    @property
+    def address(self) -> str:
+        """``host:port`` for clients; the same after a restart."""
+        return self._cluster.address_of(self.broker_id)
+
+    @property
+    def state(self) -> State:
+        """Whether it runs, is paused, or is dead."""
+        return self._cluster.state_of(self.broker_id)
+
+    def __repr__(self) -> str:
+        return f"<broker {self.broker_id} at {self.address}, {self.state.value}>"

@@ -1,0 +1,281 @@
+"""The brokers of one cluster and the store that they share, on one event loop.
+
+Knows who is alive, paused and cut off from whom, keeps the ports of the dead, and ends the sessions
+of those who are silent for too long. Where the brokers run is the business of their seats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from ottla.broker.log.names import METADATA_STORE
+from ottla.broker.tasks import Tasks
+from ottla.broker.testing.movable_clock import MovableClock
+from ottla.client.real import RealClock
+from ottla.coordinator.store.embedded import EmbeddedStore
+from ottla.coordinator.store.store import SESSION_TIMEOUT_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
+
+    from ottla.broker.testing.seatlike import Notices, Plan, Seatlike
+    from ottla.coordinator.store.embedded import EmbeddedSession
+    from ottla.coordinator.store.store import Store
+    from ottla.protocol.ports import Address, Disk, Timer
+
+
+class ClusterError(RuntimeError):
+    """What a cluster was asked for makes no sense for it now; carries one sentence."""
+
+
+class State(Enum):
+    """What a broker is doing."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    DEAD = "dead"
+
+
+@dataclass(slots=True)
+class Member:
+    """One broker of the cluster."""
+
+    node_id: int
+    seat: Seatlike | None = None
+    state: State = State.DEAD
+    addresses: dict[str, Address] = field(default_factory=dict)
+    # While it is dead, nobody else may be given its ports.
+    held_ports: list[socket.socket] = field(default_factory=list)
+    # Ends its session, while it is paused.
+    silence: Timer | None = None
+    # By how much its date was moved.
+    step_ms: int = 0
+
+
+class OwnSessions:
+    """``store.Store`` as one broker is given it: remembers which sessions are that broker's."""
+
+    def __init__(self, below: EmbeddedStore) -> None:
+        self._below = below
+        self._session_ids: list[int] = []
+
+    async def connect(self, timeout_ms: int = SESSION_TIMEOUT_MS) -> EmbeddedSession:
+        session = await self._below.connect(timeout_ms)
+        self._session_ids.append(session.session_id)
+        return session
+
+    async def expire(self) -> None:
+        """End them all from the store's side."""
+        session_ids, self._session_ids = self._session_ids, []
+        for session_id in session_ids:
+            await self._below.expire(session_id)
+
+
+class Members:
+    """Started once, stopped once. All calls are made on its loop."""
+
+    def __init__(
+        self,
+        plans: Mapping[int, Plan],
+        make_seat: Callable[[Plan, Store, Notices], Seatlike],
+        tell: Callable[[str], object],
+    ) -> None:
+        """``tell`` hears in words of what happened without having been asked for."""
+        self._plans = dict(plans)
+        self._make_seat = make_seat
+        self._tell = tell
+        self._tasks = Tasks()
+        self._store: EmbeddedStore | None = None
+        self._sessions: dict[int, OwnSessions] = {}
+        self._session_timeout_ms = next(iter(plans.values())).config().zookeeper_session_timeout_ms
+        self.clock = MovableClock(RealClock())
+        self.members = {node_id: Member(node_id) for node_id in plans}
+        # Told of each broker that has started again: what is wrong around it still is.
+        self.on_restarted: Callable[[int], Coroutine[object, object, None]] | None = None
+        # Told of each fault of a request that has struck.
+        self.on_request_hit: Callable[[int], object] = lambda _number: None
+
+    @property
+    def seats(self) -> dict[int, Seatlike]:
+        """Of those who are alive, paused or not."""
+        found = ((one.node_id, one.seat) for one in self.members.values())
+        return {node_id: seat for node_id, seat in found if seat is not None}
+
+    @property
+    def running(self) -> dict[int, Seatlike]:
+        """Of those who are alive and not paused."""
+        members = self.members
+        return {
+            node_id: seat
+            for node_id, seat in self.seats.items()
+            if members[node_id].state is State.RUNNING
+        }
+
+    def seat(self, node_id: int, *, paused_too: bool = False) -> Seatlike:
+        """The seat of a broker that runs. Raises ClusterError."""
+        seat, state = self.member(node_id).seat, self.member(node_id).state
+        if seat is None:
+            raise ClusterError(f"broker {node_id} is not running: restart it first")
+        if state is State.PAUSED and not paused_too:
+            raise ClusterError(f"broker {node_id} is paused: resume it first")
+        return seat
+
+    def member(self, node_id: int) -> Member:
+        """That broker, in whatever state. Raises ClusterError."""
+        if node_id not in self.members:
+            known = ", ".join(map(str, self.members))
+            raise ClusterError(f"there is no broker {node_id}, only {known}")
+        return self.members[node_id]
+
+    # ---- all of them ----
+
+    async def start(self, disk: Disk, directory: str) -> None:
+        """Return when every broker serves and knows all of them. Raises CannotStart."""
+        disk.make_directory(directory)
+        store = self._store = await EmbeddedStore.open(
+            disk, self.clock, self._tasks.spawn, f"{directory}/{METADATA_STORE}"
+        )
+        self._sessions = {node_id: OwnSessions(store) for node_id in self.members}
+        try:
+            await all_of(self._start_one(member) for member in self.members.values())
+            everybody = frozenset(self.members)
+            await all_of(seat.wait_for_brokers(everybody) for seat in self.seats.values())
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """End all brokers the clean way, those that are paused or cut off too."""
+        for member in self.members.values():
+            self._end_silence(member)
+        seats = [one.seat for one in self.members.values() if one.seat is not None]
+        await asyncio.gather(*(seat.stop() for seat in seats), return_exceptions=True)
+        for member in self.members.values():
+            member.seat, member.state = None, State.DEAD
+            _free_ports(member)
+        await self._tasks.stop()
+        if self._store is not None:
+            await self._store.close()
+        self.clock.close()
+
+    # ---- one of them ----
+
+    async def kill(self, node_id: int) -> None:
+        """End it without a word; the store notices at once. Raises ClusterError."""
+        seat = self.seat(node_id, paused_too=True)
+        member = self.members[node_id]
+        member.seat, member.state = None, State.DEAD
+        self._end_silence(member)
+        await seat.kill()
+        _hold_ports(member)
+        await self._sessions[node_id].expire()
+
+    async def restart(self, node_id: int) -> None:
+        """Start it on the disk and the ports that it had; one that runs is stopped first.
+
+        Raises CannotStart, ClusterError."""
+        member = self.member(node_id)
+        seat, member.seat = member.seat, None
+        if seat is not None:
+            member.state = State.DEAD
+            self._end_silence(member)
+            await seat.stop()
+        await self._start_one(member)
+        if self.on_restarted is not None:
+            await self.on_restarted(node_id)
+
+    async def pause(self, node_id: int) -> None:
+        """Hold it as SIGSTOP does; its session ends once it was silent for that session's time."""
+        seat = self.seat(node_id)
+        member = self.members[node_id]
+        member.state = State.PAUSED
+        await seat.pause()
+        member.silence = self.clock.call_at(
+            self.clock.now_ms() + self._session_timeout_ms,
+            lambda: self.spawn("silence", self._on_silence(node_id)),
+        )
+
+    async def resume(self, node_id: int) -> None:
+        """Let it go on. Raises ClusterError."""
+        member = self.member(node_id)
+        if member.state is not State.PAUSED:
+            raise ClusterError(f"broker {node_id} is not paused")
+        seat = self.seat(node_id, paused_too=True)
+        self._end_silence(member)
+        member.state = State.RUNNING
+        await seat.resume()
+
+    async def expire_session(self, node_id: int) -> None:
+        """The store ends its session, as after too long a silence. Raises ClusterError."""
+        self.seat(node_id, paused_too=True)
+        await self._sessions[node_id].expire()
+
+    # ---- what the seats say ----
+
+    def spawn(self, name: str, work: Coroutine[object, object, None]) -> None:
+        """Do it in the background."""
+        self._tasks.spawn(name, work)
+
+    def on_hit(self, node_id: int, number: int, what: str) -> None:
+        self._tell(f"broker {node_id} {what}")
+        self.on_request_hit(number)
+
+    def on_gone(self, node_id: int, reason: str) -> None:
+        self._tell(f"broker {node_id} is dead: {reason}")
+        self.spawn("burial", self._bury(node_id))
+
+    async def _bury(self, node_id: int) -> None:
+        if self.members[node_id].seat is not None:
+            await self.kill(node_id)
+
+    async def _on_silence(self, node_id: int) -> None:
+        self._tell(f"the session of broker {node_id} has ended: it was silent for too long")
+        await self._sessions[node_id].expire()
+
+    async def _start_one(self, member: Member) -> None:
+        plan = self._plans[member.node_id]._replace(
+            ahead_ms=self.clock.ahead_ms, step_ms=member.step_ms
+        )
+        if member.addresses:
+            ports = {name: address.port for name, address in member.addresses.items()}
+            plan = plan._replace(ports=ports)
+        seat = self._make_seat(plan, self._sessions[member.node_id], self)
+        _free_ports(member)
+        member.addresses = await seat.start()
+        member.seat, member.state = seat, State.RUNNING
+
+    def _end_silence(self, member: Member) -> None:
+        if member.silence is not None:
+            member.silence.cancel()
+            member.silence = None
+
+
+async def all_of(works: Iterable[Coroutine[object, object, object]]) -> None:
+    """Do all at once, and wait for all of them before the first failure is raised."""
+    for outcome in await asyncio.gather(*works, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+def _hold_ports(member: Member) -> None:
+    """Bind the ports without listening: who connects is refused, and nobody gets them."""
+    for address in member.addresses.values():
+        holder = socket.socket()
+        try:
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            holder.bind(address)
+        except OSError:
+            # Somebody was quicker, or the platform binds no port twice: the restart will tell.
+            holder.close()
+        else:
+            member.held_ports.append(holder)
+
+
+def _free_ports(member: Member) -> None:
+    for holder in member.held_ports:
+        holder.close()
+    member.held_ports.clear()

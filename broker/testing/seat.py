@@ -1,0 +1,224 @@
+"""One broker and the seams around it, where everything that goes wrong with it is made.
+
+A ``Seat`` lives on the event loop of its broker; read ``seatlike.py`` first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.broker.log_names import as_broker
+from ottla.broker.real import RealOffload, RealProcess
+from ottla.broker.server import READY_TIMEOUT_MS, Broker, CannotStart
+from ottla.broker.testing.faulty_disk import WAITS, DiskFault, FaultPlan, FaultyDisk
+from ottla.broker.testing.faulty_net import FaultyNet
+from ottla.broker.testing.faulty_requests import FaultyRequests
+from ottla.broker.testing.gated_store import GatedStore
+from ottla.broker.testing.movable_clock import MovableClock
+from ottla.broker.testing.seatlike import CLIENTS
+from ottla.client.real import RealClock, RealNet, RealRandom
+from ottla.protocol.errors import CorruptLogError, KafkaError
+from ottla.protocol.ports import Ports
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from ottla.broker.testing.faulty_requests import RequestFault
+    from ottla.broker.testing.seatlike import Notices, Plan
+    from ottla.coordinator.store.store import Store
+    from ottla.protocol.ports import Address, Clock, Disk, Offload, Result
+
+logger = logging.getLogger("ottla.testing")
+
+
+class PatientOffload:
+    """``ports.Offload`` that waits for the disk as well, where that one is slow."""
+
+    def __init__(self, below: Offload, clock: Clock) -> None:
+        self._below = below
+        self._clock = clock
+        self.delay_ms = 0.0
+
+    def run(self, function: Callable[..., Result], *arguments: object) -> Awaitable[Result]:
+        if not self.delay_ms:
+            return self._below.run(function, *arguments)
+        return self._run_late(function, *arguments)
+
+    async def _run_late(self, function: Callable[..., Result], *arguments: object) -> Result:
+        await self._clock.sleep(self.delay_ms)
+        return await self._below.run(function, *arguments)
+
+
+class Seat:
+    """``Seatlike`` in this process. Made for one life of the broker; the next has a new one."""
+
+    def __init__(
+        self, plan: Plan, make_disk: Callable[[Offload], Disk], store: Store, notices: Notices
+    ) -> None:
+        self.node_id = plan.node_id
+        self.clock = MovableClock(RealClock(), plan.ahead_ms, plan.step_ms)
+        self.store = GatedStore(store)
+        self._plan = plan
+        self._notices = notices
+        self._threads = RealOffload()
+        self._offload = PatientOffload(self._threads, self.clock)
+        self._faults = FaultPlan()
+        self._disk = FaultyDisk(make_disk(self._threads), self._faults, self.clock)
+        self._net = FaultyNet(RealNet())
+        self._requests: FaultyRequests | None = None
+        self._broker: Broker | None = None
+        self._is_ended = False
+
+    @property
+    def broker(self) -> Broker:
+        """The broker, once it is started."""
+        assert self._broker is not None
+        return self._broker
+
+    async def start(self) -> dict[str, Address]:
+        try:
+            await asyncio.gather(as_broker(self.node_id, self._start()))
+        except BaseException:
+            self._end()
+            raise
+        return self.broker.addresses
+
+    async def _start(self) -> None:
+        ports = Ports(
+            self.clock, RealRandom(), self._net, self._disk, self._offload, RealProcess(), None
+        )
+        broker = Broker(ports, self._plan.config(), self.store)
+        broker.on_failure(self._on_failure)
+        await broker.start()
+        self._broker = broker
+        self._net.clients_address = broker.addresses[CLIENTS]
+
+    async def stop(self) -> None:
+        # Nobody would answer it.
+        await self.resume()
+        await self.cut((), clients=False)
+        await self.mend_disk()
+        await self._stop()
+
+    async def kill(self) -> None:
+        self._silence()
+        # The callbacks of its connections find them closed.
+        await asyncio.sleep(0)
+        try:
+            await self._stop()
+        except (KafkaError, CorruptLogError, OSError) as error:
+            logger.debug("broker %d died untidily: %s", self.node_id, error)
+
+    def _silence(self) -> None:
+        """From now on nothing leaves it, and nothing that it does lasts."""
+        self._net.kill()
+        self._faults.clear()
+        self._faults.is_dead = True
+        self.store.kill()
+        self.clock.release()
+
+    async def _stop(self) -> None:
+        broker, self._broker = self._broker, None
+        if broker is not None:
+            try:
+                await asyncio.gather(as_broker(self.node_id, broker.stop(is_last=True)))
+            finally:
+                self._end()
+
+    def _end(self) -> None:
+        self._is_ended = True
+        self._net.kill()
+        self._disk.release_locks()
+        self.clock.close()
+        self._threads.close()
+
+    async def pause(self) -> None:
+        self._net.pause(paused=True)
+        self.store.hold()
+        self.clock.hold()
+
+    async def resume(self) -> None:
+        # First what was heard meanwhile: that its session is over, for one.
+        self.store.release()
+        self.clock.release()
+        self._net.pause(paused=False)
+
+    async def cut(self, targets: Iterable[Address], clients: bool) -> None:
+        self._net.cut(targets, clients=clients)
+
+    async def slow_disk(self, delay_ms: float) -> None:
+        self._faults.add(DiskFault(WAITS, error=0, delay_ms=delay_ms))
+        self._offload.delay_ms = delay_ms
+        self._faulty_requests().produce_delay_ms = delay_ms
+
+    async def full_disk(self) -> None:
+        self._faults.is_full = True
+
+    async def mend_disk(self) -> None:
+        self._faults.clear()
+        self._faults.is_full = False
+        self._faults.on_torn = None
+        self._offload.delay_ms = 0.0
+        if self._requests is not None:
+            self._requests.produce_delay_ms = 0.0
+
+    async def tear_next_write(self) -> None:
+        self._faults.on_torn = self._on_torn
+
+    async def add_request_fault(self, fault: RequestFault) -> None:
+        self._faulty_requests().add(fault)
+
+    async def drop_request_fault(self, number: int) -> None:
+        self._faulty_requests().drop(number)
+
+    async def advance(self, ms: float) -> None:
+        self.clock.advance(ms)
+
+    async def jump(self, ms: int) -> None:
+        self.clock.jump(ms)
+
+    async def wait_for_brokers(self, node_ids: frozenset[int]) -> None:
+        metadata = self.broker.metadata
+        if not await metadata.wait_for(
+            lambda image: node_ids <= image.brokers.keys(), READY_TIMEOUT_MS
+        ):
+            raise CannotStart("the brokers have not found each other within a minute")
+
+    async def leaders(self, topic: str) -> dict[int, int]:
+        view = self.broker.metadata.image.topics.get(topic)
+        if view is None:
+            return {}
+        return {index: state.leader for index, state in view.partitions.items()}
+
+    async def wait_for_topic(self, topic: str, partitions: int, timeout_ms: float) -> bool:
+        metadata = self.broker.metadata
+        return await metadata.wait_for(
+            lambda _image: all(
+                metadata.leader_of(topic, index)[0] >= 0 for index in range(partitions)
+            ),
+            timeout_ms,
+        )
+
+    def _faulty_requests(self) -> FaultyRequests:
+        if self._requests is None:
+            broker = self.broker
+            self._requests = FaultyRequests(
+                broker.dispatcher.dispatch,
+                CLIENTS,
+                self.clock,
+                lambda number, what: self._notices.on_hit(self.node_id, number, what),
+            )
+            assert broker.network is not None
+            broker.network.serve_with(self._requests.dispatch)
+        return self._requests
+
+    def _on_torn(self, path: str) -> None:
+        self._silence()
+        where = "/".join(path.split("/")[-2:])
+        self._notices.on_gone(self.node_id, f"it died in the middle of a write to {where}")
+
+    def _on_failure(self) -> None:
+        if not self._is_ended and not self._faults.is_dead:
+            self._notices.on_gone(self.node_id, "it cannot go on: its log says why")

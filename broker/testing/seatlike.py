@@ -1,0 +1,102 @@
+"""What a cluster and each of its brokers say to each other.
+
+The cluster speaks to a broker through the calls of ``Seatlike`` alone: directly (``seat.py``), or,
+when it runs in a process of its own, over a wire.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ottla.coordinator.metadata.broker_configs import for_embedded_store, parse_broker_config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ottla.broker.testing.faulty_requests import RequestFault
+    from ottla.coordinator.metadata.broker_configs import BrokerConfig
+    from ottla.protocol.ports import Address
+
+CLIENTS = "PLAINTEXT"
+BROKERS = "BROKERS"
+
+
+class Plan(NamedTuple):
+    """What a broker of a cluster is started with. Ports by listener; 0 is a free one."""
+
+    node_id: int
+    brokers: int
+    settings: Mapping[str, str]
+    ports: Mapping[str, int]
+    directory: str
+    ahead_ms: float = 0.0
+    step_ms: int = 0
+
+    def config(self) -> BrokerConfig:
+        """The broker's configuration. Raises ConfigError."""
+        listeners = [f"{name}://127.0.0.1:{self.ports[name]}" for name in (CLIENTS, BROKERS)]
+        settings = {
+            **self.settings,
+            "broker.id": str(self.node_id),
+            "log.dirs": self.directory,
+            "listeners": ",".join(listeners),
+            "listener.security.protocol.map": f"{CLIENTS}:PLAINTEXT,{BROKERS}:PLAINTEXT",
+            "inter.broker.listener.name": BROKERS,
+        }
+        return for_embedded_store(parse_broker_config(settings).config, self.brokers)
+
+
+class Notices(Protocol):
+    """What a seat tells its cluster, at any time."""
+
+    def on_hit(self, node_id: int, number: int, what: str) -> None:
+        """A fault of a request has struck."""
+
+    def on_gone(self, node_id: int, reason: str) -> None:
+        """The broker has ended by itself, or by what was done to its disk."""
+
+
+class Seatlike(Protocol):
+    """What can be done to one broker, wherever it runs."""
+
+    async def start(self) -> dict[str, Address]:
+        """Where it listens, by listener. Raises CannotStart."""
+
+    async def stop(self) -> None:
+        """The clean way."""
+
+    async def kill(self) -> None:
+        """The other one: without a word to anybody, as by kill -9."""
+
+    async def pause(self) -> None: ...
+
+    async def resume(self) -> None: ...
+
+    async def cut(self, targets: Iterable[Address], clients: bool) -> None:
+        """Nothing passes to those brokers, or between this one and clients."""
+
+    async def slow_disk(self, delay_ms: float) -> None: ...
+
+    async def full_disk(self) -> None: ...
+
+    async def mend_disk(self) -> None: ...
+
+    async def tear_next_write(self) -> None:
+        """The broker dies when half of its next append to a log is written."""
+
+    async def add_request_fault(self, fault: RequestFault) -> None: ...
+
+    async def drop_request_fault(self, number: int) -> None: ...
+
+    async def advance(self, ms: float) -> None: ...
+
+    async def jump(self, ms: int) -> None: ...
+
+    async def wait_for_brokers(self, node_ids: frozenset[int]) -> None:
+        """Until this broker lists them all. Raises CannotStart."""
+
+    async def leaders(self, topic: str) -> dict[int, int]:
+        """The leader of each partition, as this broker believes; -1 for nobody."""
+
+    async def wait_for_topic(self, topic: str, partitions: int, timeout_ms: float) -> bool:
+        """Whether this broker knows a leader of each partition before the time is up."""

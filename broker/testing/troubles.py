@@ -1,0 +1,148 @@
+"""What goes wrong between and around the brokers of a cluster, and the passing of its time."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+from typing import TYPE_CHECKING
+
+from ottla.broker.testing.faulty_requests import RequestFault
+from ottla.broker.testing.members import ClusterError, all_of
+from ottla.broker.testing.refusals import can_be_refused
+from ottla.broker.testing.seatlike import BROKERS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from ottla.broker.testing.members import Members
+    from ottla.protocol.apis import ApiKey
+    from ottla.protocol.errors import ErrorCode
+    from ottla.protocol.ports import Address
+
+# In a group of a partition: all clients, wherever they are.
+CLIENTS_GROUP = "clients"
+# Steps of a long way: brokers that hear of each other that often find nobody silent.
+STEP_MS = 1_000.0
+STEPS_MAX = 400
+# What the brokers have between two steps, in real time, to do what is due and to talk of it.
+STEP_PAUSE_S = 0.001
+
+
+class Troubles:
+    """Lives as long as the members; what lasts strikes those that start later as well."""
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+        self._groups: list[frozenset[int | str]] = []
+        self._numbers = count(1)
+        self._faults: dict[int, tuple[RequestFault, int | None, int]] = {}
+        members.on_restarted = self._on_restarted
+        members.on_request_hit = self._on_request_hit
+
+    # ---- the network ----
+
+    async def partition(self, groups: Sequence[Collection[int | str]]) -> None:
+        """Nothing passes between those groups; whoever is in none of them is cut off from nobody.
+
+        With one group: between it and everybody else. Raises ClusterError."""
+        sets = [frozenset(group) for group in groups]
+        everybody: frozenset[int | str] = frozenset({*self._members.members, CLIENTS_GROUP})
+        for group in sets:
+            for one in group - {CLIENTS_GROUP}:
+                assert isinstance(one, int), "a broker's number, or clients"
+                self._members.member(one)
+        if sum(map(len, sets)) != len(frozenset[int | str]().union(*sets)):
+            raise ClusterError("a broker can be on one side of a partition only")
+        if len(sets) == 1:
+            sets.append(everybody - sets[0])
+        self._groups = sets
+        await self._cut_all()
+
+    async def heal(self) -> None:
+        """Everything passes again."""
+        self._groups = []
+        await self._cut_all()
+
+    async def _cut_all(self) -> None:
+        await all_of(
+            seat.cut(self._cut_off_from(node_id), self._is_cut(node_id, CLIENTS_GROUP))
+            for node_id, seat in self._members.seats.items()
+        )
+
+    def _cut_off_from(self, node_id: int) -> list[Address]:
+        return [
+            member.addresses[BROKERS]
+            for other, member in self._members.members.items()
+            if member.addresses and self._is_cut(node_id, other)
+        ]
+
+    def _is_cut(self, one: int | str, other: int | str) -> bool:
+        place = {member: index for index, group in enumerate(self._groups) for member in group}
+        return one in place and other in place and place[one] != place[other]
+
+    # ---- requests ----
+
+    async def fault_requests(
+        self, key: ApiKey, error: ErrorCode | None, times: int, node_id: int | None
+    ) -> None:
+        """The next requests of clients with that API, to that broker or to any, lose their reply
+        or get that error instead. Raises ClusterError."""
+        if error is not None and not can_be_refused(key):
+            raise ClusterError(f"the answer to {key.name} has no place for an error")
+        if times < 1:
+            raise ClusterError("count how many requests to disturb from 1")
+        fault = RequestFault(next(self._numbers), key, error, times)
+        if node_id is not None:
+            self._members.seat(node_id)
+        self._faults[fault.number] = (fault, node_id, times)
+        await all_of(
+            seat.add_request_fault(fault)
+            for one, seat in self._members.seats.items()
+            if node_id in (None, one)
+        )
+
+    async def forget_faults(self) -> None:
+        """No request goes wrong any more."""
+        for number in list(self._faults):
+            await self._drop(number)
+
+    def _on_request_hit(self, number: int) -> None:
+        if number not in self._faults:
+            return
+        fault, node_id, left = self._faults[number]
+        self._faults[number] = (fault, node_id, left - 1)
+        if left == 1:
+            self._members.spawn("drop a fault", self._drop(number))
+
+    async def _drop(self, number: int) -> None:
+        self._faults.pop(number, None)
+        await all_of(seat.drop_request_fault(number) for seat in self._members.seats.values())
+
+    async def _on_restarted(self, node_id: int) -> None:
+        seat = self._members.seat(node_id)
+        await self._cut_all()
+        for fault, wanted, left in list(self._faults.values()):
+            if wanted in (None, node_id):
+                await seat.add_request_fault(fault._replace(times=left))
+
+    # ---- time ----
+
+    async def advance(self, ms: float) -> None:
+        """Let so much time pass for the brokers at once, in steps that they can talk between."""
+        if ms < 0:
+            raise ClusterError("time does not go back; jump_clock moves the date")
+        step_ms = max(STEP_MS, ms / STEPS_MAX)
+        while ms > 0:
+            now_ms = min(step_ms, ms)
+            ms -= now_ms
+            self._members.clock.advance(now_ms)
+            await all_of(seat.advance(now_ms) for seat in self._members.seats.values())
+            await asyncio.sleep(STEP_PAUSE_S)
+
+    async def jump(self, ms: int, node_id: int | None) -> None:
+        """Move the date, for one broker or for all. Raises ClusterError."""
+        for one in self._members.members if node_id is None else [node_id]:
+            member = self._members.member(one)
+            member.step_ms += ms
+            if member.seat is not None:
+                await member.seat.jump(ms)
