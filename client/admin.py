@@ -1,5 +1,6 @@
 """Administration: topics, partitions, records, configurations; as ``groups`` groups, as
-``placements`` replicas and leaders, as ``transactions`` those, as ``features`` what is switched on.
+``placements`` replicas and leaders, as ``transactions`` those, as ``features`` what is switched on,
+as ``brokers`` what single brokers tell of themselves.
 
 Calls over several things return one result for each, so that one refusal does not hide the
 successes; calls over one thing raise. A change whose connection was lost before the answer raises
@@ -13,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self, Unpack
 
 from ottla.client import admin_requests as requests
+from ottla.client.broker_admin import BrokerAdmin
 from ottla.client.cluster import Cluster
 from ottla.client.config import ClientConfig, Isolation, parse_addresses
 from ottla.client.config_requests import (
@@ -70,6 +72,7 @@ class Admin:
         world = environment or real_environment()
         self._cluster = Cluster(world, parse_addresses(bootstrap), self.config)
         self._router = Router(self._cluster)
+        self.brokers = BrokerAdmin(self._router)
         self.groups = GroupAdmin(self._router)
         self.placements = Placements(self._router, self._timeout_ms)
         self.transactions = TransactionAdmin(self._router)

@@ -1,0 +1,142 @@
+"""What single brokers tell of themselves: the requests they take, and what is on their disks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ottla.client.api import declare
+from ottla.client.errors import ClientError, RequestRefused
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode, error_code
+from ottla.protocol.ids import TopicPartition
+from ottla.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from ottla.client.api import VersionRange
+    from ottla.client.connection import Connection
+    from ottla.client.routing import Router
+    from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsResult
+
+DESCRIBE_LOG_DIRS = declare(
+    ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest, DescribeLogDirsResponse, 1
+)
+
+Answer = TypeVar("Answer")
+
+
+class ReplicaSize(NamedTuple):
+    """What a replica takes up. ``lag`` is how many offsets it is behind its leader's high
+    watermark; a future replica is one that is being copied to this directory."""
+
+    partition: TopicPartition
+    size_bytes: int
+    lag: int
+    is_future: bool
+
+
+class LogDirView(NamedTuple):
+    """One directory of one broker; -1 for sizes of the disk that it does not tell (KIP-827).
+
+    ``error`` is None, or why nothing is known of a directory that has failed."""
+
+    broker_id: int
+    path: str
+    total_bytes: int
+    usable_bytes: int
+    replicas: tuple[ReplicaSize, ...]
+    error: RequestRefused | None
+
+
+class BrokerAdmin:
+    """What an Admin asks of brokers one by one; without ids of all that the cluster lists."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    async def api_versions(
+        self, brokers: Iterable[int] | None = None
+    ) -> dict[int, dict[int, VersionRange] | ClientError]:
+        """The versions of each request that a broker takes, by API key."""
+
+        async def ask(_: int, connection: Connection) -> dict[int, VersionRange]:
+            return dict(connection.versions)
+
+        return await self._each(brokers, ask)
+
+    async def log_dirs(
+        self, brokers: Iterable[int] | None = None, topics: Iterable[str] | None = None
+    ) -> dict[int, list[LogDirView] | ClientError]:
+        """The directories of each broker with what lies in them, or with these topics only."""
+        wanted = None
+        if topics is not None:
+            views = await self._router.cluster.describe(sorted(topics))
+            for view in views:
+                if view.error is not ErrorCode.NONE:
+                    raise RequestRefused(view.error, topic=view.name)
+            wanted = [DescribableLogDirTopic(view.name, sorted(view.partitions)) for view in views]
+
+        async def ask(node_id: int, connection: Connection) -> list[LogDirView]:
+            request = DescribeLogDirsRequest(wanted)
+            response = await connection.send(DESCRIBE_LOG_DIRS, request)
+            code = error_code(response.error_code)
+            if code is not ErrorCode.NONE:
+                raise RequestRefused(code, broker=str(connection.address))
+            broker = str(connection.address)
+            return [directory_of(node_id, broker, found) for found in response.results]
+
+        return await self._each(brokers, ask)
+
+    async def _each(
+        self,
+        brokers: Iterable[int] | None,
+        ask: Callable[[int, Connection], Awaitable[Answer]],
+    ) -> dict[int, Answer | ClientError]:
+        cluster = self._router.cluster
+        if not cluster.metadata.brokers or cluster.is_stale:
+            await cluster.describe([])
+        known = cluster.metadata.brokers
+
+        async def ask_one(node_id: int) -> Answer | ClientError:
+            if node_id not in known:
+                return RequestRefused(
+                    ErrorCode.BROKER_NOT_AVAILABLE, f"the cluster lists no broker {node_id}"
+                )
+            try:
+                return await ask(node_id, await cluster.pool.connection(node_id))
+            except ClientError as error:
+                return error
+
+        wanted = sorted(known) if brokers is None else list(brokers)
+        answers = await asyncio.gather(*map(ask_one, wanted))
+        return dict(zip(wanted, answers, strict=True))
+
+
+def directory_of(node_id: int, broker: str, found: DescribeLogDirsResult) -> LogDirView:
+    """One directory as its broker describes it."""
+    code = error_code(found.error_code)
+    replicas = tuple(
+        ReplicaSize(
+            TopicPartition(topic.name, part.partition_index),
+            part.partition_size,
+            part.offset_lag,
+            part.is_future_key,
+        )
+        for topic in found.topics
+        for part in topic.partitions
+    )
+    error = None if code is ErrorCode.NONE else RequestRefused(code, broker=broker)
+    return LogDirView(
+        node_id,
+        found.log_dir,
+        found.total_bytes,
+        found.usable_bytes,
+        tuple(sorted(replicas)),
+        error,
+    )
