@@ -25,11 +25,15 @@ class Moment(NamedTuple):
 
 
 class Caller(NamedTuple):
-    """Who asks: what group members are described with, and how the answer must be shaped."""
+    """Who asks: what group members are described with, and how the answer must be shaped.
+
+    What has come over the same ``connection_id`` was sent in the order in which it came; "" is no
+    connection."""
 
     client_id: str
     client_host: str
     api_version: int
+    connection_id: str = ""
 
 
 class LogRecord(NamedTuple):

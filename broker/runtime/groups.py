@@ -33,7 +33,12 @@ _BATCH_OVERHEAD_BYTES = 1_024
 
 def caller_of(context: RequestContext) -> Caller:
     """Who asks, as groups describe their members: Kafka shows addresses with a slash."""
-    return Caller(context.client_id, f"/{context.client_host}", context.api_version)
+    return Caller(
+        context.client_id,
+        f"/{context.client_host}",
+        context.api_version,
+        context.peer.connection_id,
+    )
 
 
 def group_settings(config: BrokerConfig) -> GroupSettings:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.effects import Caller, LogRecord, Moment, Ticket, Token, Writer
     from ottla.coordinator.group.timeline import Event
     from ottla.protocol.errors import ErrorCode
+    from ottla.protocol.ids import TopicPartition
 
 
 class Machine(Protocol):
@@ -67,7 +68,9 @@ class TransactionMachine(Machine, Protocol):
 
     def markers_written(self, token: Token, moment: Moment) -> Sequence[object]: ...
 
-    def markers_fenced(self, token: Token, moment: Moment) -> Sequence[object]: ...
+    def markers_refused(
+        self, token: Token, partitions: tuple[TopicPartition, ...], moment: Moment
+    ) -> Sequence[object]: ...
 
     def listing(self, request: Any, moment: Moment | None = None, /) -> Iterator[Any]: ...
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.effects import Token
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
     from ottla.coordinator.transaction.requests import AddToTransaction
+    from ottla.protocol.ids import TopicPartition
 
 # Of the largest batch that the internal topic takes, what is not a transactional id's own record.
 _BATCH_OVERHEAD_BYTES = 1_024
@@ -104,10 +105,15 @@ class TransactionEffects:
 
 
 def _ended(
-    shard: Shard[TransactionMachine], machine: TransactionMachine, token: Token, is_fenced: bool
+    shard: Shard[TransactionMachine],
+    machine: TransactionMachine,
+    token: Token,
+    refused: tuple[TopicPartition, ...],
 ) -> None:
-    tell = machine.markers_fenced if is_fenced else machine.markers_written
-    shard.report(machine, partial(tell, token))
+    if refused:
+        shard.report(machine, partial(machine.markers_refused, token, refused))
+    else:
+        shard.report(machine, partial(machine.markers_written, token))
 
 
 class TransactionCoordinator(Coordinator["TransactionMachine"]):

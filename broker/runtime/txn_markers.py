@@ -4,7 +4,7 @@ Per broker there is a queue, and lanes that empty it: a task with a connection o
 lane does nearly always; another is opened when something waits behind an answer that takes long,
 say for a replica of one partition, as nothing else has to wait for that. A marker goes wherever
 the metadata says that its partition is led, again and again: only a newer coordinator or producer
-ends that, and partitions that are gone.
+ends that, and partitions that are gone. What a newer producer has refused the owner asks for again.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.coordinator")
 
+# Below 2 the version of the transaction is not said, without which a late marker of one transaction
+# ends the next (hazard T-16).
 _WRITE_MARKERS = declare(
-    ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest, WriteTxnMarkersResponse, 1, 2
+    ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest, WriteTxnMarkersResponse, 2, 2
 )
 RETRY_MS = 100.0
 # A marker is written with acks=all; a replica that has died leaves the ISR within this time.
@@ -89,6 +91,8 @@ class MarkerSender:
         self._is_looking = False
         self._is_closed = False
         self._last_error: dict[int, str] = {}
+        # By owner and transactional id the partitions that do not take the end of a transaction.
+        self._refused: dict[object, dict[str, tuple[TopicPartition, ...]]] = {}
         parts.metadata.subscribe(self._on_metadata)
 
     @property
@@ -101,9 +105,9 @@ class MarkerSender:
         owner: object,
         coordinator_epoch: int,
         markers: WriteMarkers,
-        on_end: Callable[[bool], object],
+        on_end: Callable[[tuple[TopicPartition, ...]], object],
     ) -> None:
-        """Write the markers; ``on_end(is_fenced)`` when nothing is owed any more, unless the owner
+        """Write the markers; ``on_end(refused)`` when nothing is owed any more, unless the owner
         has been forgotten."""
         self._tell(self._owed.add(Order(owner, coordinator_epoch, markers, on_end)))
         self._go_on()
@@ -111,6 +115,7 @@ class MarkerSender:
     def forget(self, owner: object) -> None:
         """The owner of these orders is no coordinator any more."""
         self._owed.forget(owner)
+        self._refused.pop(owner, None)
 
     def close(self) -> None:
         """Send nothing any more: the broker stops."""
@@ -285,10 +290,17 @@ class MarkerSender:
         self._go_on()
 
     def _tell(self, ended: Iterable[Ended]) -> None:
-        for order, is_fenced in ended:
-            if is_fenced:
-                logger.info(
-                    "the end of the transaction of %s is written by somebody newer",
-                    order.markers.transactional_id,
+        for order, refused in ended:
+            transactional_id = order.markers.transactional_id
+            known = self._refused.setdefault(order.owner, {})
+            if not refused:
+                known.pop(transactional_id, None)
+            elif known.get(transactional_id) != refused:
+                # They are asked again every second; that nothing has changed is no news.
+                known[transactional_id] = refused
+                logger.warning(
+                    "the transaction of %s does not end in %s: somebody newer has been there",
+                    transactional_id,
+                    ", ".join(f"{topic}-{index}" for topic, index in refused),
                 )
-            order.on_end(is_fenced)
+            order.on_end(refused)

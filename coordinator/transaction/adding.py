@@ -34,7 +34,7 @@ from ottla.coordinator.outbox import Continuation
 from ottla.coordinator.transaction.metadata import EPOCH_BUMPS_SINCE
 from ottla.coordinator.transaction.records import state_record
 from ottla.coordinator.transaction.replies import AddReplies, AddReply
-from ottla.coordinator.transaction.scope import Alarm
+from ottla.coordinator.transaction.scope import Alarm, Move
 from ottla.coordinator.transaction.states import TransactionState
 from ottla.coordinator.transaction.transitions import added, completed
 from ottla.coordinator.transaction.waiting import Asked, Waiting
@@ -58,6 +58,7 @@ class Adding:
         self.waiting = Waiting(scope)
         self._scope = scope
         scope.on_moved = self._on_moved
+        scope.next_after = self._next_after
 
     def handle(self, request: AddToTransaction, caller: Caller, ticket: Ticket) -> None:
         """Answered with ``Added``."""
@@ -72,7 +73,11 @@ class Adding:
         elif request.is_verification:
             _verify(transaction, transaction.metadata, request, reply)
         else:
-            self._add(transaction, transaction.metadata, [self.waiting.asked(request, reply)])
+            is_next = transaction.metadata.state.is_prepared and (
+                transaction.ended_over == caller.connection_id != ""
+            )
+            asked = self.waiting.asked(request, reply, is_next=is_next)
+            self._add(transaction, transaction.metadata, [asked])
 
     def _on_moved(self, transaction: Transaction) -> None:
         held = self.waiting.take(transaction.transactional_id)
@@ -87,26 +92,60 @@ class Adding:
         if transaction.is_moving:
             # First of all: the producer may already have the id that it will go on with.
             for asked in several:
-                if _is_early(transaction, known, asked.request):
+                if _is_early(transaction, known, asked):
                     self.waiting.hold(asked)
                 else:
                     asked.reply.refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
             return
+        move, too_large = self._judged(
+            transaction, known, several, self._scope.batch_bytes_max - _BATCH_OVERHEAD_BYTES
+        )
+        for asked in too_large:
+            asked.reply.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if move is not None:
+            self._scope.move(transaction, move)
+
+    def _next_after(self, transaction: Transaction, ended: TransactionMetadata) -> Move | None:
+        """Who waits for the end of a transaction begins the next one with the record of that end:
+        to wait until all replicas have it would take as long again, and tell nothing."""
+        held = self.waiting.take(transaction.transactional_id)
+        if not held:
+            return None
+        bytes_max = self._scope.batch_bytes_max - 2 * _BATCH_OVERHEAD_BYTES
+        move, too_large = self._judged(
+            transaction, ended, held, bytes_max - _record_bytes(transaction, ended)
+        )
+        for asked in too_large:
+            self.waiting.hold(asked)
+        return move
+
+    def _judged(
+        self,
+        transaction: Transaction,
+        known: TransactionMetadata,
+        several: list[Asked],
+        bytes_max: int,
+    ) -> tuple[Move | None, list[Asked]]:
+        """What those come to that may be added, if anything is to be written for them, and those
+        for which there is no room."""
         is_begun = known.state is TransactionState.ONGOING
-        after, replies = known, []
-        for request, reply, _ in several:
+        after, replies, too_large = known, [], []
+        for asked in several:
+            request, reply = asked.request, asked.reply
             error = _check_producer(known, request)
             if error is not ErrorCode.NONE:
                 reply.refuse(error)
             elif is_begun and known.partitions.issuperset(request.partitions):
                 reply.accept()
-            elif self._is_too_large(transaction, joined := self._joined(known, after, request)):
-                reply.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+            elif _record_bytes(transaction, joined := self._joined(known, after, request)) > (
+                bytes_max
+            ):
+                too_large.append(asked)
             else:
                 after = joined
                 replies.append(reply)
-        if replies:
-            self._write(transaction, after, AddReplies(replies))
+        move = self._move(transaction, known, after, AddReplies(replies)) if replies else None
+        return move, too_large
 
     def _joined(
         self, known: TransactionMetadata, after: TransactionMetadata, request: AddToTransaction
@@ -119,17 +158,14 @@ class Adding:
         partitions = after.partitions.union(request.partitions)
         return added(known, partitions, client_version, self._scope.moment.wall_ms)
 
-    def _is_too_large(self, transaction: Transaction, after: TransactionMetadata) -> bool:
-        key, value = state_record(transaction.transactional_id, after)
-        assert value is not None
-        record_bytes = len(key) + len(value) + _BATCH_OVERHEAD_BYTES
-        return record_bytes > self._scope.batch_bytes_max
-
-    def _write(
-        self, transaction: Transaction, after: TransactionMetadata, reply: AddReplies
-    ) -> None:
-        scope, before = self._scope, transaction.metadata
-        assert before is not None
+    def _move(
+        self,
+        transaction: Transaction,
+        before: TransactionMetadata,
+        after: TransactionMetadata,
+        reply: AddReplies,
+    ) -> Move:
+        scope = self._scope
         asked_ms = scope.moment.now_ms
 
         def on_committed() -> None:
@@ -138,8 +174,13 @@ class Adding:
                 scope.deadlines.set((transaction.transactional_id, Alarm.TIMEOUT), due_ms)
             reply.accept()
 
-        outcome = Continuation(on_committed, reply.refuse, reply.on_overdue)
-        scope.move(transaction, after, outcome)
+        return Move(after, Continuation(on_committed, reply.refuse, reply.on_overdue))
+
+
+def _record_bytes(transaction: Transaction, metadata: TransactionMetadata) -> int:
+    key, value = state_record(transaction.transactional_id, metadata)
+    assert value is not None
+    return len(key) + len(value)
 
 
 def _verify(
@@ -164,19 +205,18 @@ def _verify(
         )
 
 
-def _is_early(
-    transaction: Transaction, known: TransactionMetadata, request: AddToTransaction
-) -> bool:
+def _is_early(transaction: Transaction, known: TransactionMetadata, asked: Asked) -> bool:
     """Whether the request will be one like any other when the id has moved.
 
-    Of a classic producer not while its transaction ends: what comes then under the same epoch may
-    be late, and would begin a transaction that nobody ends (hazard T-13)."""
-    if transaction.pending is TransactionState.ONGOING:
-        return _check_producer(known, request) is ErrorCode.NONE
-    if known.state.is_prepared and known.bumps_epochs:
+    Of a classic producer, while its transaction ends, only what has come behind the end over the
+    same connection. Anything else under the same epoch may be late, and would begin a transaction
+    that nobody ends (hazard T-13)."""
+    if known.state.is_prepared:
         next_one = completed(known, known.last_update_wall_ms)
-        return _check_producer(next_one, request) is ErrorCode.NONE
-    return False
+        is_next = known.bumps_epochs or asked.is_next
+        return is_next and _check_producer(next_one, asked.request) is ErrorCode.NONE
+    is_added = transaction.pending is TransactionState.ONGOING
+    return is_added and _check_producer(known, asked.request) is ErrorCode.NONE
 
 
 def _check_producer(known: TransactionMetadata, request: AddToTransaction) -> ErrorCode:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.outbox import Continuation
-from ottla.coordinator.transaction.scope import Alarm
-from ottla.coordinator.transaction.states import TransactionState
+from ottla.coordinator.transaction.scope import Alarm, Move
 from ottla.coordinator.transaction.transitions import completed
 
 if TYPE_CHECKING:
     from ottla.coordinator.transaction.scope import Scope, Transaction
     from ottla.protocol.errors import ErrorCode
+    from ottla.protocol.ids import TopicPartition
 
 RETRY_PAUSE_MS = 1_000.0
 """The producer waits for this end, and readers wait for the markers."""
@@ -29,6 +29,8 @@ class Completing:
         self._scope = scope
         # Those whose partitions all have their marker, while the record of that is not written.
         self._marked: set[str] = set()
+        # Those that some partitions have refused, all others have their marker.
+        self._refused: dict[str, tuple[TopicPartition, ...]] = {}
 
     def start(self, transaction: Transaction) -> None:
         """The verdict is committed, or was found in the log."""
@@ -41,12 +43,17 @@ class Completing:
         if not known.partitions:
             self._complete(transaction)
             return
+
+        def on_refused(partitions: tuple[TopicPartition, ...]) -> None:
+            self._refused[transactional_id] = partitions
+            self._pause(transactional_id)
+
         scope.outbox.write_markers(
             transactional_id,
             known,
-            known.state is TransactionState.PREPARE_COMMIT,
+            self._refused.pop(transactional_id, known.partitions),
             lambda: self._complete(transaction),
-            lambda: self._pause(transactional_id),
+            on_refused,
         )
 
     def on_alarm(self, transaction: Transaction) -> None:
@@ -69,11 +76,12 @@ class Completing:
 
         after = completed(known, scope.moment.wall_ms)
         forget = Continuation(lambda: self._marked.discard(transactional_id), on_failed)
-        scope.move(transaction, after, forget)
+        end, begin = Move(after, forget), scope.next_after(transaction, after)
+        scope.move(transaction, *((end,) if begin is None else (end, begin)))
 
     def _pause(self, transactional_id: str) -> None:
         # Refused markers too: of a coordinator that has been replaced this is the last one hears,
         # and otherwise somebody has used the producer id by hand. To give up would stop the
-        # producer, and the readers of all other partitions, until the next coordinator.
+        # producer until the next coordinator, though the partition may be deleted by then.
         due_ms = self._scope.moment.now_ms + RETRY_PAUSE_MS
         self._scope.deadlines.set((transactional_id, Alarm.COMPLETION), due_ms)

@@ -27,8 +27,9 @@ class WriteMarkers(NamedTuple):
     coordinator epoch (hazard T-15).
 
     The shell goes on until every partition has its marker or exists no more, and then calls
-    ``markers_written(token, moment)``; or ``markers_fenced(token, moment)`` as soon as a partition
-    says that a newer coordinator, or a newer epoch of the producer, has been there."""
+    ``markers_written(token, moment)``; or ``markers_refused(token, partitions, moment)``: as soon
+    as one says that a newer coordinator has been there, and when only those are left that say so
+    of a newer epoch of the producer."""
 
     token: Token
     transactional_id: str

@@ -47,6 +47,7 @@ from ottla.coordinator.transaction.metadata import (
     TransactionMetadata,
 )
 from ottla.coordinator.transaction.replies import EndReply
+from ottla.coordinator.transaction.scope import Move
 from ottla.coordinator.transaction.states import TransactionState
 from ottla.coordinator.transaction.transitions import completed, prepared, prepared_classic
 from ottla.protocol.errors import ErrorCode
@@ -113,7 +114,7 @@ class Ending:
         elif not verdict.is_new:
             reply.accept(known.producer_id, known.producer_epoch)
         elif is_classic:
-            self._end_classic(transaction, known, request.committed, reply)
+            self._end_classic(transaction, request.committed, caller.connection_id, reply)
         else:
             self._end(transaction, request.committed, reply)
 
@@ -135,19 +136,22 @@ class Ending:
     def _end_classic(
         self,
         transaction: Transaction,
-        known: TransactionMetadata,
         is_commit: bool,
+        connection_id: str,
         reply: EndReply,
     ) -> None:
+        known = transaction.metadata
+        assert known is not None
         wall_ms = self._scope.moment.wall_ms
         after = prepared_classic(known, is_commit=is_commit, wall_ms=wall_ms)
 
         def on_committed() -> None:
+            transaction.ended_over = connection_id
             reply.accept()
             self._completing.start(transaction)
 
         outcome = Continuation(on_committed, reply.refuse, reply.on_overdue)
-        self._scope.move(transaction, after, outcome)
+        self._scope.move(transaction, Move(after, outcome))
 
     def _end(self, transaction: Transaction, is_commit: bool, reply: EndReply) -> None:
         def on_committed() -> None:
@@ -178,7 +182,8 @@ class Ending:
             )
             if not ended.may_repeat:
                 after = after._replace(last_producer_epoch=NO_EPOCH)
-            self._scope.move(transaction, after, Continuation(on_committed, then.on_failed, late))
+            outcome = Continuation(on_committed, then.on_failed, late)
+            self._scope.move(transaction, Move(after, outcome))
 
         def on_committed() -> None:
             if known.is_exhausted:

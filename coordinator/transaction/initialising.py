@@ -38,7 +38,7 @@ from ottla.coordinator.transaction.metadata import (
     is_exhausted,
 )
 from ottla.coordinator.transaction.replies import InitReply
-from ottla.coordinator.transaction.scope import Transaction
+from ottla.coordinator.transaction.scope import Move, Scope, Transaction
 from ottla.coordinator.transaction.states import TransactionState
 from ottla.coordinator.transaction.transitions import initialised, rotated
 from ottla.protocol.errors import ErrorCode
@@ -47,7 +47,6 @@ from ottla.protocol.primitives import STRING_BYTES_MAX
 if TYPE_CHECKING:
     from ottla.coordinator.effects import Caller, Ticket
     from ottla.coordinator.transaction.ending import Ending
-    from ottla.coordinator.transaction.scope import Scope
     from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 
 
@@ -173,7 +172,7 @@ class Initialising:
             reply.accept(after.producer_id, after.producer_epoch)
 
         outcome = Continuation(on_committed, reply.refuse, reply.on_overdue)
-        self._scope.move(transaction, after, outcome)
+        self._scope.move(transaction, Move(after, outcome))
 
 
 def _is_current(known: TransactionMetadata, asked: _Asked) -> bool:

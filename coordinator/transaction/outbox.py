@@ -6,19 +6,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.coordinator.outbox import Outbox
 from ottla.coordinator.transaction.effects import DrawId, WriteMarkers
+from ottla.coordinator.transaction.states import TransactionState
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ottla.coordinator.effects import Token
     from ottla.coordinator.transaction.effects import TransactionEffects
     from ottla.coordinator.transaction.metadata import TransactionMetadata
+    from ottla.protocol.ids import TopicPartition
+
+    Partitions = tuple[TopicPartition, ...]
 
 
 class _Markers(NamedTuple):
     on_written: Callable[[], object]
-    on_fenced: Callable[[], object]
+    on_refused: Callable[[Partitions], object]
 
 
 class TransactionOutbox(Outbox):
@@ -45,23 +49,22 @@ class TransactionOutbox(Outbox):
         self,
         transactional_id: str,
         prepared: TransactionMetadata,
-        is_commit: bool,
+        partitions: Iterable[TopicPartition],
         on_written: Callable[[], object],
-        on_fenced: Callable[[], object],
+        on_refused: Callable[[Partitions], object],
     ) -> None:
-        """Tell the partitions of a prepared transaction how it ends."""
+        """Tell these partitions of a prepared transaction how it ends."""
         assert prepared.state.is_prepared
-        assert prepared.partitions
         self._last_token += 1
-        self._markers[self._last_token] = _Markers(on_written, on_fenced)
+        self._markers[self._last_token] = _Markers(on_written, on_refused)
         self._asked.append(
             WriteMarkers(
                 self._last_token,
                 transactional_id,
                 prepared.producer_id,
                 prepared.producer_epoch,
-                is_commit,
-                tuple(sorted(prepared.partitions)),
+                prepared.state is TransactionState.PREPARE_COMMIT,
+                tuple(sorted(partitions)),
                 prepared.client_version,
             )
         )
@@ -75,9 +78,9 @@ class TransactionOutbox(Outbox):
         """Every partition has its marker, or is gone."""
         self._markers.pop(token).on_written()
 
-    def markers_fenced(self, token: Token) -> None:
-        """A partition has refused the marker for good."""
-        self._markers.pop(token).on_fenced()
+    def markers_refused(self, token: Token, partitions: Partitions) -> None:
+        """These have refused the marker for good, all others have it or are gone."""
+        self._markers.pop(token).on_refused(partitions)
 
     def take_all(self) -> TransactionEffects:
         """What has gathered since the last time."""

@@ -3,7 +3,7 @@
 An order is what ends one transaction: the same marker for each of its partitions. It is known by
 transactional id, coordinator epoch and token, so that nothing which is said of an earlier end of
 the same transactional id is taken for this one's (hazard T-14). It is over when every partition
-has its marker or exists no more, or when one of them has seen a newer epoch.
+has its marker, has refused it for good or exists no more, or when one has seen a newer coordinator.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
 
 PARTITIONS_PER_PARCEL_MAX = 1_000
-FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-"""A newer coordinator, or a newer producer, has been there: nothing of this order is wanted."""
+FENCED = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+"""A newer coordinator has been there: nothing of this order is wanted."""
+REFUSED = ErrorCode.INVALID_PRODUCER_EPOCH
+"""A newer producer has been in that partition, and perhaps in no other."""
 
 
 class Parcel(NamedTuple):
@@ -33,23 +35,25 @@ class Parcel(NamedTuple):
 
 class Order:
     """One transaction's markers. ``open``: the partitions that lack theirs, each with the place of
-    its marker: the broker in whose queue it is, the parcel it is in, or none."""
+    its marker: the broker in whose queue it is, the parcel it is in, or none. ``refused``: those
+    that will not have it."""
 
-    __slots__ = ("coordinator_epoch", "is_over", "markers", "on_end", "open", "owner")
+    __slots__ = ("coordinator_epoch", "is_over", "markers", "on_end", "open", "owner", "refused")
 
     def __init__(
         self,
         owner: object,
         coordinator_epoch: int,
         markers: WriteMarkers,
-        on_end: Callable[[bool], object],
+        on_end: Callable[[tuple[TopicPartition, ...]], object],
     ) -> None:
-        """``on_end(is_fenced)`` is for whoever tells the owner; each order has one owner."""
+        """``on_end(refused)`` is for whoever tells the owner; each order has one owner."""
         self.owner = owner
         self.coordinator_epoch = coordinator_epoch
         self.markers = markers
         self.on_end = on_end
         self.open: dict[TopicPartition, int | Parcel | None] = dict.fromkeys(markers.partitions)
+        self.refused: list[TopicPartition] = []
         self.is_over = False
 
     @property
@@ -59,10 +63,11 @@ class Order:
 
 
 class Ended(NamedTuple):
-    """Nothing is owed any more of this order, of which nobody knows after this."""
+    """Nothing is owed any more of this order, of which nobody knows after this. ``refused``: the
+    partitions that will not have their marker, or of which that is not known."""
 
     order: Order
-    is_fenced: bool
+    refused: tuple[TopicPartition, ...]
 
 
 class OwedMarkers:
@@ -178,9 +183,9 @@ class OwedMarkers:
             if order.is_over:
                 continue
             found = {one: errors.get((order.markers.producer_id, one)) for one in partitions}
-            if any(error in FENCED for error in found.values()):
+            if FENCED in found.values():
+                ended.append(Ended(order, (*order.refused, *order.open)))
                 self._drop(order)
-                ended.append(Ended(order, is_fenced=True))
                 continue
             for partition, error in found.items():
                 if partition not in order.open:
@@ -188,7 +193,13 @@ class OwedMarkers:
                 if error is ErrorCode.NONE:
                     # Also when it is on its way to another leader by now: it is committed.
                     self._done(order, partition)
-                elif order.open[partition] is parcel:
+                elif order.open[partition] is not parcel:
+                    # On its way to another leader, who knows better.
+                    continue
+                elif error is REFUSED:
+                    order.refused.append(partition)
+                    self._done(order, partition)
+                else:
                     self._place(order, partition, None)
             ended += self._ended([order])
         return ended
@@ -241,4 +252,4 @@ class OwedMarkers:
         ended = [order for order in orders if not order.open]
         for order in ended:
             self._drop(order)
-        return [Ended(order, is_fenced=False) for order in ended]
+        return [Ended(order, tuple(order.refused)) for order in ended]

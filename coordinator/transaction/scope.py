@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.coordinator.deadlines import Deadlines
 from ottla.coordinator.effects import Moment
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from ottla.protocol.errors import ErrorCode
 
 _BEFORE_ALL = Moment(0.0, 0)
-
-
-def _ignore(moved: Transaction) -> None:
-    """Nobody needs to know."""
 
 
 class Alarm(Enum):
@@ -48,12 +44,15 @@ class Transaction:
 
     ``pending`` is the state whose record is on its way, None when there is none: with one at a
     time nobody decides on what another has not yet written. ``spare_producer_id`` was drawn for
-    this id and is not in use, because the record that says so was not written (hazard T-10)."""
+    this id and is not in use, because the record that says so was not written (hazard T-10).
+    ``ended_over`` is the connection over which a classic producer ended the transaction whose
+    verdict stands."""
 
     transactional_id: str
     metadata: TransactionMetadata | None = None
     pending: TransactionState | None = None
     spare_producer_id: int = -1
+    ended_over: str = ""
 
     @property
     def is_moving(self) -> bool:
@@ -65,11 +64,28 @@ class Transaction:
         return self.pending is not None or (known is not None and known.state.is_prepared)
 
 
+class Move(NamedTuple):
+    """Where an id goes to. ``then`` hears of it after the id has moved, or after it has turned out
+    to stay: whatever the outcome, it is on no way any more (hazard T-19)."""
+
+    after: TransactionMetadata
+    then: Continuation
+
+
+def _ignore(moved: Transaction) -> None:
+    """Nobody needs to know."""
+
+
+def _nothing(ended: Transaction, after: TransactionMetadata) -> None:
+    """Nobody waits for the end."""
+
+
 @dataclass(slots=True)
 class Scope:
     """Keys of ``deadlines`` are (transactional id, alarm). ``moment`` is that of the call the
     shard is in. ``batch_limit`` tells what the log takes as one batch at that moment, ``on_moved``
-    hears of every id that has moved, or has turned out to stay."""
+    hears of every id that has moved, or has turned out to stay. ``next_after`` says where an id
+    goes to at once when it has come to the end of its transaction, if somebody waits for that."""
 
     settings: TransactionSettings
     transactions: dict[str, Transaction] = field(default_factory=dict)
@@ -79,6 +95,7 @@ class Scope:
     moment: Moment = _BEFORE_ALL
     batch_limit: Callable[[], int] | None = None
     on_moved: Callable[[Transaction], object] = _ignore
+    next_after: Callable[[Transaction, TransactionMetadata], Move | None] = _nothing
 
     @property
     def batch_bytes_max(self) -> int:
@@ -92,31 +109,38 @@ class Scope:
         found = self.transactions.get(transactional_id)
         return None if found is None or found.metadata is None else found
 
-    def move(
-        self, transaction: Transaction, after: TransactionMetadata, then: Continuation
-    ) -> None:
-        """Write where the id goes to; it is there when that is committed.
-
-        ``then`` hears of it after the id has moved, or after it has turned out to stay: whatever
-        the outcome, it is on no way any more (hazard T-19). Errors come as clients are told."""
+    def move(self, transaction: Transaction, *moves: Move) -> None:
+        """Write where the id goes to, step by step; it is there when that is committed. Several
+        steps are one batch, of which the log has all or nothing. Errors come as clients are
+        told."""
         assert transaction.pending is None
-        check_move(transaction.metadata, after)
-        transaction.pending = after.state
+        before, pending = transaction.metadata, None
+        for after, _ in moves:
+            check_move(before, after)
+            before, pending = after, after.state
+        assert pending is not None
+        transaction.pending = pending
 
         def on_committed() -> None:
-            assert transaction.pending is after.state
+            assert transaction.pending is pending
             transaction.pending = None
-            transaction.metadata = after
-            then.on_committed()
+            for after, then in moves:
+                transaction.metadata = after
+                then.on_committed()
             self.on_moved(transaction)
 
         def on_failed(error: ErrorCode) -> None:
             transaction.pending = None
-            then.on_failed(answer_to(error))
+            for _, then in moves:
+                then.on_failed(answer_to(error))
             self.on_moved(transaction)
 
-        record = state_record(transaction.transactional_id, after)
-        self.outbox.append([record], Continuation(on_committed, on_failed, then.on_overdue))
+        def on_overdue() -> None:
+            for _, then in moves:
+                then.on_overdue()
+
+        records = [state_record(transaction.transactional_id, after) for after, _ in moves]
+        self.outbox.append(records, Continuation(on_committed, on_failed, on_overdue))
 
     def draw(
         self,

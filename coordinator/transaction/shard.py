@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.transaction.effects import TransactionEffects
     from ottla.coordinator.transaction.settings import TransactionSettings
     from ottla.protocol.errors import ErrorCode
+    from ottla.protocol.ids import TopicPartition
     from ottla.protocol.messages.list_transactions import ListTransactionsRequest
     from ottla.protocol.messages.list_transactions import TransactionState as Listed
 
@@ -143,10 +144,13 @@ class TransactionShard:
         self.scope.outbox.markers_written(token)
         return self.scope.outbox.take_all()
 
-    def markers_fenced(self, token: Token, moment: Moment) -> TransactionEffects:
-        """A partition knows of a newer coordinator, or of a newer epoch of the producer."""
+    def markers_refused(
+        self, token: Token, partitions: tuple[TopicPartition, ...], moment: Moment
+    ) -> TransactionEffects:
+        """These know of a newer coordinator, or of a newer epoch of the producer; all others have
+        their marker, or exist no more."""
         self.scope.moment = moment
-        self.scope.outbox.markers_fenced(token)
+        self.scope.outbox.markers_refused(token, partitions)
         return self.scope.outbox.take_all()
 
     def next_deadline_ms(self) -> float | None:

@@ -21,15 +21,20 @@ HELD_MS_MAX = 20.0
 """The pause of brokers and producers before they come again: whoever is held for longer is no worse
 off when it is sent back. One request of a broker may ask for many producers, who all wait."""
 
+HELD_NEXT_MS_MAX = 100.0
+"""The same where nobody waits but the producer itself, who is told to come again otherwise."""
+
 HELD_PER_ID_MAX = 100
 
 
 class Asked(NamedTuple):
-    """One request, with its answer to come."""
+    """One request, with its answer to come. ``is_next``: its producer has sent it after the end of
+    the transaction that is being completed, and means the next one."""
 
     request: AddToTransaction
     reply: AddReply
     due_ms: float
+    is_next: bool
 
 
 class Waiting:
@@ -39,9 +44,10 @@ class Waiting:
         self._scope = scope
         self._held: dict[str, list[Asked]] = {}
 
-    def asked(self, request: AddToTransaction, reply: AddReply) -> Asked:
+    def asked(self, request: AddToTransaction, reply: AddReply, *, is_next: bool) -> Asked:
         """A request that comes now."""
-        return Asked(request, reply, self._scope.moment.now_ms + HELD_MS_MAX)
+        held_ms = HELD_NEXT_MS_MAX if is_next else HELD_MS_MAX
+        return Asked(request, reply, self._scope.moment.now_ms + held_ms, is_next)
 
     def hold(self, asked: Asked) -> None:
         """Until the id has moved or its time is over; not at all when there are too many."""
@@ -51,9 +57,8 @@ class Waiting:
             asked.reply.refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
             return
         held.append(asked)
-        key = (transactional_id, Alarm.WAITING)
-        if key not in self._scope.deadlines:
-            self._scope.deadlines.set(key, asked.due_ms)
+        due_ms = min(one.due_ms for one in held)
+        self._scope.deadlines.set((transactional_id, Alarm.WAITING), due_ms)
 
     def take(self, transactional_id: str) -> list[Asked]:
         """All that are held for an id, in the order in which they came."""

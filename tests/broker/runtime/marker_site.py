@@ -136,7 +136,11 @@ class MarkerSite:
 
     def end(self, name: str, *partitions: TopicPartition, producer_id: int = 7) -> None:
         markers = WriteMarkers(producer_id, name, producer_id, 3, True, partitions, 2)
-        self.sender.send(self, EPOCH, markers, lambda fenced: self.ended.append((name, fenced)))
+
+        def on_end(refused: tuple[TopicPartition, ...]) -> None:
+            self.ended.append((name, bool(refused)))
+
+        self.sender.send(self, EPOCH, markers, on_end)
 
     async def wait(self, delay_ms: float) -> None:
         """Let time pass in steps in which timers can follow each other."""

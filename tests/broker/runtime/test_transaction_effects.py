@@ -61,8 +61,10 @@ class WishingMachine(CountingMachine):
         self.told.append("written")
         return [Answer(token, "written")]
 
-    def markers_fenced(self, token: Token, _moment: Moment) -> list[Answer]:
-        return [Answer(token, "fenced")]
+    def markers_refused(
+        self, token: Token, partitions: tuple[TopicPartition, ...], _moment: Moment
+    ) -> list[Answer]:
+        return [Answer(token, partitions)]
 
 
 class Sender:
@@ -70,11 +72,15 @@ class Sender:
 
     def __init__(self) -> None:
         self.sent: list[tuple[object, int, WriteMarkers]] = []
-        self.ends: list[Callable[[bool], object]] = []
+        self.ends: list[Callable[[tuple[TopicPartition, ...]], object]] = []
         self.forgotten: list[object] = []
 
     def send(
-        self, owner: object, epoch: int, markers: WriteMarkers, on_end: Callable[[bool], object]
+        self,
+        owner: object,
+        epoch: int,
+        markers: WriteMarkers,
+        on_end: Callable[[tuple[TopicPartition, ...]], object],
     ) -> None:
         self.sent.append((owner, epoch, markers))
         self.ends.append(on_end)
@@ -134,9 +140,9 @@ async def test_without_an_id_the_machine_hears_why_and_goes_on() -> None:
     await site.stop()
 
 
-@pytest.mark.parametrize(("is_fenced", "expected"), [(False, "written"), (True, "fenced")])
+@pytest.mark.parametrize(("refused", "expected"), [((), "written"), ((PLACE,), (PLACE,))])
 async def test_markers_go_out_under_the_epoch_of_the_coordinator(
-    is_fenced: bool, expected: str
+    refused: tuple[TopicPartition, ...], expected: object
 ) -> None:
     """By it a partition tells a coordinator that is none any more (T-15)."""
     site = Site()
@@ -148,7 +154,7 @@ async def test_markers_go_out_under_the_epoch_of_the_coordinator(
     ((owner, epoch, markers),) = site.sender.sent
     assert (owner, epoch, markers.partitions) == (site.machine, 4, (PLACE,))
     assert answers == []
-    site.sender.ends[0](is_fenced)
+    site.sender.ends[0](refused)
     assert answers == [expected]
     await site.stop()
 
@@ -167,7 +173,7 @@ async def test_a_machine_that_was_thrown_away_is_told_nothing_and_sends_nothing(
     assert site.machine is not old
     assert site.ask(Put(b"k", b"v")) == ["stored"]
     site.drawings[0].set_result(7)
-    site.sender.ends[0](False)
+    site.sender.ends[0](())
     await quiet()
 
     assert (site.sender.forgotten, old.told) == ([old], [])
@@ -182,7 +188,7 @@ async def test_a_bug_in_a_report_costs_its_machine_and_nobody_else() -> None:
     old = cast("WishingMachine", site.machine)
     old.is_broken = True
     answers = site.ask(Mark())
-    site.sender.ends[0](False)
+    site.sender.ends[0](())
     await site.clock.advance(1_100)
     await quiet()
 
@@ -199,7 +205,7 @@ async def test_losing_the_partition_ends_what_was_to_be_sent() -> None:
     machine = cast("WishingMachine", site.machine)
     answers = site.ask(Mark())
     await site.follow(1)
-    site.sender.ends[0](False)
+    site.sender.ends[0](())
 
     assert (site.sender.forgotten, machine.told) == ([machine], [])
     assert answers == [ErrorCode.NOT_COORDINATOR]

@@ -73,6 +73,8 @@ class Scene:
         self.all_markers: list[WriteMarkers] = []
         self.answers: dict[int, Any] = {}
         self.ticket = 0
+        # Over which the next requests come.
+        self.connection_id = ""
         self.next_producer_id = FIRST_PRODUCER_ID
         for record in log:
             self.shard.replay(record, moment=self.moment)
@@ -127,9 +129,11 @@ class Scene:
         token = self.markers.pop(index).token
         self.perform(self.shard.markers_written(token, self.moment))
 
-    def refuse_markers(self) -> None:
-        token = self.markers.pop(0).token
-        self.perform(self.shard.markers_fenced(token, self.moment))
+    def refuse_markers(self, *partitions: TopicPartition) -> None:
+        """These will not have theirs; all of them, if none is named."""
+        markers = self.markers.pop(0)
+        refused = partitions or markers.partitions
+        self.perform(self.shard.markers_refused(markers.token, refused, self.moment))
 
     def settle(self) -> None:
         """Everything that is on its way arrives."""
@@ -161,7 +165,7 @@ class Scene:
 
     def ask(self, request: Any, api_version: int) -> int:
         self.ticket += 1
-        caller = Caller("client", "/host", api_version)
+        caller = Caller("client", "/host", api_version, self.connection_id)
         self.perform(self.shard.handle(request, caller, self.ticket, self.moment))
         return self.ticket
 

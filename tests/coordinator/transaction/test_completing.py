@@ -97,6 +97,22 @@ def test_refused_markers_are_asked_for_again(is_commit: bool) -> None:
     assert scene.state is COMPLETE[is_commit]
 
 
+def test_only_what_has_refused_its_marker_is_asked_again() -> None:
+    """The others have theirs: to ask all of them every second would be a load for ever."""
+    scene = decided(True)
+    scene.refuse_markers(B0)
+    scene.advance(RETRY_PAUSE_MS)
+    scene.refuse_markers(B0)
+    scene.advance(RETRY_PAUSE_MS)
+    other = scene.reloaded()
+    scene.settle()
+
+    asked = [markers.partitions for markers in scene.all_markers]
+    assert asked == [(A0, B0), (B0,), (B0,)]
+    assert [markers.partitions for markers in other.markers] == [(A0, B0)]
+    assert scene.state is COMPLETE[True]
+
+
 def test_every_partition_is_asked_for_exactly_once() -> None:
     """However often it was added."""
     scene, producer = begun(A0)

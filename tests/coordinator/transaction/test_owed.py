@@ -12,6 +12,7 @@ from ottla.protocol.ids import TopicPartition
 A, B, C = (TopicPartition("t", index) for index in range(3))
 NONE = ErrorCode.NONE
 FAILED = ErrorCode.KAFKA_STORAGE_ERROR
+REFUSED = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 class Site:
@@ -21,13 +22,14 @@ class Site:
         self.leaders: dict[TopicPartition, int] = {A: 1, B: 1, C: 2}
         self.owed = OwedMarkers(self.leaders.get)
         self.ended: list[tuple[str, bool]] = []
+        self.refused: list[tuple[TopicPartition, ...]] = []
 
     def owe(
         self, *partitions: TopicPartition, name: str = "id", token: int = 1, **more: int
     ) -> Order:
         producer_id = more.get("producer_id", 7)
         markers = WriteMarkers(token, name, producer_id, 0, True, partitions, 2)
-        order = Order(self, more.get("epoch", 5), markers, lambda _fenced: None)
+        order = Order(self, more.get("epoch", 5), markers, lambda _refused: None)
         self._note(self.owed.add(order))
         return order
 
@@ -45,7 +47,8 @@ class Site:
 
     def _note(self, ended: object) -> None:
         assert isinstance(ended, list)
-        self.ended += [(one.order.markers.transactional_id, one.is_fenced) for one in ended]
+        self.ended += [(one.order.markers.transactional_id, bool(one.refused)) for one in ended]
+        self.refused += [one.refused for one in ended if one.refused]
 
     def take(self, node_id: int, limit: int | None = None) -> list[TopicPartition]:
         """What a broker is to be sent, by partition; the parcel is lost at once."""
@@ -133,15 +136,48 @@ def test_what_waits_in_a_queue_moves_with_its_leader() -> None:
     assert site.take(2) == [A]
 
 
-def test_an_order_is_over_when_somebody_newer_has_been_there() -> None:
-    """A coordinator that is none any more must stop, or it would end what others began (T-15)."""
-    for error in (ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH):
-        site = Site()
-        site.owe(A, B, C)
-        site.answer(site.owed.take(1), (A, NONE), (B, error))
+def test_an_order_is_over_when_a_newer_coordinator_has_been_there() -> None:
+    """One that is none any more must stop, or it would end what others began (T-15)."""
+    site = Site()
+    site.owe(A, B, C)
+    parcel = site.owed.take(1)
+    site.answer(parcel, (A, NONE), (B, ErrorCode.TRANSACTION_COORDINATOR_FENCED))
 
-        assert site.ended == [("id", True)]
-        assert site.owed.destinations == []
+    assert site.ended == [("id", True)]
+    assert site.refused == [(A, B, C)]
+    assert site.owed.destinations == []
+
+
+def test_a_partition_that_refuses_its_marker_keeps_no_other_from_theirs() -> None:
+    """Somebody has used the producer id there by hand: the readers of all the others wait for
+    markers that nothing speaks against (hazard T-14)."""
+    site = Site()
+    site.owe(A, B, C)
+    site.answer(site.owed.take(1), (A, REFUSED), (B, FAILED))
+    during = list(site.ended)
+    site.owed.route()
+    site.answer(site.owed.take(2), (C, NONE))
+    site.answer(site.owed.take(1), (B, NONE))
+
+    assert during == []
+    assert site.ended == [("id", True)]
+    assert site.refused == [(A,)]
+    assert (site.owed.order_count, site.owed.destinations) == (0, [])
+
+
+def test_a_leader_that_is_none_any_more_refuses_nothing() -> None:
+    """What it says is older than what its successor knows, to which the marker is on its way."""
+    site = Site()
+    site.owe(A)
+    late = site.owed.take(1)
+    site.leaders[A] = 2
+    site.owed.route()
+    site.answer(late, (A, REFUSED))
+    during = list(site.ended)
+    site.answer(site.owed.take(2), (A, NONE))
+
+    assert during == []
+    assert site.ended == [("id", False)]
 
 
 def test_a_partition_that_is_gone_is_owed_nothing() -> None:
@@ -229,7 +265,7 @@ def test_whatever_happens_everything_ends_once_the_leaders_answer() -> None:
                 if step == 3:
                     site.owed.lost(parcel)
                 else:
-                    said = [(one, chance.choice((NONE, FAILED))) for one in partitions]
+                    said = [(one, chance.choice((NONE, FAILED, REFUSED))) for one in partitions]
                     site.answer(parcel, *said)
         site.leaders.update(dict.fromkeys(partitions, 0))
         for parcel in parcels:

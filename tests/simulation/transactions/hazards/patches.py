@@ -19,7 +19,6 @@ from ottla.coordinator.group import offsets_reading
 from ottla.coordinator.group.offsets import OffsetTable
 from ottla.coordinator.group.offsets_loading import OffsetLoading
 from ottla.coordinator.transaction.adding import Adding
-from ottla.coordinator.transaction.scope import Alarm
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.simulation.cluster.hazards.replacing import Replacement, replaced
 from tests.simulation.transactions.hazards import mixes
@@ -103,15 +102,16 @@ def _keeps_what_was_cut_off(before: Any) -> Any:
 # ---- coordinators ----
 
 
-def _begins_in_memory(_before: Any) -> Any:
-    def write(self: Adding, transaction: Any, after: Any, reply: Any) -> None:
-        scope, transactional_id = self._scope, transaction.transactional_id
-        transaction.metadata = after
-        due_ms = scope.moment.now_ms + after.timeout_ms
-        scope.deadlines.set((transactional_id, Alarm.TIMEOUT), due_ms)
-        reply.accept()
+def _begins_in_memory(before: Any) -> Any:
+    def judged(self: Adding, transaction: Any, known: Any, *more: Any) -> Any:
+        move, too_large = before(self, transaction, known, *more)
+        if move is None or known is not transaction.metadata:
+            return move, too_large
+        transaction.metadata = move.after
+        move.then.on_committed()
+        return None, too_large
 
-    return write
+    return judged
 
 
 _OLD_MACHINES: WeakKeyDictionary[PartitionRuntime, Any] = WeakKeyDictionary()
@@ -213,7 +213,7 @@ HAZARDS = MappingProxyType(
         ),
         "T-20": TransactionHazard(
             "what belongs to a transaction is known to its coordinator alone",
-            (Replacement(Adding, "_write", _begins_in_memory),),
+            (Replacement(Adding, "_judged", _begins_in_memory),),
             mixes.killing,
         ),
         "T-21": TransactionHazard(
