@@ -30,6 +30,7 @@ from ottla.protocol.messages.metadata import (
 )
 from ottla.protocol.ports import Address, SocketOptions
 from tests.client.toy_log import ToyPartition, toy_fetch, toy_list_offsets, toy_produce
+from tests.client.toy_offsets import OFFSETS, VERSIONS, ToyOffsets
 from tests.client.toy_transactions import TRANSACTIONAL, ToyTransactions
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class ToyCluster:
 
     def __post_init__(self) -> None:
         self.transactions = ToyTransactions(self)
+        self.offsets = ToyOffsets()
 
     def start(self, node_count: int = 1) -> None:
         """Have that many brokers; those that run already stay."""
@@ -221,6 +223,8 @@ class ToyConnection:
                 return toy_metadata(cluster, seen.request)
             case key if key in TRANSACTIONAL:
                 return cluster.transactions.serve(seen, error)
+            case key if key in OFFSETS:
+                return cluster.offsets.serve(seen, error)
             case ApiKey.PRODUCE:
                 error = error or cluster.transactions.judge_produce(seen.request, seen.version)
                 return toy_produce(cluster.topics, seen.request, seen.node_id, error)
@@ -245,6 +249,7 @@ SERVED = (
     ApiKey.LIST_OFFSETS,
     ApiKey.METADATA,
     ApiKey.API_VERSIONS,
+    *OFFSETS,
     *TRANSACTIONAL,
 )
 
@@ -253,7 +258,8 @@ def toy_api_versions(cluster: ToyCluster, error: ErrorCode) -> ApiVersionsRespon
     """Everything served, at every version that has a codec unless the test says otherwise."""
     response = ApiVersionsResponse(int(error))
     for key in SERVED:
-        first, last = cluster.versions.get(key, (API[key].first_version, API[key].last_version))
+        full = VERSIONS.get(key, (API[key].first_version, API[key].last_version))
+        first, last = cluster.versions.get(key, full)
         response.api_keys.append(ApiVersion(key, first, last))
     if cluster.transaction_version is not None:
         response.finalized_features_epoch = cluster.features_epoch

@@ -24,21 +24,21 @@ GENERATION_BYTES = 4
 
 
 @message("0-1")
-class StickyUserData:
+class Remembered:
     previous_assignment: list[OwnedPartitions] = array(OwnedPartitions)
     generation: int = int32("1+", default=-1, ignorable=True)
 
 
 def encode_sticky(previous: Iterable[TopicPartition], generation: int) -> bytes:
     """What the member had in that generation."""
-    return encode(StickyUserData(by_topic(previous), generation), 1)
+    return encode(Remembered(by_topic(previous), generation), 1)
 
 
 def decode_sticky(data: bytes) -> tuple[list[TopicPartition], int]:
     """What a member had, and the generation or -1. What cannot be read is nothing at all."""
     for version in (1, 0):
         try:
-            found = decode(StickyUserData, version, data)
+            found = decode(Remembered, version, data)
         except RemoteProtocolError:
             continue
         return pairs(found.previous_assignment), found.generation
