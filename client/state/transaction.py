@@ -235,13 +235,16 @@ class Transaction:
 
     def lost(self, ask: Ask) -> None:
         """The request was sent, and no answer will come: it may have taken effect."""
+        if isinstance(ask, AskIdentity):
+            return
         if isinstance(ask, AskEnd):
             self._may_have_ended = True
-        elif not isinstance(ask, AskIdentity):
+        else:
             self.parts.lost(ask)
-        if isinstance(ask, AskOffsets) and self.version < VERSION_IMPLICIT and self.can_renew:
-            # It may arrive when the next transaction has positions of that group, and would put
-            # these in their place; under an epoch that has passed it is refused (hazard T-12).
+        if self.version < VERSION_IMPLICIT and self.can_renew:
+            # It may arrive after this transaction: end the next one, put these positions in the
+            # place of newer ones, or begin a transaction that nobody ends. Under an epoch that has
+            # passed it is refused (hazards T-12, T-13).
             self._needs_renewal = True
 
     def _ended(self, is_commit: bool) -> None:

@@ -101,6 +101,8 @@ OF_STEP: dict[Step, dict[ErrorCode, Judgement]] = {
         # To abort because aborting failed would go on for ever.
         ErrorCode.TRANSACTION_ABORTABLE: Judgement.FATAL,
         ErrorCode.UNKNOWN_PRODUCER_ID: Judgement.FATAL,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED: Judgement.FATAL,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: Judgement.FATAL,
     },
 }
 

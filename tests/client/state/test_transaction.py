@@ -224,6 +224,56 @@ def test_a_predecessor_that_wakes_up_while_renewing_is_fenced() -> None:
 # Doubt.
 
 
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_end_that_is_lost_on_its_way_cannot_end_the_next_transaction(
+    version: int, is_commit: bool
+) -> None:
+    """Half of that would be committed, or all of it aborted after it was called committed (T-12).
+    Version 2 has an epoch for each anyway."""
+    machine = opened(version, FIRST)
+    machine.commit() if is_commit else machine.abort()
+    end = machine.advance(unresolved=False)
+    assert end == AskEnd(is_commit)
+    machine.lost(end)
+    assert machine.advance(unresolved=False) == end
+    machine.ended(end, NONE, NO_IDENTITY if version == 1 else Identity(7, 1))
+
+    renewed = AskIdentity(ME) if version == 1 else None
+    assert machine.outcome is is_commit
+    assert machine.advance(unresolved=False) == renewed
+
+
+def test_an_announcement_that_is_lost_cannot_begin_a_transaction_of_its_own() -> None:
+    """Nobody would end it: after its timeout the coordinator would, and fence the producer with
+    it (T-13)."""
+    machine = ready(1)
+    machine.begin()
+    machine.parts.admit(FIRST)
+    ask = machine.advance(unresolved=True)
+    assert ask is not None
+    machine.lost(ask)
+    machine.added(ask, [NONE])
+    machine.commit()
+    machine.ended(AskEnd(True), NONE, NO_IDENTITY)
+
+    assert machine.advance(unresolved=False) == AskIdentity(ME)
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED]
+)
+def test_an_abort_that_is_refused_for_good_is_not_asked_for_again(code: ErrorCode) -> None:
+    """It would be, for ever, and nobody would be told."""
+    machine = opened(1, FIRST)
+    machine.abort()
+    machine.ended(AskEnd(False), code, NO_IDENTITY)
+
+    assert machine.state is State.FATAL
+    assert machine.trouble is not None
+    assert machine.trouble.code is code
+
+
 def test_a_lost_announcement_is_aborted_whether_it_arrived_or_not() -> None:
     """If it did not, the coordinator knows of nothing to abort, and that is well; the epoch goes
     up, because it may still arrive."""
@@ -240,8 +290,7 @@ def test_a_lost_announcement_is_aborted_whether_it_arrived_or_not() -> None:
         machine.ended(AskEnd(False), code, NO_IDENTITY)
 
         assert machine.outcome is False
-        renewed = machine.advance(unresolved=False) == AskIdentity(ME)
-        assert renewed is (code is ErrorCode.INVALID_TXN_STATE)
+        assert machine.advance(unresolved=False) == AskIdentity(ME)
 
 
 def test_a_transaction_that_is_known_cannot_be_unknown_to_its_coordinator() -> None:
