@@ -29,10 +29,15 @@ class Assignment:
         """Read these from now on; those assigned already keep their position.
 
         Without a ``seek`` a partition begins where ``offset_reset`` says."""
+        self._assign(partitions, is_awaiting=False)
+
+    def _assign(self, partitions: Iterable[TopicPartition], *, is_awaiting: bool) -> None:
         wanted = [TopicPartition(*partition) for partition in partitions]
-        self._positions.assign(wanted)
-        self._fetcher.drop_stale_chunks()
-        self._fetcher.wake()
+        self._positions.assign(wanted, is_awaiting=is_awaiting)
+        self._has_moved()
+
+    def _leave_behind(self, partitions: Iterable[TopicPartition]) -> None:
+        """The application does not want what is still to be handed out of these."""
 
     @property
     def assignment(self) -> list[TopicPartition]:
@@ -44,6 +49,7 @@ class Assignment:
         self._check_assigned([partition])
         if offset < 0:
             raise ValueError(f"an offset is 0 or more, not {offset}")
+        self._leave_behind([partition])
         self._positions.seek(partition, offset)
         self._has_moved()
 
@@ -59,13 +65,16 @@ class Assignment:
         """Continue at the first record with that timestamp (ms since 1970) or a later one; at the
         end if there is none."""
         self._check_assigned(partitions)
-        for partition in partitions or self.assignment:
+        wanted = partitions or self.assignment
+        self._leave_behind(wanted)
+        for partition in wanted:
             self._positions.seek_timestamp(partition, timestamp)
         self._has_moved()
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Do not return records of these until ``resume``; nothing is lost."""
         self._check_assigned(partitions)
+        self._leave_behind(partitions)
         for partition in partitions:
             self._positions[partition].is_paused = True
 

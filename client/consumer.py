@@ -1,21 +1,20 @@
-"""Reading records from assigned partitions.
+"""Reading records, of partitions that a group assigns or the application itself.
 
-The application assigns partitions, says where to begin, and polls; there is no group. Positions
-are the application's own to keep: a new consumer continues from any offset.
+Who subscribes shares the topics with the other members of the group, and the group keeps the
+positions. Who assigns says where to begin, and may keep the positions anywhere.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from ottla.client.batch_reading import BatchReading
 from ottla.client.cluster import Cluster
-from ottla.client.config import ConsumerConfig, Isolation, parse_addresses
+from ottla.client.config import ConsumerConfig, parse_addresses
 from ottla.client.deadline import TimeLimit
 from ottla.client.environment import Environment, real_environment
 from ottla.client.errors import ClientClosed, ClientError, RequestRefused
 from ottla.client.fetcher import Fetcher
-from ottla.client.groups import GroupAdmin
+from ottla.client.group_calls import GroupCalls
 from ottla.client.offsets import OffsetAt, list_offsets
 from ottla.client.routing import Router
 from ottla.client.state.positions import LATEST_TIMESTAMP
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from ottla.client.batch_reading import Take
     from ottla.client.batches import ConsumerRecord
     from ottla.client.chunk import Chunk
-    from ottla.client.group_requests import Committed
 
 RECORDS_PER_POLL_MAX = 500
 # How many records the iterator takes at a time; they are in memory anyway.
@@ -36,7 +34,7 @@ RECORDS_PER_STEP = 2_000
 STEP_WAIT_MS = 60_000.0
 
 
-class Consumer(BatchReading):
+class Consumer(GroupCalls):
     """Use it as ``async with Consumer("127.0.0.1:9092") as consumer:``.
 
     Belongs to one event loop, and one task at a time may poll."""
@@ -50,8 +48,8 @@ class Consumer(BatchReading):
         self.config = config or ConsumerConfig()
         self._environment = environment or real_environment()
         self._cluster = Cluster(self._environment, parse_addresses(bootstrap), self.config)
-        self._router = Router(self._cluster)
-        super().__init__(Fetcher(self._router, self.config), self.config.isolation)
+        router = Router(self._cluster)
+        super().__init__(router, Fetcher(router, self.config), self.config)
         self._started = False
         self._closed = False
 
@@ -67,10 +65,28 @@ class Consumer(BatchReading):
         self._fetcher.start()
 
     async def close(self) -> None:
-        """End. May be called again."""
+        """End: what was handed out counts as read, the group is left, then all stops. May be
+        called again. Raises what a rebalance listener raises."""
+        await self._close(has_failed=False)
+
+    async def _close(self, *, has_failed: bool) -> None:
+        if self._closed:
+            return
         self._closed = True
-        await self._fetcher.stop()
-        self._cluster.close()
+        # Whoever polls in another task is not to wait for records that will not come.
+        self._fetcher.arrived.set()
+        group = self._group
+        try:
+            if group is not None:
+                if group.is_subscribed:
+                    await group.leave(is_closing=True, has_failed=has_failed)
+                else:
+                    await group.offsets.commit_at_last(group.identity)
+        finally:
+            if group is not None:
+                await group.stop()
+            await self._fetcher.stop()
+            self._cluster.close()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -82,7 +98,8 @@ class Consumer(BatchReading):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.close()
+        # What failed in the application is not read yet.
+        await self._close(has_failed=kind is not None)
 
     # Offsets.
 
@@ -110,17 +127,6 @@ class Consumer(BatchReading):
         found = await self.offsets_at(dict.fromkeys(partitions, LATEST_TIMESTAMP))
         return {partition: answer.offset for partition, answer in found.items()}
 
-    async def committed(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, Committed]:
-        """Where a group stands, to go on from there; partitions without a position are left out.
-
-        With read_committed it waits for transactions that are about to move a position (KIP-447):
-        what they have read would be read again otherwise. Raises RequestRefused."""
-        is_strict = self.config.isolation is Isolation.READ_COMMITTED
-        groups = GroupAdmin(self._router)
-        return await groups.offsets(group_id, partitions, require_stable=is_strict)
-
     # Reading.
 
     async def poll(
@@ -139,27 +145,57 @@ class Consumer(BatchReading):
         return records
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        handed = self._handout.handed
         while not self._closed:
-            for record in await self.poll(STEP_WAIT_MS, RECORDS_PER_STEP):
+            records = await self.poll(STEP_WAIT_MS, RECORDS_PER_STEP)
+            iteration = handed.iterate(records)
+            for iteration.count, record in enumerate(records, 1):
                 yield record
+                if not handed.is_current(iteration):
+                    # What is left may be somebody else's to read; the next poll knows.
+                    break
 
     async def _collect(self, take: Take, max_wait_ms: float) -> None:
-        fetcher = self._fetcher
+        fetcher, group = self._fetcher, self._group
+        deadline_ms = self._environment.clock.now_ms() + max_wait_ms
+        self._begin_poll()
         try:
-            async with TimeLimit(self._environment.clock, max_wait_ms):
-                while True:
-                    self._check_running()
-                    fetcher.arrived.clear()
-                    if self._take(take):
-                        return
-                    fetcher.raise_failure()
-                    await fetcher.arrived.wait()
+            while True:
+                self._check_running()
+                fetcher.arrived.clear()
+                if group is not None and group.has_news:
+                    await group.change()
+                    group.enter_poll()
+                elif (group is None or group.may_read) and self._take(take):
+                    return
+                fetcher.raise_failure()
+                if not await self._arrived_by(deadline_ms):
+                    return
+        finally:
+            if group is not None:
+                group.exit_poll()
+
+    async def _arrived_by(self, deadline_ms: float) -> bool:
+        clock = self._environment.clock
+        try:
+            async with TimeLimit(clock, deadline_ms - clock.now_ms()):
+                await self._fetcher.arrived.wait()
         except TimeoutError:
-            return
+            return False
+        return True
+
+    def _begin_poll(self) -> None:
+        """The application has finished with all that it was given."""
+        self._handout.interrupt()
+        self._handout.handed.finish()
+        group = self._group
+        if group is not None:
+            group.offsets.commit_if_due(self._environment.clock.now_ms(), group.identity)
+            group.enter_poll()
 
     def _take(self, take: Take) -> bool:
         """Offer the waiting chunks until one is refused; return whether anything was taken."""
-        fetcher, positions = self._fetcher, self._positions
+        fetcher, positions, handed = self._fetcher, self._positions, self._handout.handed
         kept: list[Chunk] = []
         moved = False
         wants_more = True
@@ -171,6 +207,7 @@ class Consumer(BatchReading):
                 kept.append(chunk)
                 continue
             before = chunk.position
+            handed.take(chunk.partition, before)
             try:
                 wants_more = take(chunk)
             except RequestRefused:

@@ -92,7 +92,10 @@ class Coordinators:
             # It has left the cluster since it was found.
             self.forget(key)
             node_id = await self.find(key)
-        return await pool.connection(node_id)
+        return await self._connect(node_id)
+
+    async def _connect(self, node_id: int) -> Connection:
+        return await self._router.cluster.pool.connection(node_id)
 
     async def ask(
         self,
@@ -110,7 +113,7 @@ class Coordinators:
         async def attempt() -> Result:
             node_id = await self.find(key)
             try:
-                connection = await self._router.cluster.pool.connection(node_id)
+                connection = await self._connect(node_id)
                 response = await connection.send(api, request)
                 return read(response, node_id, connection)
             except TransportError:

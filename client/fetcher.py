@@ -56,7 +56,7 @@ class Fetcher:
         self._clock = self._cluster.environment.clock
         self._random = self._cluster.environment.random.child("fetcher")
         self._fetching: set[int] = set()
-        self._upkeep = Upkeep(self._cluster, self.wake, self._on_crash)
+        self._upkeep = Upkeep(self._cluster, self.wake, self.crash)
         self._wake = asyncio.Event()
         self._timer: Timer | None = None
 
@@ -161,7 +161,7 @@ class Fetcher:
             for want in wanted:
                 self._again_later(want.partition, want.turn)
             if not isinstance(failure, TransportError):
-                self._on_crash(failure)
+                self.crash(failure)
             return
         response = future.result()
         code = error_code(response.error_code)
@@ -198,9 +198,7 @@ class Fetcher:
         try:
             chunk = Chunk(want, records, aborted, self._config)
         except KafkaError as error:
-            self._fail(
-                RequestRefused.for_partition(error.code, want.partition, None, error.message)
-            )
+            self.fail(RequestRefused.for_partition(error.code, want.partition, None, error.message))
             self._again_later(want.partition, want.turn)
             return
         if chunk.next_offset is None:
@@ -213,7 +211,7 @@ class Fetcher:
     def _on_torn(self, want: Wanted, size_bytes: int) -> None:
         """Not one batch is whole: the broker cut the first at the limit (LOG-13)."""
         if not self.positions.grow_limit(want.partition):
-            self._fail(
+            self.fail(
                 RequestRefused.for_partition(
                     ErrorCode.MESSAGE_TOO_LARGE,
                     want.partition,
@@ -238,7 +236,7 @@ class Fetcher:
         if code.refresh_metadata or code is ErrorCode.UNKNOWN_LEADER_EPOCH:
             self._cluster.mark_stale()
         if not (code.retriable or code in PASSING):
-            self._fail(RequestRefused.for_partition(code, where, str(connection.address)))
+            self.fail(RequestRefused.for_partition(code, where, str(connection.address)))
         self._again_later(where, want.turn)
 
     def _reset(self, where: TopicPartition, offset: int | None) -> None:
@@ -249,7 +247,7 @@ class Fetcher:
             self.drop_stale_chunks()
             self.wake()
             return
-        self._fail(NoOffset(where, offset))
+        self.fail(NoOffset(where, offset))
         # Until the application seeks: asking again could only say the same.
         self.positions.hold(where)
 
@@ -261,11 +259,13 @@ class Fetcher:
             )
             self.positions.delay(where, self._clock.now_ms() + delay_ms)
 
-    def _fail(self, error: ClientError) -> None:
+    def fail(self, error: ClientError) -> None:
+        """Let the application hear of it, once."""
         self._failures.append(error)
         self.arrived.set()
 
-    def _on_crash(self, failure: BaseException) -> None:
+    def crash(self, failure: BaseException) -> None:
+        """The consumer cannot go on."""
         logger.error("the consumer stops: %s", failure, exc_info=failure)
         self._failures.append(failure)
         self.arrived.set()
@@ -285,7 +285,7 @@ class Fetcher:
             ):
                 self._again_later(where, turns[where])
             else:
-                self._fail(answer)
+                self.fail(answer)
                 self._again_later(where, turns[where])
 
     async def _looked_up(self, where: TopicPartition, turn: int, answer: OffsetAt) -> None:

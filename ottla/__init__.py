@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         TransportError,
     )
     from ottla.client.producer import Producer
+    from ottla.client.rebalance_listener import RebalanceListener
     from ottla.client.transaction_calls import Committed, ConsumerGroupMetadata
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.ids import TopicPartition
@@ -78,6 +79,7 @@ __all__ = [
     "ProducerConfig",
     "ProducerFenced",
     "ProducerUnusable",
+    "RebalanceListener",
     "RequestRefused",
     "ResourceType",
     "TopicPartition",
@@ -120,6 +122,7 @@ _PLACES = {
     "ProducerConfig": "client.config",
     "ProducerFenced": "client.errors",
     "ProducerUnusable": "client.errors",
+    "RebalanceListener": "client.rebalance_listener",
     "RequestRefused": "client.errors",
     "ResourceType": "client.config_requests",
     "TopicPartition": "protocol.ids",

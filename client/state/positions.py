@@ -35,6 +35,8 @@ class Place:
     turn: int = 0
     is_paused: bool = False
     is_held: bool = False
+    # Whether the group's committed offset decides where to begin, and has not been heard of yet.
+    is_awaiting: bool = False
     chunk_count: int = 0
     not_before_ms: float = 0.0
     failures: int = 0
@@ -63,16 +65,33 @@ class Positions:
     def partitions(self) -> list[TopicPartition]:
         return list(self._places)
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Make this the assignment; partitions that stay keep their position."""
+    def assign(self, partitions: Iterable[TopicPartition], *, is_awaiting: bool = False) -> None:
+        """Make this the assignment; partitions that stay keep their position.
+
+        ``is_awaiting``: the others begin where ``begin_at`` will say, or a seek before it."""
         self._places = {
-            partition: self._places.get(partition) or self._fresh() for partition in partitions
+            partition: self._places.get(partition) or self._fresh(is_awaiting)
+            for partition in partitions
         }
 
-    def _fresh(self) -> Place:
+    def _fresh(self, is_awaiting: bool) -> Place:
         # Turns are never repeated, so an answer for an earlier life of the partition is dropped.
         self._turn += 1
-        return Place(self._limit_bytes, turn=self._turn)
+        return Place(self._limit_bytes, turn=self._turn, is_awaiting=is_awaiting)
+
+    def awaiting(self) -> dict[TopicPartition, int]:
+        """Partitions whose committed offset has to be asked for, each with its turn."""
+        return {where: place.turn for where, place in self._places.items() if place.is_awaiting}
+
+    def begin_at(self, partition: TopicPartition, turn: int, offset: int | None) -> None:
+        """The group stands there; None if it has never been there. Does nothing if the consumer
+        has moved since that was asked."""
+        place = self._places.get(partition)
+        if place is None or place.turn != turn or not place.is_awaiting:
+            return
+        place.is_awaiting = False
+        if offset is not None:
+            self.seek(partition, offset)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue at that offset."""
@@ -94,7 +113,7 @@ class Positions:
         place.wanted_timestamp = None
         place.chunk_count = 0
         place.limit_bytes = self._limit_bytes
-        place.is_held = False
+        place.is_held = place.is_awaiting = False
         return place
 
     def to_look_up(self, now_ms: float) -> dict[TopicPartition, int]:
@@ -112,7 +131,9 @@ class Positions:
         return [
             partition
             for partition, place in self._places.items()
-            if place.offset is None and place.wanted_timestamp is None and not place.is_held
+            if place.offset is None
+            and place.wanted_timestamp is None
+            and not (place.is_held or place.is_awaiting)
         ]
 
     def looked_up(self, partition: TopicPartition, turn: int, offset: int) -> bool:

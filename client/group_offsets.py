@@ -1,0 +1,119 @@
+"""Where a group stands, as one consumer in it moves that forward and begins from it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.client.commits import Commits
+from ottla.client.config import Isolation
+from ottla.client.errors import ClientError, RequestRefused, TransportError
+from ottla.client.membership_link import OwnCoordinators
+from ottla.client.routing import Router
+from ottla.client.tasks import Tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ottla.client.cluster import Cluster
+    from ottla.client.config import ConsumerConfig
+    from ottla.client.fetcher import Fetcher
+    from ottla.client.handout import Handout
+    from ottla.client.state.group.identity import MemberIdentity
+    from ottla.client.state.transaction_asks import Committed
+    from ottla.protocol.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+# What giving up partitions waits for a coordinator that does not answer, at the most.
+FAREWELL_MS = 10_000.0
+
+
+class GroupOffsets:
+    """Owned by one consumer of a group; ``stop`` it in the end."""
+
+    def __init__(
+        self, cluster: Cluster, config: ConsumerConfig, fetcher: Fetcher, handout: Handout
+    ) -> None:
+        assert config.group_id is not None
+        self._cluster = cluster
+        self._config = config
+        self._fetcher = fetcher
+        self._handout = handout
+        self._tasks = Tasks(fetcher.crash)
+        self._coordinators = OwnCoordinators(cluster, "commits")
+        self._commits = Commits(
+            Router(cluster),
+            config.group_id,
+            cluster.environment.clock,
+            coordinators=self._coordinators,
+            interval_ms=config.auto_commit_interval_ms if config.auto_commit else None,
+        )
+        self.renew = self._commits.renew
+        self.forget = self._commits.forget
+
+    async def stop(self) -> None:
+        """End without another commit."""
+        await self._tasks.stop()
+        await self._commits.stop()
+        self._coordinators.close()
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, Committed] | None, member: MemberIdentity
+    ) -> None:
+        """Store these, or the positions after all that was handed out."""
+        await self._commits.commit(self._handout.given() if offsets is None else offsets, member)
+
+    def commit_if_due(self, now_ms: float, member: MemberIdentity) -> None:
+        """Store, by itself, what the application has finished with."""
+        if self._fetcher.positions.partitions and self._commits.due(now_ms):
+            self._note(self._handout.finished())
+            self._commits.start_commit(member)
+
+    async def commit_at_last(self, member: MemberIdentity) -> None:
+        """Store what was handed out before it is given up; never raises."""
+        if not self._config.auto_commit:
+            return
+        self._note(self._handout.given())
+        limit_ms = min(self._config.request_timeout_ms, FAREWELL_MS)
+        error = await self._commits.finish(member, limit_ms)
+        if error is not None:
+            logger.warning("positions are given up without being stored: %s", error)
+
+    def _note(self, positions: Mapping[TopicPartition, Committed]) -> None:
+        for where, position in positions.items():
+            self._commits.consumed(where, position.offset, position.leader_epoch)
+
+    def find(self) -> None:
+        """Let partitions without a position begin where the group stands."""
+        if self._fetcher.positions.awaiting():
+            self._tasks.start_once("positions", self._ask, self._fetcher.wake)
+
+    async def _ask(self) -> None:
+        positions = self._fetcher.positions
+        failures = 0
+        while turns := positions.awaiting():
+            found = await self._fetch(turns)
+            if found is None:
+                # Not known is not "nowhere": the reset policy would skip or repeat (hazard G-04).
+                failures += 1
+                await self._cluster.pause(failures)
+                continue
+            for where, turn in turns.items():
+                position = found.get(where)
+                positions.begin_at(where, turn, None if position is None else position.offset)
+            self._fetcher.wake()
+
+    async def _fetch(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Committed] | None:
+        is_strict = self._config.isolation is Isolation.READ_COMMITTED
+        try:
+            return await self._commits.fetch(partitions, require_stable=is_strict)
+        except (TransportError, RequestRefused) as error:
+            if not error.retriable:
+                self._fetcher.fail(error)
+            logger.info("cannot ask where the group stands: %s", error)
+        except ClientError as error:
+            self._fetcher.fail(error)
+        return None

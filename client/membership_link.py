@@ -1,0 +1,105 @@
+"""The way from one member to its coordinator: a connection of its own, and requests on it.
+
+Answers on a connection come in order. On the one that fetches, a heartbeat or a commit would wait
+behind a fetch that waits for data, and all of them behind a join that waits for a whole group.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.api import declare
+from ottla.client.coordinators import Coordinators
+from ottla.client.errors import RequestRefused
+from ottla.client.pool import Pool
+from ottla.client.routing import Router
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Mapping
+
+    from ottla.client.api import Api
+    from ottla.client.cluster import Cluster
+    from ottla.client.connection import Connection
+
+# Before version 2 a join could not be told from a rejoin after a lost answer.
+JOIN_GROUP = declare(ApiKey.JOIN_GROUP, JoinGroupRequest, JoinGroupResponse, 2)
+SYNC_GROUP = declare(ApiKey.SYNC_GROUP, SyncGroupRequest, SyncGroupResponse, 1)
+HEARTBEAT = declare(ApiKey.HEARTBEAT, HeartbeatRequest, HeartbeatResponse, 1)
+LEAVE_GROUP = declare(ApiKey.LEAVE_GROUP, LeaveGroupRequest, LeaveGroupResponse, 1)
+CONSUMER_GROUP_HEARTBEAT = declare(
+    ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+)
+# From here on one request names many who leave.
+LEAVING_MEMBERS_VERSION = 3
+REGEX_VERSION = 1
+
+APIS: Mapping[type, Api[Any, Any]] = MappingProxyType(
+    {
+        api.request: api
+        for api in (JOIN_GROUP, SYNC_GROUP, HEARTBEAT, LEAVE_GROUP, CONSUMER_GROUP_HEARTBEAT)
+    }
+)
+
+
+class OwnCoordinators(Coordinators):
+    """As ``Coordinators``, with connections that nobody else uses; ``close`` them in the end."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        super().__init__(Router(cluster))
+        net, clock, random = cluster.environment
+        self._shared = cluster.pool
+        self._pool = Pool(net, clock, random.child(name), cluster.config)
+
+    async def _connect(self, node_id: int) -> Connection:
+        address = self._shared.address_of(node_id)
+        if address is None:
+            raise RequestRefused(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator has left the cluster"
+            )
+        self._pool.set_address(node_id, address)
+        return await self._pool.connection(node_id)
+
+    def close(self) -> None:
+        """Drop the connections."""
+        self._pool.close()
+
+
+class MembershipLink:
+    """Owned by one membership; ``close`` it in the end."""
+
+    def __init__(self, cluster: Cluster, group_id: str) -> None:
+        self._group_id = group_id
+        self._coordinators = OwnCoordinators(cluster, "membership")
+        self.close = self._coordinators.close
+
+    def forget(self) -> None:
+        """Somebody else may be the coordinator."""
+        self._coordinators.forget(self._group_id)
+
+    async def connection(self) -> Connection:
+        """A connection to the coordinator. Raises RequestRefused or TransportError."""
+        return await self._coordinators.connection(self._group_id)
+
+    @staticmethod
+    def send(connection: Connection, request: Any, timeout_ms: float | None) -> asyncio.Future[Any]:
+        """Send in the newest version both sides speak. Raises UnsupportedByBroker."""
+        api = APIS[type(request)]
+        version = connection.version_of(api)
+        if isinstance(request, LeaveGroupRequest):
+            if version < LEAVING_MEMBERS_VERSION:
+                request.members = []
+            else:
+                request.member_id = ""
+        return connection.send(api, request, timeout_ms=timeout_ms, version=version)

@@ -1,0 +1,88 @@
+"""How an assignment changes, and what a member is told to keep to. Pure values."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ottla.protocol.errors import ErrorCode
+    from ottla.protocol.ids import TopicPartition
+
+
+class Change(NamedTuple):
+    """What the application's task has to do before the member goes on, in this order.
+
+    ``lost`` partitions may be somebody else's already: nothing may be committed for them.
+    ``revoked`` ones are still ours until this is done."""
+
+    lost: tuple[TopicPartition, ...] = ()
+    revoked: tuple[TopicPartition, ...] = ()
+    assigned: tuple[TopicPartition, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.lost or self.revoked or self.assigned)
+
+
+def change_of(
+    *,
+    lost: Iterable[TopicPartition] = (),
+    revoked: Iterable[TopicPartition] = (),
+    assigned: Iterable[TopicPartition] = (),
+) -> Change | None:
+    """The change in a fixed order of partitions; None if there is none."""
+    change = Change(tuple(sorted(lost)), tuple(sorted(revoked)), tuple(sorted(assigned)))
+    return None if change.is_empty else change
+
+
+class Phase(Enum):
+    """Where a member stands. The value completes "the member is ..."."""
+
+    OUT = "not in the group"
+    # Waits until the application has given up what it must before it may join.
+    YIELDING = "giving up partitions"
+    JOINING = "joining"
+    # Classic only: the generation is known, its assignment is not.
+    SYNCING = "waiting for its assignment"
+    STABLE = "in the group"
+    LEAVING = "leaving"
+    # Has left because the application does not poll; joins again when it does.
+    SILENT = "out of the group until the application polls"
+    FAILED = "refused"
+
+
+class Verdict(Enum):
+    """What the shell does after an answer."""
+
+    GO_ON = "go on"
+    AGAIN = "pause, then go on"
+    ELSEWHERE = "find the coordinator again after a pause"
+
+
+class Note(NamedTuple):
+    """Something to log."""
+
+    text: str
+    is_warning: bool = False
+
+
+class Refusal(NamedTuple):
+    """Why the member can never join like this."""
+
+    code: ErrorCode
+    text: str
+
+
+class MemberSettings(NamedTuple):
+    """The part of the configuration that a member keeps to."""
+
+    group_id: str
+    instance_id: str | None = None
+    rack: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    rebalance_timeout_ms: int = 300_000
+    max_poll_interval_ms: int = 300_000
