@@ -144,9 +144,15 @@ class Reading:
             except DeserializationFailed as error:
                 failure = error
                 break
-        for interceptor in self._interceptors:
-            done = interceptor.on_consume(done)
         return done, failure
+
+    def intercepted(
+        self, records: list[ConsumerRecord[Any, Any]]
+    ) -> list[ConsumerRecord[Any, Any]]:
+        """What the interceptors make of them."""
+        for interceptor in self._interceptors:
+            records = interceptor.on_consume(records)
+        return records
 
     def _deserialized(self, record: ConsumerRecord) -> ConsumerRecord[Any, Any]:
         key: Any = record.key

@@ -55,7 +55,7 @@ GROUP_LEAVES = {
 # folder -> the folders (or leaf modules of broker) that its files may import.
 ALLOWED: dict[str, set[str]] = {
     # For type checkers only: the public names, which are loaded when they are first used.
-    "": {"broker.testing", "client", "protocol"},
+    "": {"broker.testing", "client", "client.sync", "protocol"},
     "protocol": set(),
     "protocol.messages": {"protocol"},
     "protocol.records": {"protocol"},
@@ -112,6 +112,8 @@ ALLOWED: dict[str, set[str]] = {
         "client.state.assignors",
         "client.state.group",
     },
+    # The blocking face of client: one call for each method.
+    "client.sync": {"protocol", "client", "client.state"},
     "client.cli": {
         "protocol",
         "protocol.messages",

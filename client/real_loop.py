@@ -1,0 +1,155 @@
+"""The event loop of all blocking clients of a process: one, in a thread of its own.
+
+A call runs there while its caller waits, and can be interrupted. What the application wants done
+in the middle of a call (a rebalance listener, say) is done by the waiting thread, so that it may
+call clients itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from contextvars import ContextVar, copy_context
+from functools import cache
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+Result = TypeVar("Result")
+
+# What has come for the thread that waits: work to be done there, or the finished task.
+Inbox = SimpleQueue["Callable[[], None] | asyncio.Task[Any]"]
+
+STOP_WAIT_S = 2.0
+_INBOX: ContextVar[Inbox | None] = ContextVar("ottla_inbox", default=None)
+
+
+class LoopThread:
+    """Ends with the process. A child process has its own: threads do not survive a fork."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._process_id = os.getpid()
+        self._thread = threading.Thread(target=self._serve, name="ottla-sync", daemon=True)
+        self._thread.start()
+        atexit.register(self.stop)
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Do it on the loop and wait for its result; an interrupt (Ctrl-C) cancels it first.
+
+        Raises RuntimeError where waiting would be for ever."""
+        try:
+            self._check_may_wait()
+        except RuntimeError:
+            work.close()
+            raise
+        inbox: Inbox = SimpleQueue()
+        tasks: list[asyncio.Task[Result]] = []
+
+        def begin() -> None:
+            tasks.append(self._loop.create_task(work))
+            tasks[0].add_done_callback(inbox.put)
+
+        context = copy_context()
+        context.run(_INBOX.set, inbox)
+        self._loop.call_soon_threadsafe(begin, context=context)
+        try:
+            return self._wait(inbox)
+        except BaseException:
+            # Begun by now, since both go through the same queue of the loop.
+            self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+            self._await_end(tasks, inbox)
+            raise
+
+    def _check_may_wait(self) -> None:
+        if os.getpid() != self._process_id:
+            raise RuntimeError(
+                "this client was made before a fork; make it in the process that uses it"
+            )
+        if asyncio._get_running_loop() is not None:
+            raise RuntimeError(
+                "ottla.sync blocks, and an event loop is running in this thread: use the client "
+                "of the same name in ottla, and await it"
+            )
+        if not self._thread.is_alive():
+            raise RuntimeError("the process is ending")
+
+    def _wait(self, inbox: Inbox) -> Any:
+        while True:
+            item = inbox.get()
+            if isinstance(item, asyncio.Task):
+                return item.result()
+            item()
+
+    def _await_end(self, tasks: list[asyncio.Task[Result]], inbox: Inbox) -> None:
+        """Let a cancelled call clean up after itself; a second interrupt ends the wait."""
+        if tasks and tasks[0].done():
+            return
+        while not isinstance(inbox.get(), asyncio.Task):
+            pass
+
+    def stop(self) -> None:
+        """End the loop; calls that wait for it are over."""
+        if os.getpid() == self._process_id and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(STOP_WAIT_S)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            for task in asyncio.all_tasks(self._loop):
+                task.cancel()
+            self._loop.run_until_complete(asyncio.sleep(0))
+            self._loop.close()
+
+
+async def in_caller(function: Callable[..., Result], *arguments: object) -> Result:
+    """Call a function of the application in the thread that waits for the running call, if one
+    does."""
+    inbox = _INBOX.get()
+    if inbox is None:
+        return function(*arguments)
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[Result] = loop.create_future()
+
+    def work() -> None:
+        try:
+            result = function(*arguments)
+        except Exception as error:
+            loop.call_soon_threadsafe(_fail, outcome, error)
+        else:
+            loop.call_soon_threadsafe(_succeed, outcome, result)
+
+    inbox.put(work)
+    return await outcome
+
+
+def _succeed(outcome: asyncio.Future[Result], result: Result) -> None:
+    if not outcome.done():
+        outcome.set_result(result)
+
+
+def _fail(outcome: asyncio.Future[Result], error: Exception) -> None:
+    if not outcome.done():
+        outcome.set_exception(error)
+
+
+@cache
+def _loop_of(process_id: int) -> LoopThread:
+    return LoopThread()
+
+
+# Held for the moment of making only: a fork in that very moment is not worth more.
+_MAKING = threading.Lock()
+
+
+def shared_loop() -> LoopThread:
+    """The one of this process, started when it is first wanted."""
+    with _MAKING:
+        return _loop_of(os.getpid())

@@ -1,0 +1,39 @@
+"""FeatureAdmin for programs that block: the methods of client/feature_admin.py, each on
+the loop of all blocking clients. Written by ``python -m tests.sync_faces`` and not by hand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.feature_admin import Change
+from ottla.client.sync.face import Face
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.client.feature_admin import FeatureAdmin as AsyncFeatureAdmin
+    from ottla.client.feature_admin import FeatureView
+    from ottla.client.real_loop import LoopThread
+
+
+class FeatureAdmin(Face):
+    """What an Admin does about features."""
+
+    def __init__(self, inner: AsyncFeatureAdmin, loop: LoopThread) -> None:
+        super().__init__(loop)
+        self._inner = inner
+
+    def describe_features(self) -> list[FeatureView]:
+        """Every feature that some broker tells of, by name."""
+        return self._run(self._inner.describe_features())
+
+    def update_features(
+        self,
+        levels: Mapping[str, int],
+        change: Change = Change.UPGRADE,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Set features to these levels, all of them or none."""
+        self._run(self._inner.update_features(levels, change, validate_only=validate_only))
