@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import time
 from importlib import import_module
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ottla.broker.real import RealDisk, RealOffload
 from ottla.broker.stores import FIRST_BROKER_ID
@@ -154,6 +154,11 @@ class Cluster:
         assert self._faults is not None
         return self._faults
 
+    @property
+    def data_dir(self) -> str | None:
+        """Where the brokers keep their data; None for in memory."""
+        return self._temporary if self._data_dir == TEMPORARY else _path(self._data_dir)
+
     def create_topic(
         self,
         name: str,
@@ -165,10 +170,9 @@ class Cluster:
         """Make a topic, and return when every broker that runs knows who leads its partitions.
 
         By default on three brokers, or on all if there are fewer. Raises RequestRefused."""
-        topics = import_module("ottla.broker.testing.topics")
         self._call(
-            lambda: topics.create_topic(
-                self.bootstrap_servers,
+            lambda: _topics().create_topic(
+                self._inner_servers(),
                 name,
                 partitions,
                 replication_factor or self._replicas,
@@ -204,6 +208,12 @@ class Cluster:
 
     # ---- inside ----
 
+    def _inner_servers(self) -> str:
+        """Where no fault of a request strikes, and no partition from clients."""
+        members = self._running().running
+        member = self._running().member
+        return ",".join(str(member(node_id).addresses[BROKERS]) for node_id in members)
+
     def _running(self) -> Members:
         if self._members is None:
             raise ClusterError("the cluster is not running: start it, or use it under with")
@@ -232,7 +242,9 @@ class Cluster:
 
     async def _start(self) -> None:
         self._offload = RealOffload()
-        directory = self._directory()
+        if self._data_dir == TEMPORARY:
+            self._temporary = tempfile.mkdtemp(prefix="ottla-")
+        directory = self.data_dir
         make_disk: Callable[[Offload], Disk] = RealDisk
         if directory is None:
             directory, make_disk = "/data", _same(MemoryDisk())
@@ -247,16 +259,10 @@ class Cluster:
 
         members = Members(plans, make_seat, self._note)
         await members.start(make_disk(self._offload), directory)
+        if self._count > 1:
+            members.before_loss = lambda: _topics().make_internal_topics(self._inner_servers())
         self._members = members
         self._faults = Faults(members, Troubles(members), self._do)
-
-    def _directory(self) -> str | None:
-        if self._data_dir is None:
-            return None
-        if self._data_dir == TEMPORARY:
-            self._temporary = tempfile.mkdtemp(prefix="ottla-")
-            return self._temporary
-        return os.path.abspath(self._data_dir)
 
     async def _stop(self) -> None:
         if self._members is not None:
@@ -295,8 +301,17 @@ class Cluster:
         raise ClusterError(f"the brokers do not agree who leads {topic}-{partition}: {leaders}")
 
 
+def _topics() -> Any:
+    """Loaded when the first topic is wanted: a third of the client comes with it."""
+    return import_module("ottla.broker.testing.topics")
+
+
 def _same(disk: Disk) -> Callable[[Offload], Disk]:
     return lambda _offload: disk
+
+
+def _path(path: str | os.PathLike[str] | None) -> str | None:
+    return None if path is None else os.path.abspath(path)
 
 
 def _text(value: object) -> str:

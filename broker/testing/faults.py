@@ -71,22 +71,28 @@ class Faults:
         broker takes so much longer."""
         self._do(
             f"slow_disk({broker}, {delay_ms})",
-            lambda: self._members.seat(broker).slow_disk(delay_ms),
+            lambda: self._troubles.change_disk(broker, {"delay_ms": delay_ms}),
         )
 
     def full_disk(self, broker: int) -> None:
         """Nothing more fits on the broker's disk: what it should append is refused with
         KAFKA_STORAGE_ERROR. It heals a second or two after ``mend_disk``."""
-        self._do(f"full_disk({broker})", lambda: self._members.seat(broker).full_disk())
+        self._do(
+            f"full_disk({broker})",
+            lambda: self._troubles.change_disk(broker, {"is_full": True}),
+        )
 
     def mend_disk(self, broker: int) -> None:
         """The broker's disk is fast, has room and tears nothing."""
-        self._do(f"mend_disk({broker})", lambda: self._members.seat(broker).mend_disk())
+        self._do(f"mend_disk({broker})", lambda: self._troubles.mend_disk(broker))
 
     def torn_write(self, broker: int) -> None:
         """The broker dies in the middle of its next append to a log: half of that is on its disk
         when it starts again, which it has to find and cut off."""
-        self._do(f"torn_write({broker})", lambda: self._members.seat(broker).tear_next_write())
+        self._do(
+            f"torn_write({broker})",
+            lambda: self._troubles.change_disk(broker, {"is_tearing": True}),
+        )
 
     def lose_reply(self, api: ApiKey | str, count: int = 1, broker: int | None = None) -> None:
         """The next ``count`` requests of clients are carried out and not answered: their
@@ -135,8 +141,8 @@ class Faults:
                 await self._members.resume(node_id)
         await self._troubles.heal()
         await self._troubles.forget_faults()
-        for seat in self._members.seats.values():
-            await seat.mend_disk()
+        for node_id in self._members.members:
+            await self._troubles.mend_disk(node_id)
 
 
 def key_of(api: ApiKey | str) -> ApiKey:

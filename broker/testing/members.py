@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.log.names import METADATA_STORE
 from ottla.broker.tasks import Tasks
 from ottla.broker.testing.movable_clock import MovableClock
+from ottla.broker.testing.seatlike import DiskCondition
 from ottla.client.real import RealClock
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.store import SESSION_TIMEOUT_MS
@@ -52,6 +53,7 @@ class Member:
     held_ports: list[socket.socket] = field(default_factory=list)
     # Ends its session, while it is paused.
     silence: Timer | None = None
+    disk: DiskCondition = field(default_factory=DiskCondition)
     # By how much its date was moved.
     step_ms: int = 0
 
@@ -96,6 +98,8 @@ class Members:
         self.members = {node_id: Member(node_id) for node_id in plans}
         # Told of each broker that has started again: what is wrong around it still is.
         self.on_restarted: Callable[[int], Coroutine[object, object, None]] | None = None
+        # Done once, before the first broker is lost to the others.
+        self.before_loss: Callable[[], Coroutine[object, object, None]] | None = None
         # Told of each fault of a request that has struck.
         self.on_request_hit: Callable[[int], object] = lambda _number: None
 
@@ -164,9 +168,16 @@ class Members:
 
     # ---- one of them ----
 
+    async def prepare_for_loss(self) -> None:
+        """Some brokers will be missed: what needs all of them is made now, if it is not there."""
+        before_loss, self.before_loss = self.before_loss, None
+        if before_loss is not None and len(self.running) == len(self.members):
+            await before_loss()
+
     async def kill(self, node_id: int) -> None:
         """End it without a word; the store notices at once. Raises ClusterError."""
         seat = self.seat(node_id, paused_too=True)
+        await self.prepare_for_loss()
         member = self.members[node_id]
         member.seat, member.state = None, State.DEAD
         self._end_silence(member)
@@ -191,6 +202,7 @@ class Members:
     async def pause(self, node_id: int) -> None:
         """Hold it as SIGSTOP does; its session ends once it was silent for that session's time."""
         seat = self.seat(node_id)
+        await self.prepare_for_loss()
         member = self.members[node_id]
         member.state = State.PAUSED
         await seat.pause()
@@ -230,6 +242,7 @@ class Members:
 
     async def _bury(self, node_id: int) -> None:
         if self.members[node_id].seat is not None:
+            self.before_loss = None
             await self.kill(node_id)
 
     async def _on_silence(self, node_id: int) -> None:

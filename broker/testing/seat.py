@@ -17,7 +17,7 @@ from ottla.broker.testing.faulty_net import FaultyNet
 from ottla.broker.testing.faulty_requests import FaultyRequests
 from ottla.broker.testing.gated_store import GatedStore
 from ottla.broker.testing.movable_clock import MovableClock
-from ottla.broker.testing.seatlike import CLIENTS
+from ottla.broker.testing.seatlike import CLIENTS, DiskCondition
 from ottla.client.real import RealClock, RealNet, RealRandom
 from ottla.protocol.errors import CorruptLogError, KafkaError
 from ottla.protocol.ports import Ports
@@ -99,7 +99,7 @@ class Seat:
         # Nobody would answer it.
         await self.resume()
         await self.cut((), clients=False)
-        await self.mend_disk()
+        await self.set_disk(DiskCondition())
         await self._stop()
 
     async def kill(self) -> None:
@@ -148,24 +148,16 @@ class Seat:
     async def cut(self, targets: Iterable[Address], clients: bool) -> None:
         self._net.cut(targets, clients=clients)
 
-    async def slow_disk(self, delay_ms: float) -> None:
-        self._faults.add(DiskFault(WAITS, error=0, delay_ms=delay_ms))
-        self._offload.delay_ms = delay_ms
-        self._faulty_requests().produce_delay_ms = delay_ms
-
-    async def full_disk(self) -> None:
-        self._faults.is_full = True
-
-    async def mend_disk(self) -> None:
+    async def set_disk(self, condition: DiskCondition) -> None:
+        delay_ms = condition.delay_ms
         self._faults.clear()
-        self._faults.is_full = False
-        self._faults.on_torn = None
-        self._offload.delay_ms = 0.0
-        if self._requests is not None:
-            self._requests.produce_delay_ms = 0.0
-
-    async def tear_next_write(self) -> None:
-        self._faults.on_torn = self._on_torn
+        if delay_ms:
+            self._faults.add(DiskFault(WAITS, error=0, delay_ms=delay_ms))
+        self._faults.is_full = condition.is_full
+        self._faults.on_torn = self._on_torn if condition.is_tearing else None
+        self._offload.delay_ms = delay_ms
+        if delay_ms or self._requests is not None:
+            self._faulty_requests().produce_delay_ms = delay_ms
 
     async def add_request_fault(self, fault: RequestFault) -> None:
         self._faulty_requests().add(fault)
@@ -173,11 +165,9 @@ class Seat:
     async def drop_request_fault(self, number: int) -> None:
         self._faulty_requests().drop(number)
 
-    async def advance(self, ms: float) -> None:
+    async def move_clock(self, ms: float, step_ms: int) -> None:
+        self.clock.jump(step_ms)
         self.clock.advance(ms)
-
-    async def jump(self, ms: int) -> None:
-        self.clock.jump(ms)
 
     async def wait_for_brokers(self, node_ids: frozenset[int]) -> None:
         metadata = self.broker.metadata

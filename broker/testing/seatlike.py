@@ -46,6 +46,16 @@ class Plan(NamedTuple):
         return for_embedded_store(parse_broker_config(settings).config, self.brokers)
 
 
+class DiskCondition(NamedTuple):
+    """How the disk of a broker is.
+
+    ``is_tearing``: the broker dies when half of its next append to a log is written."""
+
+    delay_ms: float = 0.0
+    is_full: bool = False
+    is_tearing: bool = False
+
+
 class Notices(Protocol):
     """What a seat tells its cluster, at any time."""
 
@@ -75,22 +85,14 @@ class Seatlike(Protocol):
     async def cut(self, targets: Iterable[Address], clients: bool) -> None:
         """Nothing passes to those brokers, or between this one and clients."""
 
-    async def slow_disk(self, delay_ms: float) -> None: ...
-
-    async def full_disk(self) -> None: ...
-
-    async def mend_disk(self) -> None: ...
-
-    async def tear_next_write(self) -> None:
-        """The broker dies when half of its next append to a log is written."""
+    async def set_disk(self, condition: DiskCondition) -> None: ...
 
     async def add_request_fault(self, fault: RequestFault) -> None: ...
 
     async def drop_request_fault(self, number: int) -> None: ...
 
-    async def advance(self, ms: float) -> None: ...
-
-    async def jump(self, ms: int) -> None: ...
+    async def move_clock(self, ms: float, step_ms: int) -> None:
+        """So much time has passed at once; and its date moves by that step besides."""
 
     async def wait_for_brokers(self, node_ids: frozenset[int]) -> None:
         """Until this broker lists them all. Raises CannotStart."""

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
 from ottla.client.admin_requests import NewTopic
+from ottla.client.errors import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+logger = logging.getLogger("ottla.testing")
+
+NOBODY = "nobody"
+
+
+async def make_internal_topics(bootstrap_servers: str) -> None:
+    """Those of committed offsets and of transactions, as if somebody had used them before.
+
+    They need all the replicas that they are configured with, and so all brokers."""
+    async with Admin(bootstrap_servers) as admin:
+        outcomes = await asyncio.gather(
+            admin.groups.offsets(NOBODY),
+            admin.transactions.describe_transactions([NOBODY]),
+            return_exceptions=True,
+        )
+    for outcome in outcomes:
+        if isinstance(outcome, ClientError):
+            logger.warning("the internal topics could not be made: %s", outcome)
+        elif isinstance(outcome, BaseException):
+            raise outcome
 
 
 async def create_topic(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.testing.faulty_requests import RequestFault
 from ottla.broker.testing.members import ClusterError, all_of
 from ottla.broker.testing.refusals import can_be_refused
-from ottla.broker.testing.seatlike import BROKERS
+from ottla.broker.testing.seatlike import BROKERS, DiskCondition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ottla.broker.testing.members import Members
     from ottla.protocol.apis import ApiKey
@@ -55,6 +55,7 @@ class Troubles:
             raise ClusterError("a broker can be on one side of a partition only")
         if len(sets) == 1:
             sets.append(everybody - sets[0])
+        await self._members.prepare_for_loss()
         self._groups = sets
         await self._cut_all()
 
@@ -79,6 +80,21 @@ class Troubles:
     def _is_cut(self, one: int | str, other: int | str) -> bool:
         place = {member: index for index, group in enumerate(self._groups) for member in group}
         return one in place and other in place and place[one] != place[other]
+
+    # ---- disks ----
+
+    async def change_disk(self, node_id: int, changes: Mapping[str, Any]) -> None:
+        """Its disk is so until it is mended. Raises ClusterError."""
+        seat, member = self._members.seat(node_id), self._members.member(node_id)
+        member.disk = member.disk._replace(**changes)
+        await seat.set_disk(member.disk)
+
+    async def mend_disk(self, node_id: int) -> None:
+        """Nothing is wrong with it any more; that of a dead broker can be mended too."""
+        member = self._members.member(node_id)
+        member.disk = DiskCondition()
+        if member.seat is not None:
+            await member.seat.set_disk(member.disk)
 
     # ---- requests ----
 
@@ -119,7 +135,10 @@ class Troubles:
         await all_of(seat.drop_request_fault(number) for seat in self._members.seats.values())
 
     async def _on_restarted(self, node_id: int) -> None:
-        seat = self._members.seat(node_id)
+        seat, member = self._members.seat(node_id), self._members.member(node_id)
+        # What it tore is torn.
+        member.disk = member.disk._replace(is_tearing=False)
+        await seat.set_disk(member.disk)
         await self._cut_all()
         for fault, wanted, left in list(self._faults.values()):
             if wanted in (None, node_id):
@@ -136,7 +155,7 @@ class Troubles:
             now_ms = min(step_ms, ms)
             ms -= now_ms
             self._members.clock.advance(now_ms)
-            await all_of(seat.advance(now_ms) for seat in self._members.seats.values())
+            await all_of(seat.move_clock(now_ms, 0) for seat in self._members.seats.values())
             await asyncio.sleep(STEP_PAUSE_S)
 
     async def jump(self, ms: int, node_id: int | None) -> None:
@@ -145,4 +164,4 @@ class Troubles:
             member = self._members.member(one)
             member.step_ms += ms
             if member.seat is not None:
-                await member.seat.jump(ms)
+                await member.seat.move_clock(0.0, ms)

@@ -1,0 +1,159 @@
+"""A cluster inside the test's process: any client, any thread, and nothing left behind."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ottla
+from ottla.broker.testing.cluster import Cluster
+from ottla.broker.testing.members import ClusterError
+from tests.broker.testing.clients import read, send
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def descriptors() -> int:
+    """How many this process has open."""
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_blocking_client_works_in_the_thread_of_the_test() -> None:
+    """Most Python programs use one; a loop of the test's own would starve it."""
+    with Cluster() as cluster:
+        cluster.create_topic("t")
+
+        assert send(cluster, "t", [b"a", b"b"]).offsets == [0, 1]
+        assert read(cluster, "t", 2) == [b"a", b"b"]
+
+
+async def test_the_same_object_works_in_a_coroutine() -> None:
+    """The other half of Python's programs."""
+    async with ottla.Cluster(brokers=3) as cluster:
+        cluster.create_topic("t", 3)
+        async with ottla.Producer(cluster.bootstrap_servers) as producer:
+            delivery = await producer.send("t", b"value", partition=1)
+            delivered = await delivery
+
+        assert delivered.offset == 0
+        assert {cluster.leader("t", one) for one in range(3)} == {1, 2, 3}
+
+
+def test_topics_that_nobody_made_have_the_replicas_of_the_cluster() -> None:
+    """A test that kills a leader must not depend on how its topic came to be."""
+    with Cluster(brokers=3) as cluster:
+        send(cluster, "by-itself", [b"a"])
+        cluster.faults.kill(cluster.leader("by-itself"))
+
+        assert read(cluster, "by-itself", 1) == [b"a"]
+
+
+def test_fifty_clusters_leave_nothing_behind() -> None:
+    """A suite of a thousand tests starts a thousand of them in one process."""
+    with Cluster(brokers=3) as cluster:
+        cluster.create_topic("t")
+    gc.collect()
+    threads, open_files = threading.active_count(), descriptors()
+    handlers = list(logging.getLogger("ottla").handlers)
+
+    for number in range(50):
+        with Cluster(brokers=1 + 2 * (number % 10 == 0)) as cluster:
+            cluster.create_topic("t")
+            if number % 10 == 0:
+                cluster.faults.kill(2)
+            elif number % 10 == 1:
+                cluster.faults.kill(1)
+                cluster.faults.restart(1)
+            elif number % 10 == 2:
+                cluster.faults.pause(1)
+
+    assert threading.active_count() == threads
+    assert descriptors() <= open_files
+    assert logging.getLogger("ottla").handlers == handlers
+
+
+def test_a_temporary_directory_goes_with_the_cluster() -> None:
+    """Disks of build machines fill up."""
+    with Cluster(data_dir="temporary") as cluster:
+        send(cluster, "t", [b"a"])
+        directory = cluster.data_dir
+        assert directory is not None
+        assert os.path.exists(f"{directory}/1/meta.properties")
+
+    assert not os.path.exists(directory)
+
+
+def test_a_directory_that_is_given_keeps_its_records(tmp_path: Path) -> None:
+    """Upgrades and recoveries are tested with the data of an earlier life."""
+    with Cluster(data_dir=tmp_path / "data") as cluster:
+        send(cluster, "t", [b"a"])
+
+    with Cluster(data_dir=tmp_path / "data") as cluster:
+        assert read(cluster, "t", 1) == [b"a"]
+
+
+def test_settings_reach_the_brokers() -> None:
+    """By Kafka's names, and with values as Python has them."""
+    with Cluster(settings={"auto.create.topics.enable": False}) as cluster:
+        sent = send(cluster, "nobody", [b"a"], message_timeout_ms=1_500)
+
+        assert sent.offsets == []
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Cluster(0), "at least one broker"),
+        (lambda: Cluster(settings={"listeners": "x"}), "listeners is the cluster's own business"),
+        (lambda: Cluster().bootstrap_servers, "not running"),
+        (lambda: Cluster().faults, "not running"),
+        (lambda: Cluster().leader("t"), "not running"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_sentence(make: object, words: str) -> None:
+    """An AttributeError of a None explains nothing."""
+    assert callable(make)
+    with pytest.raises(ClusterError, match=words):
+        make()
+
+
+def test_a_wrong_setting_leaves_no_thread() -> None:
+    """The first attempt of every new user."""
+    threads = threading.active_count()
+
+    with pytest.raises(Exception, match=r"num\.partitions"):
+        Cluster(settings={"num.partitions": "many"}).start()
+    assert threading.active_count() == threads
+
+
+def test_a_cluster_that_was_stopped_can_be_started_again() -> None:
+    """A fixture of a session may want a clean one for every test."""
+    cluster = Cluster()
+    with cluster:
+        send(cluster, "t", [b"a"])
+    with cluster:
+        assert send(cluster, "t", [b"b"]).offsets == [0]
+    cluster.stop()
+
+
+def test_the_report_tells_what_was_injected_and_what_the_brokers_said() -> None:
+    """Whoever reads a failure on a build machine has nothing else."""
+    with Cluster(brokers=3) as cluster:
+        cluster.create_topic("t")
+        victim = cluster.leader("t")
+        cluster.faults.kill(victim)
+        send(cluster, "t", [b"a"])
+        logging.getLogger("ottla.test").warning("not a broker's")
+
+        assert [one.what for one in cluster.injected] == [f"kill({victim})"]
+        assert f"kill({victim})" in cluster.report()
+        assert "not a broker's" not in cluster.report()
+        assert cluster.brokers[victim].state.value == "dead"
+        assert all("ottla." in line for line in cluster.log_lines())
