@@ -120,7 +120,7 @@ class CommitLedger(Generic[Member]):
         return {
             partition: position
             for partition, position in self._consumed.items()
-            if self._asked.get(partition) != position
+            if partition not in self._asked or self._asked[partition].offset != position.offset
         }
 
     def due(self, now_ms: float) -> bool:
