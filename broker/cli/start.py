@@ -10,12 +10,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
 import sys
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.cli.parsers import (
@@ -25,6 +23,7 @@ from ottla.broker.cli.parsers import (
     DEFAULT_PORT,
 )
 from ottla.broker.cli.wording import reworded
+from ottla.broker.cli.written import written_settings
 from ottla.broker.in_process import BrokersInProcess
 from ottla.broker.log_names import LOG_FORMAT, BrokerNames
 from ottla.broker.real import RealDisk, RealOffload, RealProcess
@@ -36,8 +35,6 @@ from ottla.client.real import RealClock, RealNet, RealRandom
 from ottla.coordinator.metadata.broker_configs import (
     ConfigError,
     parse_broker_config,
-    parse_properties,
-    settings_from_environment,
 )
 from ottla.protocol.ports import Address, Ports
 
@@ -64,28 +61,6 @@ class Server(Protocol):
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
-
-
-def written_settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """What is set by name: in the file, then in the environment, then with ``-o``.
-
-    Raises ConfigError with one sentence for a person."""
-    settings: dict[str, str] = {}
-    if arguments.config is not None:
-        try:
-            text = Path(arguments.config).read_text("utf-8")
-        except OSError as error:
-            raise ConfigError(f"cannot read {arguments.config}: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise ConfigError(f"cannot read {arguments.config}: it is not UTF-8 text") from None
-        settings.update(parse_properties(text))
-    settings.update(settings_from_environment(os.environ))
-    for item in arguments.settings:
-        key, separator, value = item.partition("=")
-        if not separator:
-            raise ConfigError(f"-o wants KEY=VALUE, not {item!r}")
-        settings[key.strip()] = value
-    return settings
 
 
 def gather_settings(arguments: argparse.Namespace) -> dict[str, str]:

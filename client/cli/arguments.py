@@ -72,16 +72,20 @@ def add_client_options(parser: argparse.ArgumentParser, *, is_outer: bool = True
 
     Only the outer parser may have defaults: an inner one would set them again, over what was
     given before the sub-command."""
-    default = os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
     parser.add_argument(
         "-b",
         "--bootstrap",
         metavar="HOST:PORT",
-        default=default if is_outer else argparse.SUPPRESS,
+        default=default_bootstrap() if is_outer else argparse.SUPPRESS,
         help="a broker of the cluster, or several with commas (default: "
         f"{BOOTSTRAP_VARIABLE} of the environment, or {DEFAULT_BOOTSTRAP})",
     )
     add_format_options(parser, is_outer=is_outer)
+
+
+def default_bootstrap() -> str:
+    """Where to look for the cluster when nothing is said."""
+    return os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
 
 
 def as_sentence(purpose: str) -> str:

@@ -6,6 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.admin import Admin
+from ottla.client.cli.brokers import show_api_versions, show_log_dirs
+from ottla.client.cli.health import show_health, show_info
 from ottla.client.cli.output import Cell, json_document, table, write
 from ottla.client.cli.run import run
 from ottla.client.cli.settings import command_config
@@ -31,13 +33,29 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def perform(arguments: argparse.Namespace) -> int:
-    """Describe the cluster."""
+    """Do what was asked for."""
     async with Admin(arguments.bootstrap, command_config()) as admin:
+        match arguments.verb:
+            case "api-versions":
+                return await show_api_versions(admin, arguments)
+            case "log-dirs":
+                return await show_log_dirs(admin, arguments)
         cluster = await admin.describe_cluster()
-        topics = await admin.list_topics()
-        missing = await admin.unreachable(cluster.brokers)
         if await _has_gone(admin, cluster.controller_id):
             cluster = cluster._replace(controller_id=NO_CONTROLLER)
+        match arguments.verb:
+            case "info":
+                return await show_info(admin, cluster, arguments)
+            case "health":
+                return await show_health(admin, cluster, arguments)
+        assert arguments.verb == "describe"
+        return await describe(admin, cluster, arguments)
+
+
+async def describe(admin: Admin, cluster: ClusterDescription, arguments: argparse.Namespace) -> int:
+    """The brokers, and the partitions that lack something."""
+    topics = await admin.list_topics()
+    missing = await admin.unreachable(cluster.brokers)
     topics.sort(key=lambda topic: (topic.is_internal, topic.name))
     troubled = [
         (topic, part)

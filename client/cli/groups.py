@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
+from ottla.client.cli.group_moves import (
+    HOW_TO_FREE,
+    partitions_of_group,
+    reset_offsets,
+    seek,
+)
 from ottla.client.cli.group_text import describe, explain
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.run import CommandError, run, sentence
 from ottla.client.cli.settings import command_config
-from ottla.client.cli.start_offset import resolve
-from ottla.client.errors import ClientError
-from ottla.client.group_requests import Committed, GroupRefused
+from ottla.client.group_requests import GroupRefused
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
-
-    from ottla.client.offsets import OffsetAt
-
-HOW_TO_FREE = "stop its members first; 'ottla groups describe' shows them"
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -44,6 +41,8 @@ async def perform(arguments: argparse.Namespace) -> int:
                 return await delete_groups(admin, arguments)
             case "reset-offsets":
                 return await reset_offsets(admin, arguments)
+            case "seek":
+                return await seek(admin, arguments)
         assert arguments.verb == "delete-offsets"
         return await delete_offsets(admin, arguments)
 
@@ -95,55 +94,12 @@ def _words(error: GroupRefused) -> str:
     return sentence(error)
 
 
-async def reset_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Commit other positions in the name of the group, which must be empty."""
-    group_id = arguments.group
-    current = await admin.groups.offsets(group_id)
-    partitions = await _partitions(admin, arguments.topics, current)
-    if not partitions:
-        raise CommandError(f"group {group_id!r} has no positions; name the topics to set some for")
-    targets, _ends = await resolve(partial(_offsets_at, admin), partitions, arguments.offset)
-    if not arguments.dry_run:
-        results = await admin.groups.commit(
-            group_id, {where: Committed(offset) for where, offset in targets.items()}
-        )
-        for refused in results.values():
-            if refused is None:
-                continue
-            if refused.code is ErrorCode.UNKNOWN_MEMBER_ID:
-                raise CommandError(f"group {group_id!r} has members; {HOW_TO_FREE}")
-            raise refused
-    _write_moves(arguments, current, targets)
-    return 0
-
-
-def _write_moves(
-    arguments: argparse.Namespace,
-    current: dict[TopicPartition, Committed],
-    targets: dict[TopicPartition, int],
-) -> None:
-    moves = [
-        (
-            where.topic,
-            where.partition,
-            current[where].offset if where in current else None,
-            targets[where],
-        )
-        for where in sorted(targets)
-    ]
-    if arguments.format == "json":
-        names = ("topic", "partition", "from", "to")
-        write(json_document([dict(zip(names, move, strict=True)) for move in moves]))
-    else:
-        write(table(("TOPIC", "PARTITION", "FROM", "TO"), moves))
-
-
 async def delete_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
     """Forget some positions."""
     group_id = arguments.group
     try:
         current = await admin.groups.offsets(group_id)
-        wanted = await _partitions(admin, arguments.topics, current)
+        wanted = await partitions_of_group(admin, arguments.topics, current)
         results = await admin.groups.delete_offsets(group_id, wanted)
     except GroupRefused as error:
         raise CommandError(_words(error)) from error
@@ -159,33 +115,3 @@ async def delete_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
     if failures:
         raise CommandError("; ".join(dict.fromkeys(failures)))
     return 0
-
-
-async def _partitions(
-    admin: Admin,
-    topics: Sequence[tuple[str, list[int] | None]],
-    current: dict[TopicPartition, Committed],
-) -> list[TopicPartition]:
-    """What the command line names; without names, all that the group has a position for."""
-    if not topics:
-        return sorted(current)
-    found: dict[TopicPartition, None] = {}
-    for topic, numbers in topics:
-        if numbers is None:
-            known = [where.partition for where in current if where.topic == topic]
-            numbers = known or list((await admin.describe_topic(topic)).partitions)
-        for number in numbers:
-            found[TopicPartition(topic, number)] = None
-    return sorted(found)
-
-
-async def _offsets_at(
-    admin: Admin, times: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, OffsetAt]:
-    """For each partition, or the first ClientError raised."""
-    found = {}
-    for where, answer in (await admin.list_offsets(times)).items():
-        if isinstance(answer, ClientError):
-            raise answer
-        found[where] = answer
-    return found

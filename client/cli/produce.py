@@ -13,7 +13,7 @@ from ottla.client.cli.output import json_document, write
 from ottla.client.cli.parsed_records import Outgoing, from_json, from_line
 from ottla.client.cli.progress import Progress
 from ottla.client.cli.run import FAILED, UsageError, run, sentence
-from ottla.client.cli.settings import producer_config
+from ottla.client.cli.settings import ACKS, producer_config
 from ottla.client.errors import ClientError, RequestRefused
 from ottla.client.producer import Producer
 
@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
-    from ottla.client.config import Acks
     from ottla.client.delivery import Delivery
 
 STANDARD_INPUT = 0
-ACKS: dict[str, Acks] = {"0": 0, "1": 1, "all": "all", "-1": "all"}
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -126,9 +124,9 @@ class Feed:
     async def send(self, lines: list[bytes]) -> None:
         """Send them. Raises CommandError for a line that is no record."""
         if self._parse is None:
-            sent = await self._producer.send_values(self._topic, lines, partition=self._partition)
+            sent = await self._producer.send_batch(self._topic, lines, partition=self._partition)
             self.record_count += len(lines)
-            self._pending += [(delivery, delivery.record_count) for delivery in sent]
+            self._pending += [(part, part.record_count) for part in sent.parts]
         else:
             for line in lines:
                 await self._send_one(self._parse(line))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ottla.client.config import (
     Acks,
     ClientConfig,
@@ -11,7 +13,11 @@ from ottla.client.config import (
     ProducerConfig,
 )
 
+if TYPE_CHECKING:
+    import argparse
+
 CLIENT_ID = "ottla-cli"
+ACKS: dict[str, Acks] = {"0": 0, "1": 1, "all": "all", "-1": "all"}
 CALL_TIMEOUT_MS = 15_000
 REQUEST_TIMEOUT_MS = 10_000
 CONNECT_TIMEOUT_MS = 5_000
@@ -34,6 +40,23 @@ def producer_config(acks: Acks, compression: Compression) -> ProducerConfig:
         client_id=CLIENT_ID,
         acks=acks,
         compression=compression,
+        call_timeout_ms=CALL_TIMEOUT_MS,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+        connect_timeout_ms=CONNECT_TIMEOUT_MS,
+        delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+    )
+
+
+def perf_producer_config(
+    arguments: argparse.Namespace, linger_ms: float | None = None
+) -> ProducerConfig:
+    """For ``ottla perf``, as far as its verbs have these options."""
+    return ProducerConfig(
+        client_id=CLIENT_ID,
+        acks=ACKS[getattr(arguments, "acks", "all")],
+        compression=getattr(arguments, "compression", "none"),
+        linger_ms=getattr(arguments, "linger", 5) if linger_ms is None else linger_ms,
+        batch_bytes=getattr(arguments, "batch_bytes", 64 * 1024),
         call_timeout_ms=CALL_TIMEOUT_MS,
         request_timeout_ms=REQUEST_TIMEOUT_MS,
         connect_timeout_ms=CONNECT_TIMEOUT_MS,

@@ -42,7 +42,6 @@ LEAVES = {"broker.context", "broker.tasks", "broker.metrics.histogram", "broker.
 GROUP_LEAVES = {
     f"coordinator.group.{name}"
     for name in (
-        "failures",
         "membership",
         "record_values",
         "records",
@@ -54,8 +53,9 @@ GROUP_LEAVES = {
 
 # folder -> the folders (or leaf modules of broker) that its files may import.
 ALLOWED: dict[str, set[str]] = {
-    # For type checkers only: the public names, which are loaded when they are first used.
-    "": {"broker.testing", "client", "client.sync", "protocol"},
+    # For type checkers only: the public names, which are loaded when they are first used. The
+    # command completes lines from their parsers alone.
+    "": {"broker.testing", "client", "client.cli.completing", "client.sync", "protocol"},
     "protocol": set(),
     "protocol.messages": {"protocol"},
     "protocol.records": {"protocol"},

@@ -39,6 +39,7 @@ def parser() -> Parser:
     _add_api(produce, "hand over many records at a time, as batches")
     consume = verb("consume", "measure how fast records are given", "orders -n 1000000 --batch")
     _add_topic(consume, RECORDS)
+    _add_size(consume)
     _add_api(consume, "take batches undecoded instead of records")
     latency = verb(
         "latency", "measure how long one record takes to a consumer", "-n 1000 --size 100"
@@ -65,7 +66,7 @@ def _add_topic(verb: Parser, count: int) -> None:
     )
 
 
-def _add_load(verb: Parser) -> None:
+def _add_size(verb: Parser) -> None:
     verb.add_argument(
         "-s",
         "--size",
@@ -74,6 +75,10 @@ def _add_load(verb: Parser) -> None:
         default=RECORD_BYTES,
         help=f"the size of a value (default {RECORD_BYTES})",
     )
+
+
+def _add_load(verb: Parser) -> None:
+    _add_size(verb)
     verb.add_argument(
         "-r",
         "--rate",

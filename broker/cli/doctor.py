@@ -1,0 +1,80 @@
+"""``ottla doctor``: what is wrong with this machine, a data directory and a cluster.
+
+Every finding is one line that ends in what to do. Exit status 1 if something has to be done.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.broker.cli.check_disk import check_disk
+from ottla.broker.cli.check_machine import check_machine
+from ottla.broker.cli.check_network import check_cluster, check_port, check_zookeeper
+from ottla.broker.cli.findings import as_document, as_text, has_problem, ok, problem, warning
+from ottla.broker.cli.parsers import DEFAULT_DATA_DIR, DEFAULT_HOST, DEFAULT_PORT
+from ottla.broker.cli.written import written_settings
+from ottla.client.cli.arguments import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP
+from ottla.client.cli.output import write
+from ottla.client.cli.run import FAILED, run
+from ottla.coordinator.metadata.broker_configs import ConfigError, parse_broker_config
+from ottla.protocol.ports import Address
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from ottla.broker.cli.findings import Finding
+    from ottla.coordinator.metadata.broker_configs import BrokerConfig
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    return run(perform, arguments)
+
+
+async def perform(arguments: argparse.Namespace) -> int:
+    """Look at everything, and tell."""
+    findings = list(check_machine())
+    config: BrokerConfig | None = None
+    try:
+        settings = doctor_settings(arguments)
+        parsed = parse_broker_config(settings)
+        config = parsed.config
+        findings += check_settings(arguments, parsed.warnings)
+    except ConfigError as error:
+        findings.append(problem("settings", str(error), "mend it: no broker starts with it"))
+    if config is not None:
+        for directory in config.log_dirs:
+            findings += check_disk(Path(directory))
+        findings += [
+            check_port(Address(one.host, one.port)) for one in config.listeners if one.port != 0
+        ]
+    connect = arguments.zookeeper or (config.zookeeper_connect if config is not None else "")
+    if connect:
+        findings += [one async for one in check_zookeeper(connect)]
+    if not arguments.local:
+        is_expected = arguments.bootstrap != DEFAULT_BOOTSTRAP or BOOTSTRAP_VARIABLE in os.environ
+        found = check_cluster(arguments.bootstrap, is_expected=is_expected)
+        findings += [one async for one in found]
+    write(as_document(findings) if arguments.format == "json" else as_text(findings))
+    return FAILED if has_problem(findings) else 0
+
+
+def doctor_settings(arguments: argparse.Namespace) -> dict[str, str]:
+    """Those that a broker would start with here. Raises ConfigError."""
+    settings = written_settings(arguments)
+    settings.setdefault("listeners", f"PLAINTEXT://{DEFAULT_HOST}:{DEFAULT_PORT}")
+    if arguments.data_dir is not None or not {"log.dirs", "log.dir"} & settings.keys():
+        settings.pop("log.dir", None)
+        settings["log.dirs"] = os.path.abspath(arguments.data_dir or DEFAULT_DATA_DIR)
+    return settings
+
+
+def check_settings(arguments: argparse.Namespace, warnings: Sequence[str]) -> Iterator[Finding]:
+    """What is doubtful in a file of settings."""
+    for text in warnings:
+        yield warning("settings", text, "remove it, or write it as Kafka does")
+    if arguments.config is not None and not warnings:
+        yield ok("settings", f"{arguments.config} is understood")

@@ -1,0 +1,134 @@
+"""What may stand at the end of an unfinished command line, derived from its parser. Pure."""
+
+from __future__ import annotations
+
+import argparse
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+class Source(Enum):
+    """Where the words come from that only somebody else knows."""
+
+    NOWHERE = ""
+    FILES = "files"
+    TOPICS = "topics"
+    GROUPS = "groups"
+
+
+# By the name that help gives a value.
+SOURCES = {
+    "TOPIC": Source.TOPICS,
+    "TOPIC[:P,P]": Source.TOPICS,
+    "TOPIC:PARTITION": Source.TOPICS,
+    "GROUP": Source.GROUPS,
+    "FILE": Source.FILES,
+    "DIR": Source.FILES,
+}
+
+
+class Word(NamedTuple):
+    """One that may stand there, and what it means in half a line."""
+
+    text: str
+    meaning: str = ""
+
+
+class Completion(NamedTuple):
+    """The words that begin as the unfinished one does, and where others are to be had."""
+
+    words: list[Word]
+    source: Source = Source.NOWHERE
+
+
+def complete(parser: argparse.ArgumentParser, words: Sequence[str]) -> Completion:
+    """What may stand for the last of the words, which is unfinished or empty."""
+    assert words
+    *before, current = words
+    place = Place(parser)
+    for word in before:
+        place.read(word)
+    if place.awaited is not None:
+        return _values(place.awaited, current)
+    if current.startswith("--") and "=" in current:
+        name, _, value = current.partition("=")
+        option = place.option(name)
+        if option is None:
+            return Completion([])
+        found = _values(option, value)
+        return Completion([Word(f"{name}={word.text}", word.meaning) for word in found.words])
+    if current.startswith("-"):
+        return Completion([word for word in place.options() if word.text.startswith(current)])
+    positional = place.positional()
+    return Completion([]) if positional is None else _values(positional, current)
+
+
+def _values(action: argparse.Action, current: str) -> Completion:
+    """What may be the value of an option or stand at a place."""
+    if isinstance(action, argparse._SubParsersAction):
+        meanings = {one.dest: one.help or "" for one in action._choices_actions}
+        words = [Word(name, meanings.get(name, "")) for name in action.choices or ()]
+    else:
+        words = [Word(str(choice)) for choice in action.choices or ()]
+    metavar = action.metavar if isinstance(action.metavar, str) else ""
+    source = SOURCES.get(metavar, Source.NOWHERE)
+    return Completion([word for word in words if word.text.startswith(current)], source)
+
+
+class Place:
+    """How far a command line has been read: which parser, which positional argument is next, and
+    which option waits for its value."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self.awaited: argparse.Action | None = None
+        self._enter(parser)
+        self._given: set[str] = set()
+
+    def _enter(self, parser: argparse.ArgumentParser) -> None:
+        self._parser = parser
+        self._positionals = [one for one in parser._actions if not one.option_strings]
+        self._options = {name: one for one in parser._actions for name in one.option_strings}
+        self._read_count = 0
+
+    def read(self, word: str) -> None:
+        """A word that is finished."""
+        if self.awaited is not None:
+            self.awaited = None
+            return
+        if word.startswith("-") and word != "-":
+            option = self._options.get(word)
+            if option is not None:
+                self._given.update(option.option_strings)
+                self.awaited = option if option.nargs != 0 else None
+            return
+        positional = self.positional()
+        self._read_count += 1
+        if isinstance(positional, argparse._SubParsersAction):
+            inner = (positional.choices or {}).get(word)
+            if isinstance(inner, argparse.ArgumentParser):
+                self._enter(inner)
+
+    def option(self, name: str) -> argparse.Action | None:
+        """The option of that name, if it takes a value."""
+        found = self._options.get(name)
+        return None if found is None or found.nargs == 0 else found
+
+    def options(self) -> Iterator[Word]:
+        """Those that may still be given, long names first, for they explain themselves."""
+        for name in sorted(self._options, key=lambda name: (not name.startswith("--"), name)):
+            option = self._options[name]
+            is_repeatable = isinstance(option, argparse._AppendAction)
+            if name in self._given and not is_repeatable:
+                continue
+            if option.help is not argparse.SUPPRESS:
+                yield Word(name, (option.help or "").replace("%%", "%"))
+
+    def positional(self) -> argparse.Action | None:
+        """The positional argument that is next; the last takes all that follow if it takes many."""
+        if self._read_count < len(self._positionals):
+            return self._positionals[self._read_count]
+        last = self._positionals[-1] if self._positionals else None
+        return last if last is not None and last.nargs in ("*", "+") else None

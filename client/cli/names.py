@@ -1,0 +1,46 @@
+"""Topics and groups for completion: what begins as the unfinished word, if a broker is quick."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.client.admin import Admin
+from ottla.client.cli.arguments import default_bootstrap
+from ottla.client.cli.completing import Source
+from ottla.client.cli.settings import command_config
+from ottla.client.errors import ClientError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Nobody waits longer for a word that he could have typed meanwhile.
+TIMEOUT_MS = 1_500
+
+
+def names_of(source: Source, words: Sequence[str]) -> list[str]:
+    """Those that may stand for the last word; none if nobody answers."""
+    logging.getLogger("ottla").addHandler(logging.NullHandler())
+    try:
+        found = asyncio.run(_ask(source, bootstrap_of(words)))
+    except (ClientError, OSError, ValueError):
+        return []
+    return [name for name in found if name.startswith(words[-1])]
+
+
+def bootstrap_of(words: Sequence[str]) -> str:
+    """Where ``-b`` points to."""
+    for position, word in enumerate(words[:-1]):
+        if word in ("-b", "--bootstrap"):
+            return words[position + 1]
+        if word.startswith("--bootstrap="):
+            return word.partition("=")[2]
+    return default_bootstrap()
+
+
+async def _ask(source: Source, bootstrap: str) -> list[str]:
+    async with Admin(bootstrap, command_config(TIMEOUT_MS)) as admin:
+        if source is Source.GROUPS:
+            return [group.group_id for group in await admin.groups.list_all()]
+        return [view.name for view in await admin.list_topics() if not view.is_internal]
