@@ -56,9 +56,11 @@ class Commits:
         coordinators: Coordinators | None = None,
         interval_ms: float | None = None,
         on_failure: Callable[[ClientError], object] | None = None,
+        on_stored: Callable[[Mapping[TopicPartition, int]], object] | None = None,
     ) -> None:
         """``interval_ms`` is that of automatic commits, None for none; ``on_failure`` is told why
-        one of them was in vain, since nobody waits for them."""
+        one of them was in vain, since nobody waits for them, and ``on_stored`` which offsets are
+        stored now."""
         self._router = router
         self._group_id = group_id
         self._clock = clock
@@ -67,6 +69,7 @@ class Commits:
         self._waiting: dict[Ticket, asyncio.Future[None]] = {}
         self._unattended: list[Ticket] = []
         self._on_failure = on_failure
+        self._on_stored = on_stored
         self._trouble: ClientError | None = None
         self._crash: BaseException | None = None
         self._is_closed = False
@@ -214,8 +217,23 @@ class Commits:
             self._trouble = error
             code = ErrorCode.UNSUPPORTED_VERSION
         else:
-            return codes_by_partition(response)
+            codes = codes_by_partition(response)
+            self._tell_stored(flight, codes)
+            return codes
         return dict.fromkeys(flight.offsets, code)
+
+    def _tell_stored(
+        self, flight: Flight[MemberIdentity], codes: Mapping[TopicPartition, ErrorCode]
+    ) -> None:
+        if self._on_stored is None:
+            return
+        stored = {
+            where: position.offset
+            for where, position in flight.offsets.items()
+            if codes.get(where) is ErrorCode.NONE
+        }
+        if stored:
+            self._on_stored(stored)
 
     def _settle(self) -> None:
         for ticket, done in self._waiting.items():

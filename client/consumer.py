@@ -6,7 +6,7 @@ positions. Who assigns says where to begin, and may keep the positions anywhere.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
 from ottla.client.cluster import Cluster
 from ottla.client.config import ConsumerConfig, parse_addresses
@@ -16,12 +16,15 @@ from ottla.client.errors import ClientClosed, ClientError, RequestRefused
 from ottla.client.fetcher import Fetcher
 from ottla.client.group_calls import GroupCalls
 from ottla.client.offsets import OffsetAt, list_offsets
+from ottla.client.preparation import Reading, reading
 from ottla.client.routing import Router
+from ottla.client.serializers import ReadKey, ReadValue
+from ottla.client.settings import ConsumerSettings, configured
 from ottla.client.state.positions import LATEST_TIMESTAMP
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
     from types import TracebackType
 
     from ottla.client.batch_reading import Take
@@ -34,7 +37,7 @@ RECORDS_PER_STEP = 2_000
 STEP_WAIT_MS = 60_000.0
 
 
-class Consumer(GroupCalls):
+class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     """Use it as ``async with Consumer("127.0.0.1:9092") as consumer:``.
 
     Belongs to one event loop, and one task at a time may poll."""
@@ -44,8 +47,10 @@ class Consumer(GroupCalls):
         bootstrap: str,
         config: ConsumerConfig | None = None,
         environment: Environment | None = None,
+        **settings: Unpack[ConsumerSettings[ReadKey, ReadValue]],
     ) -> None:
-        self.config = config or ConsumerConfig()
+        self.config = configured(config or ConsumerConfig(), settings)
+        self._reading = reading(self.config)
         self._environment = environment or real_environment()
         self._cluster = Cluster(self._environment, parse_addresses(bootstrap), self.config)
         router = Router(self._cluster)
@@ -131,29 +136,50 @@ class Consumer(GroupCalls):
 
     async def poll(
         self, max_wait_ms: float = 1_000, max_records: int = RECORDS_PER_POLL_MAX
-    ) -> list[ConsumerRecord]:
+    ) -> list[ConsumerRecord[ReadKey, ReadValue]]:
         """The next records of any partition, in order within each; empty when none came in time.
 
         Raises RequestRefused, NoOffset, or whatever has ended the consumer."""
-        records: list[ConsumerRecord] = []
+        records: list[ConsumerRecord[Any, Any]] = []
 
         def take(chunk: Chunk) -> bool:
             records.extend(chunk.take(max_records - len(records)))
             return len(records) < max_records
 
         await self._collect(take, max_wait_ms)
-        return records
+        return records if self._reading is None else self._read(self._reading, records)
 
-    async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        handed = self._handout.handed
+    def _read(
+        self, reading: Reading, records: list[ConsumerRecord]
+    ) -> list[ConsumerRecord[ReadKey, ReadValue]]:
+        """The records as the application wants them, up to the first that cannot be read. The
+        next poll begins with that one, so no commit can go past it unseen."""
+        read, failure = reading.read(records)
+        if failure is not None:
+            firsts: dict[TopicPartition, int] = {}
+            for record in records[len(read) :]:
+                firsts.setdefault(TopicPartition(record.topic, record.partition), record.offset)
+            for where, offset in firsts.items():
+                self.seek(where, offset)
+            if not read:
+                raise failure
+        return reading.intercepted(read)
+
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]:
         while not self._closed:
-            records = await self.poll(STEP_WAIT_MS, RECORDS_PER_STEP)
-            iteration = handed.iterate(records)
-            for iteration.count, record in enumerate(records, 1):
+            for record in self._one_by_one(await self.poll(STEP_WAIT_MS, RECORDS_PER_STEP)):
                 yield record
-                if not handed.is_current(iteration):
-                    # What is left may be somebody else's to read; the next poll knows.
-                    break
+
+    def _one_by_one(
+        self, records: list[ConsumerRecord[ReadKey, ReadValue]]
+    ) -> Iterator[ConsumerRecord[ReadKey, ReadValue]]:
+        handed = self._handout.handed
+        iteration = handed.iterate(records)
+        for iteration.count, record in enumerate(records, 1):
+            yield record
+            if not handed.is_current(iteration):
+                # What is left may be somebody else's to read; the next poll knows.
+                break
 
     async def _collect(self, take: Take, max_wait_ms: float) -> None:
         fetcher, group = self._fetcher, self._group

@@ -9,6 +9,7 @@ from ottla.client.commits import Commits
 from ottla.client.config import Isolation
 from ottla.client.errors import ClientError, RequestRefused, TransportError
 from ottla.client.membership_link import OwnCoordinators
+from ottla.client.preparation import commit_listener
 from ottla.client.routing import Router
 from ottla.client.tasks import Tasks
 
@@ -48,6 +49,7 @@ class GroupOffsets:
             cluster.environment.clock,
             coordinators=self._coordinators,
             interval_ms=config.auto_commit_interval_ms if config.auto_commit else None,
+            on_stored=commit_listener(config),
         )
         self.renew = self._commits.renew
         self.forget = self._commits.forget

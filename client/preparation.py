@@ -169,13 +169,23 @@ class Reading:
             raise DeserializationFailed(where, record.offset, what, error) from error
         return record._replace(key=key, value=value)
 
-    def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Positions are committed."""
-        for interceptor in self._interceptors:
+
+def commit_listener(
+    config: ConsumerConfig,
+) -> Callable[[Mapping[TopicPartition, int]], None] | None:
+    """Whom to tell of offsets that are stored, None if nobody wants to know."""
+    interceptors = config.interceptors
+    if not interceptors:
+        return None
+
+    def committed(offsets: Mapping[TopicPartition, int]) -> None:
+        for interceptor in interceptors:
             try:
                 interceptor.on_commit(offsets)
             except Exception:
                 logger.exception("an interceptor has failed")
+
+    return committed
 
 
 def reading(config: ConsumerConfig) -> Reading | None:

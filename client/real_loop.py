@@ -58,7 +58,8 @@ class LoopThread:
         context.run(_INBOX.set, inbox)
         self._loop.call_soon_threadsafe(begin, context=context)
         try:
-            return self._wait(inbox)
+            result: Result = self._wait(inbox)
+            return result
         except BaseException:
             # Begun by now, since both go through the same queue of the loop.
             self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())

@@ -28,6 +28,7 @@ FACES = {
     "placements": ["placements:Placements"],
     "transactions": ["transaction_admin:TransactionAdmin"],
     "features": ["feature_admin:FeatureAdmin"],
+    "brokers": ["broker_admin:BrokerAdmin"],
 }
 # The parts of an Admin.
 PARTS = {
@@ -35,6 +36,7 @@ PARTS = {
     "placements": ("placements", "Placements"),
     "transactions": ("transactions", "TransactionAdmin"),
     "features": ("features", "FeatureAdmin"),
+    "brokers": ("brokers", "BrokerAdmin"),
 }
 # A line of a method's docstring: 100 less its indentation.
 DOCSTRING_COLUMNS = 92
@@ -336,9 +338,14 @@ def client_text(
         inner = annotation.removeprefix("AsyncIterator[").removesuffix("]")
         use(text, inner, table, at_run_time=False)
         text.typing_imports.add(("collections.abc", "Iterator"))
+        # In steps: a call for each record would cost more than the record.
+        for constant in ("RECORDS_PER_STEP", "STEP_WAIT_MS"):
+            text.imports.add((kind.__module__, constant))
         lines += [
             f"    def __iter__(self) -> Iterator[{inner}]:",
-            "        return self._iterate(lambda: aiter(self._inner))",
+            "        while not self._inner._closed:",
+            "            records = self._run(self._inner.poll(STEP_WAIT_MS, RECORDS_PER_STEP))",
+            "            yield from self._inner._one_by_one(records)",
             "",
         ]
     return lines

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin as AsyncAdmin
 from ottla.client.config import ClientConfig, Isolation
+from ottla.client.sync.brokers import BrokerAdmin
 from ottla.client.sync.face import Face
 from ottla.client.sync.features import FeatureAdmin
 from ottla.client.sync.groups import GroupAdmin
@@ -49,6 +50,7 @@ class Admin(Face):
         self.placements = Placements(self._client.placements, self._loop)
         self.transactions = TransactionAdmin(self._client.transactions, self._loop)
         self.features = FeatureAdmin(self._client.features, self._loop)
+        self.brokers = BrokerAdmin(self._client.brokers, self._loop)
 
     @property
     def config(self) -> ClientConfig:

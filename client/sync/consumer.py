@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic
 
-from ottla.client.consumer import RECORDS_PER_POLL_MAX
+from ottla.client.consumer import RECORDS_PER_POLL_MAX, RECORDS_PER_STEP, STEP_WAIT_MS
 from ottla.client.consumer import Consumer as AsyncConsumer
 from ottla.client.serializers import ReadKey, ReadValue
 from ottla.client.sync.face import Face
@@ -181,7 +181,9 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         self._run(self._inner.__aexit__(kind, error, traceback))
 
     def __iter__(self) -> Iterator[ConsumerRecord[ReadKey, ReadValue]]:
-        return self._iterate(lambda: aiter(self._inner))
+        while not self._inner._closed:
+            records = self._run(self._inner.poll(STEP_WAIT_MS, RECORDS_PER_STEP))
+            yield from self._inner._one_by_one(records)
 
     def start(self) -> None:
         """Reach the cluster."""

@@ -1,0 +1,38 @@
+"""BrokerAdmin for programs that block: the methods of client/broker_admin.py, each on
+the loop of all blocking clients. Written by ``python -m tests.sync_faces`` and not by hand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.sync.face import Face
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ottla.client.api import VersionRange
+    from ottla.client.broker_admin import BrokerAdmin as AsyncBrokerAdmin
+    from ottla.client.broker_admin import LogDirView
+    from ottla.client.errors import ClientError
+    from ottla.client.real_loop import LoopThread
+
+
+class BrokerAdmin(Face):
+    """What an Admin asks of brokers one by one; without ids of all that the cluster lists."""
+
+    def __init__(self, inner: AsyncBrokerAdmin, loop: LoopThread) -> None:
+        super().__init__(loop)
+        self._inner = inner
+
+    def api_versions(
+        self, brokers: Iterable[int] | None = None
+    ) -> dict[int, dict[int, VersionRange] | ClientError]:
+        """The versions of each request that a broker takes, by API key."""
+        return self._run(self._inner.api_versions(brokers))
+
+    def log_dirs(
+        self, brokers: Iterable[int] | None = None, topics: Iterable[str] | None = None
+    ) -> dict[int, list[LogDirView] | ClientError]:
+        """The directories of each broker with what lies in them, or with these topics only."""
+        return self._run(self._inner.log_dirs(brokers, topics))
