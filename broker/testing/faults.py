@@ -126,7 +126,9 @@ class Faults:
     def advance(self, ms: float) -> None:
         """Let time pass for the brokers: what is due in it happens now, such as retention, the
         timeouts of sessions and transactions, the expiry of offsets. Clients do not notice, and
-        look to the brokers like clients that were silent for so long."""
+        look to the brokers like clients that were silent for so long. Takes about a second for
+        each five minutes, and no more than that for the longest time: all but the last six
+        minutes is then a jump to the brokers, which excuses the members of groups."""
         self._do(f"advance({ms})", lambda: self._troubles.advance(ms))
 
     def clear(self) -> None:
