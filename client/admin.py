@@ -18,6 +18,7 @@ from ottla.client.broker_admin import BrokerAdmin
 from ottla.client.cluster import Cluster
 from ottla.client.config import ClientConfig, Isolation, parse_addresses
 from ottla.client.config_requests import (
+    ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
     INCREMENTAL_ALTER_CONFIGS,
     ConfigChange,
@@ -28,6 +29,7 @@ from ottla.client.config_requests import (
     check_described,
     describe_request,
     entries_of,
+    replace_request,
 )
 from ottla.client.environment import Environment, real_environment
 from ottla.client.errors import ClientError, RequestRefused
@@ -37,6 +39,7 @@ from ottla.client.offsets import OffsetAt, list_offsets
 from ottla.client.placements import Placements
 from ottla.client.routing import Router
 from ottla.client.settings import configured
+from ottla.client.topic_pages import PAGE_PARTITIONS, PartitionDetail, describe_partitions
 from ottla.client.transaction_admin import TransactionAdmin
 from ottla.protocol.errors import ErrorCode
 
@@ -157,6 +160,14 @@ class Admin:
             response = await self._router.to_any(DESCRIBE_CONFIGS, request, check_described)
         return entries_of(response)
 
+    async def describe_partitions(
+        self, topics: Iterable[str] | None = None, *, page_partitions: int = PAGE_PARTITIONS
+    ) -> dict[TopicPartition, PartitionDetail]:
+        """The partitions of these topics, or of all, with what only newer brokers tell (KIP-966).
+
+        Raises RequestRefused, and UnsupportedByBroker before Kafka 3.8."""
+        return await describe_partitions(self._router, topics, page_partitions)
+
     # Changing.
 
     async def create_topics(
@@ -222,6 +233,23 @@ class Admin:
             check_altered(response)
         else:
             await self._router.to_controller(INCREMENTAL_ALTER_CONFIGS, request, check_altered)
+
+    async def replace_configs(
+        self,
+        resource: ResourceType,
+        name: str,
+        values: Mapping[str, str],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Have exactly these settings; all others go back to their defaults. For brokers before
+        2.3, which know no single changes. Raises RequestRefused."""
+        request = replace_request(resource, name, values, validate_only)
+        if resource is ResourceType.BROKER and name:
+            response = await self._router.to_node(int(name), ALTER_CONFIGS, request)
+            check_altered(response)
+        else:
+            await self._router.to_controller(ALTER_CONFIGS, request, check_altered)
 
     @property
     def _timeout_ms(self) -> int:

@@ -10,11 +10,16 @@ from ottla.client.errors import ClientError, RequestRefused
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.ids import TopicPartition
+from ottla.protocol.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from ottla.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
+from ottla.protocol.ports import Address
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -24,6 +29,9 @@ if TYPE_CHECKING:
     from ottla.client.routing import Router
     from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsResult
 
+# 2 tells of brokers that are fenced, too (KIP-1073).
+DESCRIBE_CLUSTER = declare(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, DescribeClusterResponse)
+FENCED_VERSION = 2
 DESCRIBE_LOG_DIRS = declare(
     ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest, DescribeLogDirsResponse, 1
 )
@@ -39,6 +47,16 @@ class ReplicaSize(NamedTuple):
     size_bytes: int
     lag: int
     is_future: bool
+
+
+class RegisteredBroker(NamedTuple):
+    """A broker that belongs to the cluster; a fenced one leads nothing, and clients are not sent
+    to it."""
+
+    node_id: int
+    address: Address
+    rack: str | None
+    is_fenced: bool
 
 
 class LogDirView(NamedTuple):
@@ -69,6 +87,19 @@ class BrokerAdmin:
             return dict(connection.versions)
 
         return await self._each(brokers, ask)
+
+    async def registered(self) -> list[RegisteredBroker]:
+        """All brokers by their id, also those that clients are not told of, from brokers that
+        know (KIP-1073). Raises RequestRefused."""
+        cluster = self._router.cluster
+        connection = await cluster.any_connection()
+        version = connection.version_of(DESCRIBE_CLUSTER)
+        request = DescribeClusterRequest(include_fenced_brokers=version >= FENCED_VERSION)
+        response = await self._router.to_any(DESCRIBE_CLUSTER, request, check_cluster)
+        return sorted(
+            RegisteredBroker(one.broker_id, Address(one.host, one.port), one.rack, one.is_fenced)
+            for one in response.brokers
+        )
 
     async def log_dirs(
         self, brokers: Iterable[int] | None = None, topics: Iterable[str] | None = None
@@ -116,6 +147,13 @@ class BrokerAdmin:
         wanted = sorted(known) if brokers is None else list(brokers)
         answers = await asyncio.gather(*map(ask_one, wanted))
         return dict(zip(wanted, answers, strict=True))
+
+
+def check_cluster(response: DescribeClusterResponse, connection: Connection) -> None:
+    """Raise RequestRefused if it was refused."""
+    code = error_code(response.error_code)
+    if code is not ErrorCode.NONE:
+        raise RequestRefused(code, response.error_message, broker=str(connection.address))
 
 
 def directory_of(node_id: int, broker: str, found: DescribeLogDirsResult) -> LogDirView:

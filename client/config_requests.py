@@ -9,20 +9,23 @@ from ottla.client.api import declare
 from ottla.client.errors import RequestRefused
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
+from ottla.protocol.messages import alter_configs
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
+    DescribeConfigsResult,
 )
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
+    AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ottla.client.connection import Connection
 
@@ -34,6 +37,12 @@ INCREMENTAL_ALTER_CONFIGS = declare(
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+)
+
+
+# The older request, which knows whole configurations only.
+ALTER_CONFIGS = declare(
+    ApiKey.ALTER_CONFIGS, alter_configs.AlterConfigsRequest, alter_configs.AlterConfigsResponse
 )
 
 
@@ -99,15 +108,26 @@ def check_described(
 ) -> None:
     """Raise RequestRefused if it was refused."""
     for result in response.results:
-        check(result.error_code, result.error_message, result.resource_name, connection)
+        check(result.error_code, result.error_message, topic_of(result), connection)
 
 
-def check(number: int, message: str | None, name: str, connection: Connection | None) -> None:
+def topic_of(
+    result: DescribeConfigsResult
+    | AlterConfigsResourceResponse
+    | alter_configs.AlterConfigsResourceResponse,
+) -> str | None:
+    """The topic that a result is about, None for a broker or a group."""
+    return result.resource_name if result.resource_type == ResourceType.TOPIC else None
+
+
+def check(
+    number: int, message: str | None, topic: str | None, connection: Connection | None
+) -> None:
     """Raise RequestRefused unless the code is NONE."""
     code = error_code(number)
     if code is not ErrorCode.NONE:
         broker = None if connection is None else str(connection.address)
-        raise RequestRefused(code, message, broker=broker, topic=name)
+        raise RequestRefused(code, message, broker=broker, topic=topic)
 
 
 def entries_of(response: DescribeConfigsResponse) -> list[ConfigEntry]:
@@ -136,9 +156,19 @@ def alter_request(
     return IncrementalAlterConfigsRequest([altered], validate_only)
 
 
+def replace_request(
+    resource: ResourceType, name: str, values: Mapping[str, str], validate_only: bool
+) -> alter_configs.AlterConfigsRequest:
+    """The request to have these settings of one resource and no others."""
+    configs = [alter_configs.AlterableConfig(key, value) for key, value in values.items()]
+    replaced = alter_configs.AlterConfigsResource(resource.value, name, configs)
+    return alter_configs.AlterConfigsRequest([replaced], validate_only)
+
+
 def check_altered(
-    response: IncrementalAlterConfigsResponse, connection: Connection | None = None
+    response: IncrementalAlterConfigsResponse | alter_configs.AlterConfigsResponse,
+    connection: Connection | None = None,
 ) -> None:
     """Raise RequestRefused if it was refused."""
     for result in response.responses:
-        check(result.error_code, result.error_message, result.resource_name, connection)
+        check(result.error_code, result.error_message, topic_of(result), connection)

@@ -19,9 +19,21 @@ if TYPE_CHECKING:
 
 
 class ClientError(Exception):
-    """The root of everything below."""
+    """The root of everything below. What does not apply is NONE or None; ``code`` is what a broker
+    has answered, ``broker`` its address."""
 
-    retriable = False
+    retriable: bool = False
+    code: ErrorCode = ErrorCode.NONE
+    broker: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+
+    @property
+    def can_retry(self) -> str:
+        """Whether the very same call can be made again, in a sentence."""
+        if self.retriable:
+            return "the same call may succeed later"
+        return "the same call will fail again"
 
 
 class TransportError(ClientError):
@@ -33,8 +45,15 @@ class TransportError(ClientError):
     def __init__(self, text: str, address: Address, reason: str, *, was_sent: bool) -> None:
         super().__init__(text)
         self.address = address
+        self.broker = str(address)
         self.reason = reason
         self.was_sent = was_sent
+
+    @property
+    def can_retry(self) -> str:
+        if self.was_sent:
+            return "it may have taken effect, so that the same call may do it twice"
+        return "nothing of it was sent, so the same call can be made again"
 
 
 class BrokerUnreachable(TransportError):
@@ -126,10 +145,16 @@ class DeliveryTimedOut(ClientError):
             f"topic {where.topic!r} partition {where.partition}: no acknowledgement within "
             f"{timeout_ms:.0f} ms; {doubt}{reason}"
         )
-        self.last_answer = last_answer
+        self.last_answer = self.code = last_answer
         self.topic = where.topic
         self.partition = where.partition
         self.was_sent = was_sent
+
+    @property
+    def can_retry(self) -> str:
+        if self.was_sent:
+            return "it may be stored, so that sending it again may store it twice"
+        return "it is not stored, so it can be sent again"
 
 
 class NoOffset(ClientError):
@@ -159,6 +184,8 @@ class CommitFailed(ClientError):
         self.group_id = group_id
         self.code = code
         self.partitions = tuple(sorted(partitions))
+        if self.partitions:
+            self.topic, self.partition = self.partitions[0]
         names = ", ".join(f"{one.topic}-{one.partition}" for one in self.partitions)
         super().__init__(
             f"group {group_id!r}: the positions of {names} are not stored, for their partitions "

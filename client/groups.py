@@ -70,7 +70,7 @@ class GroupAdmin:
                         wanted_kinds if version >= TYPES_VERSION else [],
                     ),
                 )
-                check(response.error_code, None, "", connection)
+                check(response.error_code, None, None, connection)
                 return requests.listings(response)
 
             return await self._router.repeated(attempt, is_repeatable=True)

@@ -14,6 +14,7 @@ from ottla.client.sync.features import FeatureAdmin
 from ottla.client.sync.groups import GroupAdmin
 from ottla.client.sync.placements import Placements
 from ottla.client.sync.transactions import TransactionAdmin
+from ottla.client.topic_pages import PAGE_PARTITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.client.offsets import OffsetAt
     from ottla.client.settings import ClientSettings
     from ottla.client.state.metadata import BrokerView, TopicView
+    from ottla.client.topic_pages import PartitionDetail
     from ottla.protocol.ids import TopicPartition
 
 
@@ -110,6 +112,13 @@ class Admin(Face):
         """The settings of a topic or broker, by name; all of them unless some are named."""
         return self._run(self._inner.describe_configs(resource, name, keys))
 
+    def describe_partitions(
+        self, topics: Iterable[str] | None = None, *, page_partitions: int = PAGE_PARTITIONS
+    ) -> dict[TopicPartition, PartitionDetail]:
+        """The partitions of these topics, or of all, with what only newer brokers tell
+        (KIP-966)."""
+        return self._run(self._inner.describe_partitions(topics, page_partitions=page_partitions))
+
     def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, TopicView | RequestRefused]:
@@ -145,3 +154,14 @@ class Admin(Face):
     ) -> None:
         """Change some settings and leave the others (KIP-339)."""
         self._run(self._inner.alter_configs(resource, name, changes, validate_only=validate_only))
+
+    def replace_configs(
+        self,
+        resource: ResourceType,
+        name: str,
+        values: Mapping[str, str],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Have exactly these settings; all others go back to their defaults."""
+        self._run(self._inner.replace_configs(resource, name, values, validate_only=validate_only))

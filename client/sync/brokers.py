@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ottla.client.api import VersionRange
     from ottla.client.broker_admin import BrokerAdmin as AsyncBrokerAdmin
-    from ottla.client.broker_admin import LogDirView
+    from ottla.client.broker_admin import LogDirView, RegisteredBroker
     from ottla.client.errors import ClientError
     from ottla.client.real_loop import LoopThread
 
@@ -30,6 +30,11 @@ class BrokerAdmin(Face):
     ) -> dict[int, dict[int, VersionRange] | ClientError]:
         """The versions of each request that a broker takes, by API key."""
         return self._run(self._inner.api_versions(brokers))
+
+    def registered(self) -> list[RegisteredBroker]:
+        """All brokers by their id, also those that clients are not told of, from brokers that know
+        (KIP-1073)."""
+        return self._run(self._inner.registered())
 
     def log_dirs(
         self, brokers: Iterable[int] | None = None, topics: Iterable[str] | None = None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic
 
+from ottla.client.batch_reading import RECORDS_PER_TABLE
 from ottla.client.consumer import RECORDS_PER_POLL_MAX, RECORDS_PER_STEP, STEP_WAIT_MS
 from ottla.client.consumer import Consumer as AsyncConsumer
 from ottla.client.serializers import ReadKey, ReadValue
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, Unpack
 
+    import pyarrow as pa
+
     from ottla.client.assignment import Assignment as AsyncAssignment
     from ottla.client.batch_reading import BatchReading as AsyncBatchReading
     from ottla.client.batches import ConsumerRecord, FetchedBatch
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from ottla.client.settings import ConsumerSettings
     from ottla.client.state.transaction_asks import Committed, ConsumerGroupMetadata
     from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.records.columns import Columns
 
 
 class Assignment(Face):
@@ -80,6 +84,11 @@ class Assignment(Face):
         """How many offsets are between the position and the end, as last heard of."""
         return self._call(lambda: self._inner.lag(partition))
 
+    def is_dry_before(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether the log goes on to that offset, but has no record before it any more that the
+        position has not passed: compaction has removed them."""
+        return self._call(lambda: self._inner.is_dry_before(partition, offset))
+
 
 class BatchReading(Assignment):
     """The part of the client that is in client.batch_reading."""
@@ -96,6 +105,20 @@ class BatchReading(Assignment):
     def batches(self) -> Iterator[FetchedBatch]:
         """Batch after batch, for ever."""
         return self._iterate(lambda: self._inner.batches())
+
+    def poll_columns(
+        self, max_wait_ms: float = 1000, max_records: int = RECORDS_PER_TABLE
+    ) -> list[tuple[TopicPartition, Columns]]:
+        """About that many of the next records as columns, one for each batch; empty when none came
+        in time."""
+        return self._run(self._inner.poll_columns(max_wait_ms, max_records))
+
+    def arrow(
+        self, max_wait_ms: float | None = None, max_records: int = RECORDS_PER_TABLE
+    ) -> Iterator[pa.RecordBatch]:
+        """Arrow record batches of ``arrow.SCHEMA``, each of one partition and of at most that many
+        records; ends when no record has come for ``max_wait_ms``, and never if that is None."""
+        return self._iterate(lambda: self._inner.arrow(max_wait_ms, max_records))
 
 
 class GroupCalls(BatchReading):

@@ -1,0 +1,128 @@
+"""Everything a broker serves is somebody's: a client's own way of working, or an Admin's call."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla.broker.api.table import TABLE
+from ottla.client.admin import Admin
+from ottla.client.admin_requests import NewTopic
+from ottla.client.config_requests import ResourceType
+from ottla.client.errors import RequestRefused
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
+from tests.tidy.tree import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+# What no Admin does, and why.
+NOT_ADMINISTRATION = {
+    ApiKey.PRODUCE: "Producer",
+    ApiKey.FETCH: "Consumer",
+    ApiKey.INIT_PRODUCER_ID: "Producer",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "Producer, in a transaction",
+    ApiKey.ADD_OFFSETS_TO_TXN: "Producer, in a transaction",
+    ApiKey.END_TXN: "Producer, in a transaction",
+    ApiKey.TXN_OFFSET_COMMIT: "Producer, in a transaction",
+    ApiKey.JOIN_GROUP: "Consumer, in a group",
+    ApiKey.SYNC_GROUP: "Consumer, in a group",
+    ApiKey.HEARTBEAT: "Consumer, in a group",
+    ApiKey.LEAVE_GROUP: "Consumer, in a group",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "Consumer, in a group of the newer protocol",
+    ApiKey.LEADER_AND_ISR: "between brokers: the controller's order to replicas",
+    ApiKey.STOP_REPLICA: "between brokers: the controller's order to replicas",
+    ApiKey.UPDATE_METADATA: "between brokers: the controller's news",
+    ApiKey.CONTROLLED_SHUTDOWN: "between brokers: a broker asks to be relieved",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "between brokers: where a follower's log parts from its leader",
+}
+# The files that an Admin is made of, and what they all stand on.
+FILES = (
+    "admin",
+    "admin_requests",
+    "broker_admin",
+    "cluster",
+    "config_requests",
+    "connection",
+    "coordinators",
+    "feature_admin",
+    "group_requests",
+    "groups",
+    "negotiation",
+    "offsets",
+    "placements",
+    "topic_pages",
+    "transaction_admin",
+    "transaction_views",
+)
+
+
+def named_keys(name: str) -> Iterator[ApiKey]:
+    """The requests that a file of the client declares."""
+    tree = ast.parse((ROOT / "client" / f"{name}.py").read_text("utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "ApiKey":
+            yield ApiKey[node.attr]
+
+
+def test_every_request_that_is_served_can_be_made() -> None:
+    """A request that a broker serves and no client of ours makes is tried by strangers only."""
+    made = {key for name in FILES for key in named_keys(name)}
+
+    assert {ApiKey(key) for key in TABLE} - made == set(NOT_ADMINISTRATION)
+
+
+@pytest.fixture
+async def admin(broker: str) -> AsyncIterator[Admin]:
+    """An Admin of a cluster of one broker."""
+    async with Admin(broker) as one:
+        yield one
+
+
+async def test_partitions_are_described_in_pages(admin: Admin) -> None:
+    """The pages are put together again, whatever their size."""
+    await admin.create_topic(NewTopic("paged", 7, 1))
+    found = await admin.describe_partitions(["paged"], page_partitions=3)
+
+    assert sorted(found) == [TopicPartition("paged", number) for number in range(7)]
+    first = found[TopicPartition("paged", 0)]
+    assert first.replicas == first.isr == (first.leader_id,)
+    assert TopicPartition("paged", 3) in await admin.describe_partitions()
+    assert await admin.describe_partitions([]) == {}
+    with pytest.raises(RequestRefused) as raised:
+        await admin.describe_partitions(["missing"])
+    assert (raised.value.code, raised.value.topic) == (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "missing",
+    )
+
+
+async def test_registered_brokers_are_listed_with_their_addresses(admin: Admin) -> None:
+    """Also those that are fenced, which the metadata leaves out."""
+    (broker,) = await admin.brokers.registered()
+    (known,) = (await admin.describe_cluster()).brokers
+
+    assert (broker.node_id, broker.address, broker.is_fenced) == (
+        known.node_id,
+        known.address,
+        False,
+    )
+
+
+async def test_replacing_settings_forgets_the_others(admin: Admin) -> None:
+    """The older request knows no single changes."""
+    await admin.create_topic(NewTopic("replaced", 1, 1, {"retention.ms": "1000"}))
+    await admin.replace_configs(ResourceType.TOPIC, "replaced", {"retention.bytes": "5"})
+    entries = {
+        entry.name: entry.value
+        for entry in await admin.describe_configs(ResourceType.TOPIC, "replaced")
+    }
+
+    assert entries["retention.bytes"] == "5"
+    assert entries["retention.ms"] != "1000"
+    with pytest.raises(RequestRefused):
+        await admin.replace_configs(ResourceType.TOPIC, "replaced", {"retention.bytes": "x"})
