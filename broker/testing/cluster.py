@@ -72,7 +72,7 @@ class Cluster:
                 raise ClusterError(f"{name} is the cluster's own business: leave it out")
         self._count = brokers
         self._replicas = min(REPLICAS_MAX, brokers)
-        self._settings = {**SETTINGS, "default.replication.factor": str(self._replicas), **own}
+        self.settings = {**SETTINGS, "default.replication.factor": str(self._replicas), **own}
         self._data_dir = TEMPORARY if subprocess and data_dir is None else data_dir
         self._is_subprocess = subprocess
         self._temporary: str | None = None
@@ -117,6 +117,7 @@ class Cluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._explain(error)
         self.stop()
 
     async def __aenter__(self) -> Self:
@@ -134,6 +135,7 @@ class Cluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._explain(error)
         if self._thread is not None:
             try:
                 await asyncio.wrap_future(self._thread.submit(self._stop()))
@@ -208,6 +210,11 @@ class Cluster:
 
     # ---- inside ----
 
+    def _explain(self, error: BaseException | None) -> None:
+        """Whoever reads that a test has failed reads what had been done to its cluster."""
+        if error is not None and self.injected and self._members is not None:
+            error.add_note(self.report())
+
     def _inner_servers(self) -> str:
         """Where no fault of a request strikes, and no partition from clients."""
         members = self._running().running
@@ -250,7 +257,7 @@ class Cluster:
             directory, make_disk = "/data", _same(MemoryDisk())
         ports = {CLIENTS: 0, BROKERS: 0}
         plans = {
-            node_id: Plan(node_id, self._count, self._settings, ports, f"{directory}/{node_id}")
+            node_id: Plan(node_id, self._count, self.settings, ports, f"{directory}/{node_id}")
             for node_id in self.brokers
         }
 

@@ -1,0 +1,170 @@
+"""Fixtures for pytest: a broker for the session, a cluster for the test, a topic of its own.
+
+Every run of pytest in the environment loads this file, so nothing of Ottla is loaded before a test
+asks for a fixture. ``cluster_fixture`` and ``topic_fixture`` make variants in a ``conftest.py``.
+Workers of pytest-xdist have brokers of their own, on free ports.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import uuid
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+import ottla
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Generator, Iterator, Mapping
+
+    from ottla.broker.testing.cluster import Cluster
+
+CLUSTER_MODULE = "ottla.broker.testing.cluster"
+CLUSTER_BROKERS = 3
+LOG_LINES = 30
+TOPIC_NAME_MAX = 200
+
+Scope = Literal["session", "package", "module", "class", "function"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Each option has an ini setting of the same name; the command line wins."""
+    group = parser.getgroup("ottla", "brokers that speak Kafka's protocol")
+    group.addoption(
+        "--ottla-brokers", type=int, metavar="N", help="how many brokers ottla_cluster has (3)"
+    )
+    group.addoption(
+        "--ottla-setting",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of all brokers, by Kafka's name; may be repeated",
+    )
+    group.addoption(
+        "--ottla-subprocess",
+        action="store_true",
+        default=None,
+        help="run each broker in a process of its own",
+    )
+    group.addoption(
+        "--ottla-log-level", metavar="LEVEL", help="what brokers log, INFO or DEBUG for more"
+    )
+    parser.addini("ottla_brokers", f"how many brokers ottla_cluster has ({CLUSTER_BROKERS})")
+    parser.addini("ottla_settings", "KEY=VALUE, a setting of all brokers in each line", "linelist")
+    parser.addini("ottla_subprocess", "run each broker in a process of its own", "bool")
+    parser.addini("ottla_log_level", "what brokers log, INFO or DEBUG for more")
+
+
+def cluster_fixture(
+    brokers: int | None = None,
+    *,
+    scope: Scope = "function",
+    settings: Mapping[str, object] | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    subprocess: bool | None = None,
+) -> Any:
+    """A fixture that is a running cluster: ``my_cluster = cluster_fixture(brokers=2)``.
+
+    What is left out is as the options of pytest say."""
+
+    @pytest.fixture(scope=scope)
+    def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+        config = request.config
+        level = config.getoption("ottla_log_level") or config.getini("ottla_log_level")
+        if level:
+            logging.getLogger("ottla").setLevel(level.upper())
+        in_processes = subprocess
+        if in_processes is None:
+            in_processes = bool(
+                config.getoption("ottla_subprocess") or config.getini("ottla_subprocess")
+            )
+        made = ottla.Cluster(
+            brokers or _cluster_brokers(config),
+            settings={**_settings(config), **(settings or {})},
+            data_dir=data_dir,
+            subprocess=in_processes,
+        )
+        with made:
+            yield made
+
+    return cluster
+
+
+def topic_fixture(
+    cluster: str | None = None,
+    *,
+    partitions: int = 1,
+    replication_factor: int | None = None,
+    configs: Mapping[str, object] | None = None,
+) -> Any:
+    """A fixture that is the name of an empty topic, which no other test has.
+
+    ``cluster``: the fixture of the cluster that it is made in; by default ``ottla_cluster`` if the
+    test uses that, else ``ottla_broker``."""
+
+    @pytest.fixture
+    def topic(request: pytest.FixtureRequest) -> str:
+        name = f"{_readable(request.node.name)}-{uuid.uuid4().hex[:8]}"
+        where = request.getfixturevalue(cluster or _cluster_of(request))
+        where.create_topic(name, partitions, replication_factor=replication_factor, configs=configs)
+        return name
+
+    return topic
+
+
+ottla_broker = cluster_fixture(1, scope="session")
+ottla_cluster = cluster_fixture()
+ottla_topic = topic_fixture()
+
+
+@pytest.fixture
+def ottla_client_config(request: pytest.FixtureRequest) -> dict[str, str]:
+    """What confluent-kafka's clients take: the addresses, and a group that no other test has."""
+    cluster = request.getfixturevalue(_cluster_of(request))
+    return {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": f"{_readable(request.node.name)}-{uuid.uuid4().hex[:8]}",
+        "auto.offset.reset": "earliest",
+    }
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Of a test that failed, tell what was done to its clusters and what they said."""
+    report = yield
+    module = sys.modules.get(CLUSTER_MODULE)
+    if report.failed and report.when == "call" and module is not None:
+        for name, value in getattr(item, "funcargs", {}).items():
+            if isinstance(value, module.Cluster):
+                report.sections.append((f"ottla: {name}", value.report(LOG_LINES)))
+    return report
+
+
+def _cluster_of(request: pytest.FixtureRequest) -> str:
+    return "ottla_cluster" if "ottla_cluster" in request.fixturenames else "ottla_broker"
+
+
+def _cluster_brokers(config: pytest.Config) -> int:
+    found = config.getoption("ottla_brokers") or config.getini("ottla_brokers")
+    return int(found or CLUSTER_BROKERS)
+
+
+def _settings(config: pytest.Config) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for line in (*config.getini("ottla_settings"), *config.getoption("ottla_setting")):
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise pytest.UsageError(f"a setting of Ottla wants KEY=VALUE, not {line!r}")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def _readable(name: str) -> str:
+    """The test's name in the characters that topics and groups may have."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")[:TOPIC_NAME_MAX]
