@@ -60,6 +60,13 @@ class Tasks:
             self._on_crash(task.get_name(), error)
 
 
+async def stopped(task: asyncio.Task[None] | None) -> None:
+    """Cancel a task, if there is one, and return when it has ended."""
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
     """Await the work, which goes on although its caller is cancelled; that one is told afterwards.
 

@@ -6,15 +6,16 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.api.shared import in_order, refused_parts, with_verdicts, without
 from ottla.broker.policy.door import Operation, ResourceType
 from ottla.broker.runtime.groups import caller_of
 from ottla.broker.runtime.later import gathered
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -23,11 +24,9 @@ from ottla.protocol.messages.offset_commit import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ottla.broker.api.shared import Place
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.services import Services
-
-_NONE = ErrorCode.NONE
-ErrorOf = dict[tuple[str, int], int]
 
 
 def handle(services: Services, context: RequestContext, request: OffsetCommitRequest) -> Any:
@@ -35,63 +34,23 @@ def handle(services: Services, context: RequestContext, request: OffsetCommitReq
     group_id = request.group_id
     if not services.door.is_allowed(context, Operation.READ, ResourceType.GROUP, group_id):
         return _refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    refused: ErrorOf = {}
-    for topic in request.topics:
-        _judge(services, context, topic, refused)
+    refused = refused_parts(services, context, request.topics)
 
     def refuse(error: ErrorCode) -> OffsetCommitResponse:
         return _refused(request, error)
 
     if not refused:
         return services.groups.handle(group_id, request, caller_of(context), refuse)
-    accepted = _without(request, refused)
+    accepted = copy(request)
+    accepted.topics = without(request.topics, refused)
     if not accepted.topics:
-        return _response(request, lambda place: refused[place])
+        return _response(request, refused.__getitem__)
 
     def build(parts: list[OffsetCommitResponse]) -> OffsetCommitResponse:
-        known = dict(refused)
-        for topic in parts[0].topics:
-            for part in topic.partitions:
-                known.setdefault((topic.name, part.partition_index), part.error_code)
-        return _response(request, lambda place: known[place])
+        return _response(request, with_verdicts(refused, parts[0].topics).__getitem__)
 
     later = services.groups.handle(group_id, accepted, caller_of(context), refuse)
     return gathered([later], build)
-
-
-def _judge(
-    services: Services,
-    context: RequestContext,
-    topic: OffsetCommitRequestTopic,
-    refused: ErrorOf,
-) -> None:
-    """Note which partitions of the topic nobody may commit, or which are not there."""
-    allowed = services.door.is_allowed(context, Operation.READ, ResourceType.TOPIC, topic.name)
-    image = services.metadata.topic(topic.name)
-    for part in topic.partitions:
-        place = topic.name, part.partition_index
-        if not allowed:
-            refused[place] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif image is None or part.partition_index not in image.partitions:
-            refused[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def _without(request: OffsetCommitRequest, refused: ErrorOf) -> OffsetCommitRequest:
-    topics = []
-    for topic in request.topics:
-        partitions = [
-            part for part in topic.partitions if (topic.name, part.partition_index) not in refused
-        ]
-        if partitions:
-            topics.append(OffsetCommitRequestTopic(name=topic.name, partitions=partitions))
-    return OffsetCommitRequest(
-        group_id=request.group_id,
-        generation_id_or_member_epoch=request.generation_id_or_member_epoch,
-        member_id=request.member_id,
-        group_instance_id=request.group_instance_id,
-        retention_time_ms=request.retention_time_ms,
-        topics=topics,
-    )
 
 
 def _refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
@@ -99,21 +58,9 @@ def _refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResp
 
 
 def _response(
-    request: OffsetCommitRequest, error_of: Callable[[tuple[str, int]], int]
+    request: OffsetCommitRequest, error_of: Callable[[Place], int]
 ) -> OffsetCommitResponse:
-    """An answer in the shape and order of the request."""
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=part.partition_index,
-                        error_code=error_of((topic.name, part.partition_index)),
-                    )
-                    for part in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
+    topics = in_order(
+        request.topics, error_of, OffsetCommitResponseTopic, OffsetCommitResponsePartition
     )
+    return OffsetCommitResponse(topics=topics)

@@ -7,9 +7,11 @@ error. Not done here: topics by id (6).
 
 from __future__ import annotations
 
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ottla.broker.api.shared import in_order, refused_parts, with_verdicts, without
 from ottla.broker.context import Paused
 from ottla.broker.policy.door import Operation, ResourceType
 from ottla.broker.runtime.groups import caller_of
@@ -22,7 +24,6 @@ from ottla.broker.runtime.txn_partition import (
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -31,6 +32,7 @@ from ottla.protocol.messages.txn_offset_commit import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ottla.broker.api.shared import ErrorOf, Place
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.later import Later
     from ottla.broker.runtime.partition import PartitionRuntime
@@ -40,7 +42,6 @@ _LOADING_VERSION = 2
 _ABORTABLE_VERSION = 4
 _ADDING_VERSION = 5
 _NONE = ErrorCode.NONE
-ErrorOf = dict[tuple[str, int], int]
 # Of the transaction's coordinator, which is another than the one that was asked: to be told that
 # it is the wrong one or not there would send the producer looking for this one again.
 _PASSING = frozenset(
@@ -78,12 +79,12 @@ def handle(services: Services, context: RequestContext, request: TxnOffsetCommit
         return _all(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not group_id:
         return _all(request, ErrorCode.INVALID_GROUP_ID)
-    refused: ErrorOf = {}
-    for topic in request.topics:
-        _judge(services, context, topic, refused)
-    commit = _Commit(services, context, request, refused, _without(request, refused))
+    refused = refused_parts(services, context, request.topics)
+    accepted = copy(request)
+    accepted.topics = without(request.topics, refused)
+    commit = _Commit(services, context, request, refused, accepted)
     if not commit.accepted.topics:
-        return _response(request, lambda place: refused[place])
+        return _response(request, refused.__getitem__)
     shard, error = services.groups.find(group_id)
     if shard is None:
         return _refuse(commit, error)
@@ -135,11 +136,7 @@ def _commit(commit: _Commit) -> Later[TxnOffsetCommitResponse]:
         return _all(commit.accepted, error)
 
     def build(parts: list[TxnOffsetCommitResponse]) -> TxnOffsetCommitResponse:
-        known = dict(commit.refused)
-        for topic in parts[0].topics:
-            for part in topic.partitions:
-                known.setdefault((topic.name, part.partition_index), part.error_code)
-        return _shaped(commit, lambda place: known[place])
+        return _shaped(commit, with_verdicts(commit.refused, parts[0].topics).__getitem__)
 
     group_id, caller = commit.request.group_id, caller_of(commit.context)
     later = commit.services.groups.handle(group_id, commit.accepted, caller, refuse)
@@ -162,47 +159,10 @@ def _as_told(error: ErrorCode, api_version: int) -> ErrorCode:
     return error
 
 
-def _judge(
-    services: Services,
-    context: RequestContext,
-    topic: TxnOffsetCommitRequestTopic,
-    refused: ErrorOf,
-) -> None:
-    """Note which partitions of the topic nobody may commit, or which are not there."""
-    allowed = services.door.is_allowed(context, Operation.READ, ResourceType.TOPIC, topic.name)
-    image = services.metadata.topic(topic.name)
-    for part in topic.partitions:
-        place = topic.name, part.partition_index
-        if not allowed:
-            refused[place] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif image is None or part.partition_index not in image.partitions:
-            refused[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def _without(request: TxnOffsetCommitRequest, refused: ErrorOf) -> TxnOffsetCommitRequest:
-    topics = []
-    for topic in request.topics:
-        partitions = [
-            part for part in topic.partitions if (topic.name, part.partition_index) not in refused
-        ]
-        if partitions:
-            topics.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=partitions))
-    return TxnOffsetCommitRequest(
-        transactional_id=request.transactional_id,
-        group_id=request.group_id,
-        producer_id=request.producer_id,
-        producer_epoch=request.producer_epoch,
-        generation_id_or_member_epoch=request.generation_id_or_member_epoch,
-        member_id=request.member_id,
-        group_instance_id=request.group_instance_id,
-        topics=topics,
-    )
-
-
-def _shaped(commit: _Commit, error_of: Callable[[tuple[str, int]], int]) -> TxnOffsetCommitResponse:
+def _shaped(commit: _Commit, error_of: Callable[[Place], int]) -> TxnOffsetCommitResponse:
     """Old producers take a coordinator that is loading for the end of the world (KAFKA-7296)."""
 
-    def told(place: tuple[str, int]) -> int:
+    def told(place: Place) -> int:
         error = error_of(place)
         is_loading = error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if is_loading and commit.context.api_version < _LOADING_VERSION:
@@ -217,21 +177,9 @@ def _all(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitRe
 
 
 def _response(
-    request: TxnOffsetCommitRequest, error_of: Callable[[tuple[str, int]], int]
+    request: TxnOffsetCommitRequest, error_of: Callable[[Place], int]
 ) -> TxnOffsetCommitResponse:
-    """An answer in the shape and order of the request."""
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=part.partition_index,
-                        error_code=error_of((topic.name, part.partition_index)),
-                    )
-                    for part in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
+    topics = in_order(
+        request.topics, error_of, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition
     )
+    return TxnOffsetCommitResponse(topics=topics)

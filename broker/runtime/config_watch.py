@@ -10,6 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.broker.tasks import stopped
 from ottla.coordinator.metadata.changes import Change, ConfigChanged, ConfigGone
 from ottla.coordinator.metadata.image import Entity
 from ottla.coordinator.store import paths
@@ -64,10 +65,8 @@ class ConfigWatch:
     async def end(self) -> None:
         """Stop following; what is known stays."""
         self._session = None
-        if self._follower is not None:
-            self._follower.cancel()
-            await asyncio.gather(self._follower, return_exceptions=True)
-            self._follower = None
+        await stopped(self._follower)
+        self._follower = None
 
     async def refresh_topics(self, names: Iterable[str]) -> None:
         """Read the settings of these topics again. Raises KafkaError."""

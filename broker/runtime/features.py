@@ -11,6 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.broker.tasks import stopped
 from ottla.coordinator.metadata.features import (
     Finalized,
     Levels,
@@ -69,10 +70,8 @@ class Features:
     async def end(self) -> None:
         """Stop following; what is known stays."""
         self._session = None
-        if self._follower is not None:
-            self._follower.cancel()
-            await asyncio.gather(self._follower, return_exceptions=True)
-            self._follower = None
+        await stopped(self._follower)
+        self._follower = None
 
     async def wait_until_known(self, timeout_ms: float) -> bool:
         """Whether something is finalized before the time is up; clients that come earlier would

@@ -10,8 +10,13 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.effects import NOBODY, LogRecord
+from ottla.coordinator.failures import Skipped
 from ottla.coordinator.group.offsets_ledger import Change, OffsetLedger, Values
-from ottla.coordinator.group.records import Skipped, decode_key, decode_offset, is_plain_offset
+from ottla.coordinator.group.records import (
+    decode_key,
+    decode_offset,
+    is_plain_offset,
+)
 from ottla.protocol.errors import RemoteProtocolError
 from ottla.protocol.ids import TopicPartition
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.failures import answer_to
 from ottla.coordinator.group.classic.group import GROUP_TYPE as CLASSIC
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.states import GroupState
-from ottla.coordinator.group.failures import answer_to
 from ottla.coordinator.group.timeline import EventKind
 from ottla.coordinator.outbox import Continuation
 from ottla.protocol.errors import ErrorCode

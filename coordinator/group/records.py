@@ -8,10 +8,9 @@ over too, and counted. The layouts of values are in record_values.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.coordinator.effects import LogRecord
 from ottla.coordinator.group.record_values import (
@@ -29,6 +28,9 @@ from ottla.protocol.compile import decode, encode
 from ottla.protocol.errors import RemoteProtocolError
 from ottla.protocol.primitives import STRING_BYTES_MAX
 from ottla.protocol.schema import schema_of
+
+if TYPE_CHECKING:
+    from ottla.coordinator.failures import Skipped
 
 RecordValue = (
     OffsetCommitValue
@@ -88,19 +90,6 @@ class GroupRecord(NamedTuple):
 
     key: RecordKey
     value: RecordValue | None
-
-
-@dataclass(slots=True)
-class Skipped:
-    """How many records of a shard were passed over, and why the last unreadable one was."""
-
-    unknown_count: int = 0
-    corrupt_count: int = 0
-    last_fault: str = ""
-
-    def add_corrupt(self, fault: str) -> None:
-        self.corrupt_count += 1
-        self.last_fault = fault
 
 
 VALUE_OF_KIND: dict[RecordKind, type[RecordValue]] = {

@@ -11,12 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.effects import NOBODY
+from ottla.coordinator.failures import Skipped
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.expiry import EXAMINED_PER_SLICE_MAX, OffsetExpiry
 from ottla.coordinator.group.kinds import GroupKinds
 from ottla.coordinator.group.offsets import OffsetTable
 from ottla.coordinator.group.overview import Overview
-from ottla.coordinator.group.records import Skipped, decode_record
+from ottla.coordinator.group.records import (
+    decode_record,
+)
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest

@@ -8,9 +8,8 @@ is passed over, and so is what cannot be read: refusing to load would take all i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.coordinator.effects import LogRecord
 from ottla.coordinator.transaction.metadata import (
@@ -37,6 +36,9 @@ from ottla.protocol.schema import (
     string,
     struct,
 )
+
+if TYPE_CHECKING:
+    from ottla.coordinator.failures import Skipped
 
 _KEY_KIND = 0
 _INT16 = Struct(">h")
@@ -76,19 +78,6 @@ class StoredTransaction(NamedTuple):
 
     transactional_id: str
     metadata: TransactionMetadata | None
-
-
-@dataclass(slots=True)
-class Skipped:
-    """How many records of a shard were passed over, and why the last unreadable one was."""
-
-    unknown_count: int = 0
-    corrupt_count: int = 0
-    last_fault: str = ""
-
-    def add_corrupt(self, fault: str) -> None:
-        self.corrupt_count += 1
-        self.last_fault = fault
 
 
 def encode_key(transactional_id: str) -> bytes:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.coordinator.deadlines import Deadlines
 from ottla.coordinator.effects import Moment
+from ottla.coordinator.failures import Skipped, answer_to
 from ottla.coordinator.outbox import Continuation
-from ottla.coordinator.transaction.failures import answer_to
 from ottla.coordinator.transaction.outbox import TransactionOutbox
-from ottla.coordinator.transaction.records import Skipped, state_record
+from ottla.coordinator.transaction.records import (
+    state_record,
+)
 from ottla.coordinator.transaction.transitions import check_move
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.coordinator.failures import answer_to
 from ottla.coordinator.group.classic.member import ParkedJoin, topics_of
 from ottla.coordinator.group.classic.replies import refused_join
 from ottla.coordinator.group.classic.states import GroupState
-from ottla.coordinator.group.failures import answer_to
 from ottla.coordinator.group.timeline import EventKind
 from ottla.coordinator.outbox import Continuation
 from ottla.protocol.errors import ErrorCode

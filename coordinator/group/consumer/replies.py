@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.coordinator.group.failures import answer_to
+from ottla.coordinator.failures import answer_to
 from ottla.coordinator.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
 

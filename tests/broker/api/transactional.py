@@ -7,8 +7,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.effects import LogRecord
+from ottla.coordinator.failures import Skipped
 from ottla.coordinator.hashing import partition_for
-from ottla.coordinator.transaction.records import Skipped, decode_record
+from ottla.coordinator.transaction.records import (
+    decode_record,
+)
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import (

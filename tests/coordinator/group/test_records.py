@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.coordinator.effects import LogRecord
+from ottla.coordinator.failures import Skipped
 from ottla.coordinator.group.record_values import (
     ConsumerGroupMetadataValue,
     GroupMetadataValue,
@@ -22,7 +23,6 @@ from ottla.coordinator.group.records import (
     RecordKey,
     RecordKind,
     RecordValue,
-    Skipped,
     decode_key,
     decode_record,
     decode_value,

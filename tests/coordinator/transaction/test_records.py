@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.coordinator.effects import LogRecord
+from ottla.coordinator.failures import Skipped
 from ottla.coordinator.transaction.metadata import TransactionMetadata
 from ottla.coordinator.transaction.records import (
-    Skipped,
     StoredTransaction,
     TransactionLogValue,
     decode_key,

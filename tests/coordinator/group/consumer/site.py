@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.effects import Answer, Append, Caller, LogRecord, Moment
+from ottla.coordinator.failures import Skipped
 from ottla.coordinator.group.consumer.context import ConsumerContext
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.records import Skipped, decode_record
+from ottla.coordinator.group.records import (
+    decode_record,
+)
 from ottla.coordinator.group.scope import Scope
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.metadata.image import MetadataImage, PartitionState, TopicImage

@@ -1,0 +1,101 @@
+"""What OffsetCommit and TxnOffsetCommit share: some partitions are refused at sight, the group's
+machine judges the others, and the answer names all of them in the order of the request."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from ottla.broker.policy.door import Operation, ResourceType
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ottla.broker.context import RequestContext
+    from ottla.broker.runtime.services import Services
+
+Place = tuple[str, int]
+ErrorOf = dict[Place, int]
+
+
+class Topic(Protocol):
+    """Of a request or an answer; its partitions have a ``partition_index``."""
+
+    name: str
+    partitions: Any
+
+
+AnyTopic = TypeVar("AnyTopic", bound=Topic)
+Made = TypeVar("Made", covariant=True)
+
+
+class MakeTopic(Protocol[Made]):
+    """The class of an answer's topics."""
+
+    def __call__(self, *, name: str, partitions: list[Any]) -> Made: ...
+
+
+class MakePart(Protocol):
+    """The class of their partitions."""
+
+    def __call__(self, *, partition_index: int, error_code: int) -> object: ...
+
+
+def refused_parts(services: Services, context: RequestContext, topics: Iterable[Topic]) -> ErrorOf:
+    """The partitions that the caller may not commit, or that are not there, and why."""
+    refused: ErrorOf = {}
+    for topic in topics:
+        allowed = services.door.is_allowed(context, Operation.READ, ResourceType.TOPIC, topic.name)
+        image = services.metadata.topic(topic.name)
+        for part in topic.partitions:
+            place = topic.name, part.partition_index
+            if not allowed:
+                refused[place] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif image is None or part.partition_index not in image.partitions:
+                refused[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return refused
+
+
+def without(topics: Iterable[AnyTopic], refused: Mapping[Place, int]) -> list[AnyTopic]:
+    """What is left of them."""
+    left = []
+    for topic in topics:
+        kept = copy(topic)
+        kept.partitions = [
+            part for part in topic.partitions if (topic.name, part.partition_index) not in refused
+        ]
+        if kept.partitions:
+            left.append(kept)
+    return left
+
+
+def with_verdicts(refused: Mapping[Place, int], answered: Iterable[Topic]) -> ErrorOf:
+    """The error of every partition, when the machine has answered about what was left."""
+    known = dict(refused)
+    for topic in answered:
+        for part in topic.partitions:
+            known.setdefault((topic.name, part.partition_index), part.error_code)
+    return known
+
+
+def in_order(
+    topics: Iterable[Topic],
+    error_of: Callable[[Place], int],
+    make_topic: MakeTopic[Made],
+    make_part: MakePart,
+) -> list[Made]:
+    """The answer's topics, in the shape and order of the request."""
+    return [
+        make_topic(
+            name=topic.name,
+            partitions=[
+                make_part(
+                    partition_index=part.partition_index,
+                    error_code=error_of((topic.name, part.partition_index)),
+                )
+                for part in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

@@ -1,0 +1,41 @@
+"""What goes wrong inside of a coordinator: appends that fail, and records that cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ottla.protocol.errors import ErrorCode
+
+# What a client needs to know is whether, and where, to try again.
+_ANSWERS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    # A group of too many members, a transaction of too many partitions: no repetition will make
+    # the record smaller, and the request itself was not too large.
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def answer_to(error: ErrorCode) -> ErrorCode:
+    """What a client is told when an append failed with that error, or a draw of a producer id."""
+    return _ANSWERS.get(error, error)
+
+
+@dataclass(slots=True)
+class Skipped:
+    """How many records of a shard were passed over, and why the last unreadable one was."""
+
+    unknown_count: int = 0
+    corrupt_count: int = 0
+    last_fault: str = ""
+
+    def add_corrupt(self, fault: str) -> None:
+        self.corrupt_count += 1
+        self.last_fault = fault
