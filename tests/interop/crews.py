@@ -83,12 +83,15 @@ KAFKA_PYTHON = Kind(
     mixes_static_members=False,
 )
 AIOKAFKA = Kind("aiokafka", f"aiokafka_{version('aiokafka')}", _python("member_aio"))
+OTTLA = Kind("ottla", "ottla", _python("member_ottla"))
+OTTLA_COOPERATIVE = OTTLA._replace(name="ottla-cooperative", strategy="cooperative-sticky")
 INSTALLED = [
     CONFLUENT,
     CONFLUENT._replace(name="confluent-kafka-cooperative", strategy="cooperative-sticky"),
     CONFLUENT._replace(name="confluent-kafka-848", strategy="uniform", protocol="consumer"),
     KAFKA_PYTHON,
     AIOKAFKA,
+    OTTLA_COOPERATIVE,
 ]
 OTHERS = [
     Kind(
@@ -109,6 +112,10 @@ OTHERS = [
     Kind("franz-go", "franz_go_1.22.2", _go),
     Kind("franz-go-cooperative", "franz_go_1.22.2", _go, "cooperative-sticky"),
     Kind("kafkajs", "kafkajs_2.2.4", _node, "roundrobin", has_static_members=False),
+    OTTLA,
+    OTTLA._replace(name="ottla-sticky", strategy="sticky"),
+    OTTLA._replace(name="ottla-roundrobin", strategy="roundrobin"),
+    OTTLA._replace(name="ottla-848", strategy="uniform", protocol="consumer"),
 ]
 
 

@@ -134,7 +134,7 @@ class ConsumerMember(Member):
             if self.regex is not None or self._has_told_regex:
                 # Null would leave an earlier expression in force.
                 request.subscribed_topic_regex = self.regex or ""
-                self._has_told_regex = self.regex is not None
+                self._has_told_regex = True
             request.topic_partitions = self._owned_by_id()
         return request
 
@@ -183,7 +183,7 @@ class ConsumerMember(Member):
         if not self.unnamed:
             self._target = None
         change = change_of(
-            revoked=(self.owned - target) | replaced, assigned=(target - self.owned) | replaced
+            revoked=(self.owned - target) | replaced, assigned=target - (self.owned - replaced)
         )
         if change is None:
             return
@@ -214,6 +214,8 @@ class ConsumerMember(Member):
             return self._refused(request, code, response.error_message)
         settings = self.settings
         self.liveness.contact(sent_ms)
+        if request.subscribed_topic_regex == "":
+            self._has_told_regex = False
         # A broker that speaks version 0 may have chosen another id.
         self.member_id = response.member_id or self.member_id
         self.generation = response.member_epoch
