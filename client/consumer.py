@@ -16,6 +16,8 @@ from ottla.client.errors import ClientClosed, ClientError, RequestRefused
 from ottla.client.fetcher import Fetcher
 from ottla.client.group_calls import GroupCalls
 from ottla.client.offsets import OffsetAt, list_offsets
+from ottla.client.parallel import Committing, ParallelRun, Plan
+from ottla.client.parallel_policy import ParallelLimits
 from ottla.client.preparation import Reading, reading
 from ottla.client.routing import Router
 from ottla.client.serializers import ReadKey, ReadValue
@@ -24,12 +26,14 @@ from ottla.client.state.positions import LATEST_TIMESTAMP
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
     from types import TracebackType
 
     from ottla.client.batch_reading import Take
     from ottla.client.batches import ConsumerRecord
     from ottla.client.chunk import Chunk
+    from ottla.client.parallel_policy import OnError
+    from ottla.client.state.parallel import Ordering
 
 RECORDS_PER_POLL_MAX = 500
 # How many records the iterator takes at a time; they are in memory anyway.
@@ -180,6 +184,26 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
             if not handed.is_current(iteration):
                 # What is left may be somebody else's to read; the next poll knows.
                 break
+
+    def parallel(
+        self,
+        handler: Callable[[ConsumerRecord[ReadKey, ReadValue]], Awaitable[object] | object],
+        *,
+        concurrency: int = 16,
+        ordering: Ordering = "key",
+        on_error: OnError = "stop",
+        limits: ParallelLimits | None = None,
+    ) -> ParallelRun:
+        """Call the handler, a coroutine function or a plain one (then in threads), for every record
+        from here on, for that many at once; those of one key, or of one partition, one after the
+        other. ``await`` what is returned; only what is done is committed. See docs/parallel.md."""
+        interval_ms = self.config.auto_commit_interval_ms if self.config.auto_commit else None
+        return ParallelRun(
+            self,
+            Committing(self._group, interval_ms),
+            Plan(handler, concurrency, ordering, on_error, limits or ParallelLimits()),
+            self._environment,
+        )
 
     async def _collect(self, take: Take, max_wait_ms: float) -> None:
         fetcher, group = self._fetcher, self._group

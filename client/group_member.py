@@ -45,6 +45,7 @@ class GroupMember:
         self._fetcher = fetcher
         self._handout = handout
         self._listener: RebalanceListener | None = None
+        self._companion: RebalanceListener | None = None
         self._membership = Membership(cluster, config, self, fetcher.crash)
         self._member = self._membership.member
         # Held while the assignment changes, by the task that does it.
@@ -63,6 +64,13 @@ class GroupMember:
         self.is_subscribed = True
         self._listener = listener
         self._membership.subscribe(topics)
+
+    def attach(self, companion: RebalanceListener | None) -> None:
+        """Have it told before the application's listener, and leave all commits to it; None ends
+        that. What was handed out meanwhile is its business."""
+        self._companion = companion
+        self.offsets.is_delegated = companion is not None
+        self._handout.handed.finish()
 
     async def stop(self) -> None:
         """End; says nothing to the group."""
@@ -160,16 +168,17 @@ class GroupMember:
     async def _tell(
         self, name: str, partitions: Sequence[TopicPartition], errors: list[Exception]
     ) -> None:
-        tell: Tell | None = getattr(self._listener, name, None)
-        if tell is None:
-            return
-        try:
-            result = tell(partitions)
-            if inspect.isawaitable(result):
-                await result
-        except Exception as error:
-            # The rest has to be done all the same, or the group and we would not agree.
-            errors.append(error)
+        for listener in (self._companion, self._listener):
+            tell: Tell | None = getattr(listener, name, None)
+            if tell is None:
+                continue
+            try:
+                result = tell(partitions)
+                if inspect.isawaitable(result):
+                    await result
+            except Exception as error:
+                # The rest has to be done all the same, or the group and we would not agree.
+                errors.append(error)
 
     # What the membership tells.
 

@@ -51,6 +51,8 @@ class GroupOffsets:
             interval_ms=config.auto_commit_interval_ms if config.auto_commit else None,
             on_stored=commit_listener(config),
         )
+        # Somebody else knows better what is finished with, and commits that.
+        self.is_delegated = False
         self.renew = self._commits.renew
         self.forget = self._commits.forget
 
@@ -66,15 +68,21 @@ class GroupOffsets:
         """Store these, or the positions after all that was handed out."""
         await self._commits.commit(self._handout.given() if offsets is None else offsets, member)
 
+    async def stored(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
+        """Where the group stands, with what was stored beside it. Raises GroupRefused."""
+        return await self._commits.fetch(partitions)
+
     def commit_if_due(self, now_ms: float, member: MemberIdentity) -> None:
         """Store, by itself, what the application has finished with."""
+        if self.is_delegated:
+            return
         if self._fetcher.positions.partitions and self._commits.due(now_ms):
             self._note(self._handout.finished())
             self._commits.start_commit(member)
 
     async def commit_at_last(self, member: MemberIdentity) -> None:
         """Store what was handed out before it is given up; never raises."""
-        if not self._config.auto_commit:
+        if not self._config.auto_commit or self.is_delegated:
             return
         self._note(self._handout.given())
         limit_ms = min(self._config.request_timeout_ms, FAREWELL_MS)
