@@ -26,11 +26,11 @@ def main(arguments: argparse.Namespace) -> int:
 
 async def perform(arguments: argparse.Namespace) -> int:
     """Elect, and say of each partition how it went."""
-    if arguments.unclean and not arguments.partitions:
+    if arguments.unclean and not arguments.topics:
         raise CommandError("name the partitions that may lose records: TOPIC or TOPIC:P,P")
     kind = ElectionType.UNCLEAN if arguments.unclean else ElectionType.PREFERRED
     async with Admin(arguments.bootstrap, command_config()) as admin:
-        wanted = await _expand(admin, arguments.partitions) if arguments.partitions else None
+        wanted = await _expand(admin, arguments.topics) if arguments.topics else None
         outcomes = await admin.placements.elect(kind, wanted)
     failed = {
         where: refused

@@ -72,17 +72,32 @@ async def list_groups(admin: Admin, arguments: argparse.Namespace) -> int:
 
 async def delete_groups(admin: Admin, arguments: argparse.Namespace) -> int:
     """Delete them and say of each how it went."""
-    failures = []
+    outcomes: dict[str, str | None] = {}
     for group_id in dict.fromkeys(arguments.groups):
         try:
             await admin.groups.delete(group_id)
+            outcomes[group_id] = None
         except GroupRefused as error:
-            failures.append(_words(error))
-        else:
-            if arguments.format == "text":
-                write(f"deleted {group_id}\n")
+            outcomes[group_id] = _words(error)
+    rows = [{"group": name, **_outcome(error)} for name, error in outcomes.items()]
+    return _tell(
+        arguments, rows, [f"deleted {name}" for name, error in outcomes.items() if not error]
+    )
+
+
+def _outcome(error: str | None) -> dict[str, object]:
+    return {"status": "deleted" if error is None else "failed", "error": error}
+
+
+def _tell(arguments: argparse.Namespace, rows: list[dict[str, object]], lines: list[str]) -> int:
+    """Write what was done; what was not goes to standard error, in one sentence for all."""
+    if arguments.format == "json":
+        write(json_document(rows))
+    else:
+        write("".join(f"{line}\n" for line in lines))
+    failures = [str(row["error"]) for row in rows if row["error"] is not None]
     if failures:
-        raise CommandError("; ".join(failures))
+        raise CommandError("; ".join(dict.fromkeys(failures)))
     return 0
 
 
@@ -103,15 +118,14 @@ async def delete_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
         results = await admin.groups.delete_offsets(group_id, wanted)
     except GroupRefused as error:
         raise CommandError(_words(error)) from error
-    failures = []
+    rows, lines = [], []
     for where, refused in sorted(results.items()):
+        failure = None
         if refused is None:
-            if arguments.format == "text":
-                write(f"deleted {where.topic}:{where.partition}\n")
+            lines.append(f"deleted {where.topic}:{where.partition}")
         elif refused.code is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
-            failures.append(f"members of group {group_id!r} read topic {where.topic!r}")
+            failure = f"members of group {group_id!r} read topic {where.topic!r}"
         else:
-            failures.append(sentence(refused))
-    if failures:
-        raise CommandError("; ".join(dict.fromkeys(failures)))
-    return 0
+            failure = sentence(refused)
+        rows.append({"topic": where.topic, "partition": where.partition, **_outcome(failure)})
+    return _tell(arguments, rows, lines)

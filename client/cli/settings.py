@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.client.config import (
@@ -15,6 +16,8 @@ from ottla.client.config import (
 
 if TYPE_CHECKING:
     import argparse
+
+    from ottla.client.config import OffsetReset
 
 CLIENT_ID = "ottla-cli"
 ACKS: dict[str, Acks] = {"0": 0, "1": 1, "all": "all", "-1": "all"}
@@ -74,6 +77,16 @@ def consumer_config(*, read_committed: bool) -> ConsumerConfig:
         call_timeout_ms=CALL_TIMEOUT_MS,
         request_timeout_ms=REQUEST_TIMEOUT_MS,
         connect_timeout_ms=CONNECT_TIMEOUT_MS,
+    )
+
+
+def member_config(arguments: argparse.Namespace, reset: OffsetReset) -> ConsumerConfig:
+    """For ``ottla consume -g``, in whose group there may be others."""
+    return replace(
+        consumer_config(read_committed=arguments.read_committed),
+        group_id=arguments.group,
+        group_protocol=arguments.group_protocol,
+        offset_reset=reset,
     )
 
 

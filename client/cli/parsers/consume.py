@@ -32,6 +32,12 @@ def parser() -> Parser:
         metavar="GROUP",
         help="read as a member of this group, from where it stands, and commit what was written",
     )
+    made.add_argument(
+        "--group-protocol",
+        choices=("classic", "consumer"),
+        default="classic",
+        help="how to be a member: as of old, or by the newer protocol of KIP-848 (default classic)",
+    )
     _add_writing_options(made)
     made.add_argument(
         "--read-committed", action="store_true", help="leave out open and aborted transactions"

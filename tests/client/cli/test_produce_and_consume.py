@@ -142,7 +142,7 @@ async def test_every_codec_can_be_chosen(toy: ToyCluster, codec: str) -> None:
         (["consume", "t", "-o", "99"], 1, "not 99"),
         (["consume", "t", "-o", "yesterday"], 2, "'yesterday' is none of"),
         (["consume", "t", "--nonsense"], 2, "--nonsense"),
-        (["consume", "t", "-f", "%z"], 1, "no %z"),
+        (["consume", "t", "-f", "%z"], 2, "no %z"),
         (["consume", "t", "-b", "::1:9"], 2, "no broker address"),
         (["frobnicate"], 2, "no verb 'frobnicate'"),
     ],
