@@ -6,7 +6,6 @@ see: all of a committed transaction, nothing of an aborted one, all or nothing o
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,84 +24,48 @@ from ottla import (
     TopicPartition,
     TransactionTimedOut,
 )
-from ottla.client.environment import Environment
 from ottla.client.feature_admin import Change
-from tests.client.test_in_simulation import ADDRESS, FAULTS, SERVER, SETTINGS, started
-from tests.simulation.chaos import Chaos
-from tests.simulation.node import serve
-from tests.simulation.subject import build_broker
-from tests.simulation.world import World
+from tests.client.story import ADDRESS, Story, environment_of, started
 
 if TYPE_CHECKING:
+    from ottla.client.environment import Environment
     from ottla.protocol.ports import Ports
-    from tests.simulation.node import Node
 
 TOPIC = "t"
 PARTITIONS = 2
 POSITION = TopicPartition(TOPIC, 0)
-CHAOS_S = 8.0
-PATIENCE_S = 300.0
 COMMITTED_MIN = 10
 
 
-class Story:
-    """One world with a broker, a producer of transactions and a reader of what is committed."""
+class Transactional(Story):
+    """A producer of transactions and a reader of what is committed."""
 
     def __init__(self, seed: int, version: int) -> None:
-        self.world = World(seed)
+        super().__init__(seed)
         self.version = version
-        self.server: Node = self.world.node(
-            SERVER, serve(lambda ports: build_broker(ports, SETTINGS))
-        )
-        self.writer = self.world.node("writer", self._write)
-        self.reader = self.world.node("reader", self._read)
         self.committed: set[int] = set()
         self.aborted: set[int] = set()
         self.in_doubt: set[int] = set()
         self.seen: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
         self.position = -1
-        self._go_on = True
-        self._topic_exists = asyncio.Event()
-        self._written = asyncio.Event()
-        self._finished = asyncio.Event()
 
     @property
     def goes_on(self) -> bool:
         """Until the chaos is over, and some transactions longer if it has allowed few."""
-        return self._go_on or len(self.committed) < COMMITTED_MIN
-
-    def run(self) -> None:
-        """Tell it, and fail with what the world has to say about it."""
-        self.world.run(self._tell())
-        deaths = [f"{node.name}: {node.deaths}" for node in (self.writer, self.reader)]
-        story = "\n".join([*self.world.events[-40:], *deaths])
-        assert self.world.violations == [], f"seed {self.world.seed}\n{story}"
-        assert self._finished.is_set(), f"seed {self.world.seed} did not come to its end\n{story}"
-
-    async def _tell(self) -> None:
-        self.server.start()
-        self.writer.start()
-        self.reader.start()
-        await asyncio.wait_for(self._topic_exists.wait(), PATIENCE_S)
-        random = self.world.random.child("chaos")
-        chaos = Chaos(self.world, self.server, ["writer", "reader"], random)
-        await chaos.run(FAULTS, 700.0, self.world.loop.time() + CHAOS_S)
-        await chaos.heal()
-        self._go_on = False
-        await asyncio.wait_for(self._finished.wait(), PATIENCE_S)
+        return self.is_chaos or len(self.committed) < COMMITTED_MIN
 
     async def _write(self, ports: Ports) -> None:
-        environment = Environment(ports.net, ports.clock, ports.random)
+        environment = environment_of(ports)
         admin = await started(ports, lambda: Admin(ADDRESS, ClientConfig(), environment))
         await admin.create_topic(NewTopic(TOPIC, PARTITIONS))
         if self.version == 1:
             await admin.features.update_features({"transaction.version": 1}, Change.SAFE_DOWNGRADE)
         admin.close()
-        self._topic_exists.set()
+        self.topic_exists.set()
         number = 0
         while self.goes_on:
             number = await self._session(ports, environment, number)
-        self._written.set()
+        self.written.set()
 
     async def _session(self, ports: Ports, environment: Environment, number: int) -> int:
         """Transactions of one producer until it cannot go on; the number of the next one."""
@@ -144,8 +107,8 @@ class Story:
         (self.committed if is_wanted else self.aborted).add(number)
 
     async def _read(self, ports: Ports) -> None:
-        environment = Environment(ports.net, ports.clock, ports.random)
-        await self._topic_exists.wait()
+        environment = environment_of(ports)
+        await self.topic_exists.wait()
         config = ConsumerConfig(
             offset_reset="none", request_timeout_ms=1_500, isolation=Isolation.READ_COMMITTED
         )
@@ -154,7 +117,7 @@ class Story:
         consumer.assign(partitions)
         for partition in partitions:
             consumer.seek(partition, 0)
-        while not self._written.is_set():
+        while not self.written.is_set():
             await self._take(consumer)
         # Whatever was left open is ended by now, or by its timeout.
         last = await started(
@@ -169,7 +132,7 @@ class Story:
             await self._take(consumer)
         self.position = found[POSITION].offset if found else -1
         await consumer.close()
-        self._finished.set()
+        self.finished.set()
 
     async def _take(self, consumer: Consumer) -> None:
         for record in await consumer.poll(500):
@@ -181,7 +144,7 @@ class Story:
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_told_is_what_is_seen_whatever_happens(seed: int, version: int) -> None:
     """Kills, restarts, cut and slow links, resets: all or nothing, in both versions."""
-    story = Story(seed, version)
+    story = Transactional(seed, version)
     story.run()
 
     first, second = story.seen.values()
