@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sys
 import tempfile
 import time
 from importlib import import_module
@@ -70,6 +71,8 @@ class Cluster:
         for name in ("listeners", "advertised.listeners", "log.dirs", "log.dir", "broker.id"):
             if name in own:
                 raise ClusterError(f"{name} is the cluster's own business: leave it out")
+        if subprocess and sys.platform == "win32":
+            raise ClusterError("brokers in processes of their own need signals: not on Windows")
         self._count = brokers
         self._replicas = min(REPLICAS_MAX, brokers)
         self.settings = {**SETTINGS, "default.replication.factor": str(self._replicas), **own}
@@ -262,6 +265,10 @@ class Cluster:
         }
 
         def make_seat(plan: Plan, store: Store, notices: Notices) -> Seatlike:
+            if self._is_subprocess:
+                seats = import_module("ottla.broker.testing.remote_seat")
+                made: Seatlike = seats.RemoteSeat(plan, store, notices, self._log.lines.append)
+                return made
             return Seat(plan, make_disk, store, notices)
 
         members = Members(plans, make_seat, self._note)

@@ -1,0 +1,168 @@
+"""The plugin as its users have it: in a run of pytest of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+from tests.tidy.tree import ROOT
+
+if TYPE_CHECKING:
+    import pytest
+
+pytest_plugins = ["pytester"]
+
+PLUGIN = "ottla.pytest_plugin"
+USES = """
+    from confluent_kafka import Consumer, Producer
+
+    def send(servers, topic, value):
+        failed = []
+        producer = Producer({"bootstrap.servers": servers, "message.timeout.ms": 20000})
+        producer.produce(topic, value, on_delivery=lambda error, _: error and failed.append(error))
+        producer.flush(20)
+        assert failed == []
+"""
+
+
+def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    """In a process of its own; the plugin by name only where it is not installed."""
+    installed = {point.value for point in entry_points(group="pytest11")}
+    plugin = [] if PLUGIN in installed else ["-p", PLUGIN]
+    # Nothing of it is about coroutines, and its own settings would be warned about.
+    return pytester.runpytest_subprocess("-p", "no:asyncio", *plugin, *arguments)
+
+
+def test_the_plugin_loads_nothing_before_it_is_used() -> None:
+    """Every run of pytest in the environment pays for what is loaded here."""
+    code = "import sys, ottla.pytest_plugin; print([n for n in sys.modules if 'ottla.' in n])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+
+    assert done.stdout.strip() == f"['{PLUGIN}']"
+
+
+def test_fixtures_give_brokers_and_topics(pytester: pytest.Pytester) -> None:
+    """One broker for all tests, a topic for each, and a cluster for those that break it."""
+    pytester.makepyfile(
+        USES
+        + """
+    seen = []
+
+    def test_first(ottla_broker, ottla_topic):
+        seen.append((ottla_broker.bootstrap_servers, ottla_topic))
+        send(ottla_broker.bootstrap_servers, ottla_topic, b"a")
+
+    def test_second(ottla_broker, ottla_topic, ottla_client_config):
+        seen.append((ottla_broker.bootstrap_servers, ottla_topic))
+        send(ottla_broker.bootstrap_servers, ottla_topic, b"b")
+        consumer = Consumer(ottla_client_config)
+        consumer.subscribe([ottla_topic])
+        assert consumer.poll(20).value() == b"b"
+        consumer.close()
+        assert seen[0][0] == seen[1][0] and seen[0][1] != seen[1][1]
+
+    def test_cluster(ottla_cluster, ottla_topic):
+        assert len(ottla_cluster.brokers) == 3
+        ottla_cluster.faults.kill(ottla_cluster.leader(ottla_topic))
+        send(ottla_cluster.bootstrap_servers, ottla_topic, b"a")
+"""
+    )
+
+    run(pytester).assert_outcomes(passed=3)
+
+
+def test_options_and_factories_make_variants(pytester: pytest.Pytester) -> None:
+    """Settings belong into a file or a command, not into every test."""
+    pytester.makeini("[pytest]\nottla_brokers = 2\nottla_settings =\n    num.partitions=5\n")
+    pytester.makeconftest(
+        """
+    from ottla.pytest_plugin import cluster_fixture, topic_fixture
+
+    lonely = cluster_fixture(1, settings={"num.partitions": 7})
+    wide_topic = topic_fixture("lonely", partitions=3)
+"""
+    )
+    pytester.makepyfile(
+        """
+    from confluent_kafka.admin import AdminClient
+
+    def partitions(cluster, topic):
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        return len(admin.list_topics(topic, timeout=20).topics[topic].partitions)
+
+    def test_ini(ottla_cluster):
+        assert len(ottla_cluster.brokers) == 2
+        assert ottla_cluster.settings["num.partitions"] == "5"
+        assert ottla_cluster.settings["compression.type"] == "gzip"
+
+    def test_factories(lonely, wide_topic):
+        assert len(lonely.brokers) == 1
+        assert lonely.settings["num.partitions"] == "7"
+        assert partitions(lonely, wide_topic) == 3
+"""
+    )
+
+    run(pytester, "--ottla-setting", "compression.type=gzip").assert_outcomes(passed=2)
+
+
+def test_a_failing_test_tells_what_was_injected(pytester: pytest.Pytester) -> None:
+    """With the fixture in a section, with a cluster of the test's own in a note."""
+    pytester.makepyfile(
+        """
+    import ottla
+
+    def test_fixture(ottla_cluster):
+        ottla_cluster.faults.kill(2)
+        assert False
+
+    def test_own():
+        with ottla.Cluster() as cluster:
+            cluster.faults.lose_reply("PRODUCE", 3)
+            assert False
+
+    def test_good(ottla_cluster):
+        ottla_cluster.faults.kill(1)
+"""
+    )
+    result = run(pytester)
+
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*ottla: ottla_cluster*",
+            "cluster of 3 at 127.0.0.1:*",
+            "*s  kill(2)",
+            "*cluster of 1 at 127.0.0.1:*",
+            "*s  lose_reply(PRODUCE, 3, broker=None)",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*kill(1)*")
+
+
+def test_workers_of_xdist_do_not_meet(pytester: pytest.Pytester) -> None:
+    """Two workers on one port is what makes a suite red on Mondays."""
+    pytester.makepyfile(
+        USES
+        + """
+    import pytest
+
+    @pytest.mark.parametrize("number", range(6))
+    def test_one(number, ottla_broker, ottla_topic):
+        send(ottla_broker.bootstrap_servers, ottla_topic, b"a")
+"""
+    )
+
+    run(pytester, "-n", "2").assert_outcomes(passed=6)
+
+
+def test_a_setting_that_is_none_is_refused(pytester: pytest.Pytester) -> None:
+    """Silence would run the tests with other settings than were meant."""
+    pytester.makepyfile("def test_one(ottla_broker): pass")
+
+    result = run(pytester, "--ottla-setting", "nonsense")
+
+    result.stdout.fnmatch_lines(["*wants KEY=VALUE, not 'nonsense'*"])
