@@ -79,7 +79,7 @@ class Verifications:
         if state is not None:
             if claim.producer_epoch < state.producer_epoch:
                 return ErrorCode.INVALID_PRODUCER_EPOCH
-            if _is_open(state, claim.producer_epoch):
+            if is_open(state, claim.producer_epoch):
                 return None
         guards = self._guards.setdefault(claim.producer_id, {})
         guard = guards.get(claim.producer_epoch)
@@ -92,7 +92,7 @@ class Verifications:
 
     def judge(self, batch: RecordBatch, state: ProducerState | None) -> ErrorCode:
         """Whether this transactional batch may be appended."""
-        if state is not None and _is_open(state, batch.producer_epoch):
+        if state is not None and is_open(state, batch.producer_epoch):
             return _NONE
         guard = self._guards.get(batch.producer_id, {}).get(batch.producer_epoch)
         if guard is None or not guard.is_confirmed:
@@ -144,7 +144,7 @@ def judge_batch(
     return verdict if error is _NONE else Verdict(Action.REFUSE, error)
 
 
-def _is_open(state: ProducerState, producer_epoch: int) -> bool:
+def is_open(state: ProducerState, producer_epoch: int) -> bool:
     """Whether that transaction is open here. With a newer epoch than the partition knows it is
     another one."""
     return state.has_open_transaction and state.producer_epoch == producer_epoch

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.replica.verification import Claim
+from ottla.broker.replica.verification import Claim, is_open
 from ottla.broker.runtime.later import Later, gathered
 from ottla.broker.runtime.shards_appends import OpenAppends
 from ottla.protocol.errors import ErrorCode
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.effects import Token
     from ottla.protocol.messages.write_txn_markers import WritableTxnMarker
     from ottla.protocol.ports import Clock
+    from ottla.protocol.records.batch import RecordBatch
 
 # request.timeout.ms of brokers among each other; a coordinator comes again.
 COMMIT_TIMEOUT_MS = 30_000.0
@@ -73,12 +74,25 @@ def coordinator_epoch(partition: PartitionRuntime, producer_id: int) -> int:
     return -1 if state is None else state.coordinator_epoch
 
 
-def conclude(partition: PartitionRuntime, producer_id: int, guard: Guard, error: ErrorCode) -> None:
-    """Take in what the coordinator has said; the caller writes in the same step."""
+def conclude(
+    partition: PartitionRuntime, batch: RecordBatch, guard: Guard, error: ErrorCode
+) -> ErrorCode:
+    """Take in what the coordinator has said, and return what is true now; the caller writes in
+    the same step.
+
+    1. A producer ends its transaction and begins the next: a guard is put up, and the coordinator
+       is asked, which holds the question until the markers of the last one are written.
+    2. Such a marker comes here, and takes the guard away.
+    3. The coordinator says yes. It is true, and yet nothing stands here for it to be true of.
+    So the producer is to come again: nothing is wrong with its transaction."""
     if error is _NONE:
-        guard.confirm()
-    elif error in _FOR_EVER and partition.replica.leading is not None:
-        partition.replica.leading.verifications.forget(producer_id, guard)
+        state = partition.replica.history.producers.get(batch.producer_id)
+        if guard.confirm() or (state is not None and is_open(state, batch.producer_epoch)):
+            return _NONE
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if error in _FOR_EVER and partition.replica.leading is not None:
+        partition.replica.leading.verifications.forget(batch.producer_id, guard)
+    return error
 
 
 class MarkerWriter:

@@ -118,9 +118,10 @@ async def verify_all(
         known_epoch=max(coordinator_epoch(part.partition, first.producer_id) for part in doubtful),
     )
     for part in doubtful:
-        error = errors[part.partition.partition]
         assert part.guard is not None
-        conclude(part.partition, first.producer_id, part.guard, error)
+        assert part.plan.batch is not None
+        answer = errors[part.partition.partition]
+        error = conclude(part.partition, part.plan.batch, part.guard, answer)
         if error is not _NONE:
             told = as_told(error, context.api_version)
             part.refuse(told, None if told is error else f"the coordinator says: {error.name}")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.broker.replica.verification import Guard
+from ottla.broker.runtime.txn_partition import begin_verification, conclude
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -15,6 +17,7 @@ from ottla.protocol.messages.add_partitions_to_txn import (
 )
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.records.batch import parse_batch
 from tests.broker.api.requests import TOPIC, create
 from tests.broker.api.transactions import ID, SMALL, coordinated, in_transaction, produced
 from tests.support.in_process import running_broker
@@ -131,6 +134,26 @@ async def test_in_version_1_a_late_batch_opens_nothing(api_version: int, told: E
 
         assert late is told
         assert open_count(running) == 0
+
+
+async def test_a_yes_to_a_guard_that_a_marker_took_away_means_to_come_again() -> None:
+    """The producer began right after it had ended: the marker of the last transaction overtakes
+    the answer about the next. Refused for good, every such transaction would be aborted."""
+    async with scene(2) as (running, writer):
+        partition = running.broker.partitions.find(TOPIC, 0)
+        assert partition is not None
+        assert partition.replica.leading is not None
+        data = in_transaction(0, b"x", writer.producer_id, writer.epoch)
+        batch = parse_batch(memoryview(data))
+        ask = (partition, writer.producer_id, writer.epoch, 0.0)
+        guard = begin_verification(*ask, base_sequence=0, adds=True)
+        assert isinstance(guard, Guard)
+        partition.replica.leading.verifications.drop(writer.producer_id)
+
+        assert conclude(partition, batch, guard, NONE) is ErrorCode.CONCURRENT_TRANSACTIONS
+        assert await writer.write(0, 0, writer.epoch, 12) is NONE
+        # Open by now: another batch has taken the guard away, and the answer is as good as any.
+        assert conclude(partition, batch, guard, NONE) is NONE
 
 
 async def test_in_version_1_a_batch_for_a_partition_outside_the_transaction_is_refused() -> None:
