@@ -60,9 +60,8 @@ class RemoteSeat:
             addresses: dict[str, Address] = await self._wire.call("start", self._plan)
         except ConnectionError:
             await self._end()
-            raise CannotStart(
-                f"the process of the broker has ended: {self._last_words()}"
-            ) from None
+            words = f"the broker's process has ended: {self._words}"
+            raise CannotStart(words) from None
         except BaseException:
             await self._end()
             raise
