@@ -29,6 +29,7 @@ FACES = {
     "transactions": ["transaction_admin:TransactionAdmin"],
     "features": ["feature_admin:FeatureAdmin"],
     "brokers": ["broker_admin:BrokerAdmin"],
+    "parallel": ["parallel:ParallelRun"],
 }
 # The parts of an Admin.
 PARTS = {
@@ -40,7 +41,10 @@ PARTS = {
 }
 # A line of a method's docstring: 100 less its indentation.
 DOCSTRING_COLUMNS = 92
-WRAPPED = ("Delivery", "BatchDelivery")
+# What is given back in its blocking form, and where that is.
+WRAPPED = {"Delivery": "deliveries", "BatchDelivery": "deliveries", "ParallelRun": "parallel"}
+# Where the sentence of the asyncio client is not true of this one.
+SENTENCES = {"ParallelRun": "Call ``run`` to begin, and to wait for its end; only once."}
 HEAD = '''"""{name} for programs that block: the methods of {module}, each on
 the loop of all blocking clients. Written by ``python -m tests.sync_faces`` and not by hand.
 """
@@ -169,7 +173,7 @@ def wrapped(text: Text, annotation: str) -> tuple[str, str]:
     """How a result is given back, ``{}`` standing for it: deliveries get a face of their own."""
     for name in WRAPPED:
         if annotation in (name, f"list[{name}]"):
-            text.imports.add(("ottla.client.sync.deliveries", name))
+            text.imports.add((f"ottla.client.sync.{WRAPPED[name]}", name))
         if annotation == name:
             return annotation, f"{name}({{}}, self._loop)"
         if annotation == f"list[{name}]":
@@ -235,7 +239,9 @@ def public_members(kind: type[Any]) -> list[tuple[str, Any]]:
     return [
         (name, member)
         for name, member in vars(kind).items()
-        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
+        # A rebalance listener is called by the client, not by the application.
+        if not name.startswith(("_", "on_"))
+        and (inspect.isfunction(member) or isinstance(member, property))
     ]
 
 
@@ -270,8 +276,8 @@ def class_text(text: Text, kind: type[Any], *, is_last: bool, bases: list[str]) 
         ]
         lines += ["    @property", f"    def _inner(self) -> Async{name}:"]
         lines += ["        raise NotImplementedError", ""]
-    elif kind.__name__ in [part for _, part in PARTS.values()]:
-        lines += [f'    """{first_sentence(kind)}"""', ""]
+    elif kind.__name__ in ["ParallelRun", *(part for _, part in PARTS.values())]:
+        lines += [f'    """{SENTENCES.get(name, first_sentence(kind))}"""', ""]
         text.typing_imports.add(("ottla.client.real_loop", "LoopThread"))
         lines += [f"    def __init__(self, inner: Async{name}, loop: LoopThread) -> None:"]
         lines += ["        super().__init__(loop)", "        self._inner = inner", ""]

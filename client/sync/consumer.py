@@ -12,10 +12,11 @@ from ottla.client.consumer import Consumer as AsyncConsumer
 from ottla.client.serializers import ReadKey, ReadValue
 from ottla.client.sync.face import Face
 from ottla.client.sync.listener import for_caller
+from ottla.client.sync.parallel import ParallelRun
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
     from types import TracebackType
     from typing import Self, Unpack
 
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     from ottla.client.environment import Environment
     from ottla.client.group_calls import GroupCalls as AsyncGroupCalls
     from ottla.client.offsets import OffsetAt
+    from ottla.client.parallel_policy import OnError, ParallelLimits
     from ottla.client.rebalance_listener import RebalanceListener
     from ottla.client.settings import ConsumerSettings
+    from ottla.client.state.parallel import Ordering
     from ottla.client.state.transaction_asks import Committed, ConsumerGroupMetadata
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.records.columns import Columns
@@ -233,3 +236,28 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     ) -> list[ConsumerRecord[ReadKey, ReadValue]]:
         """The next records of any partition, in order within each; empty when none came in time."""
         return self._run(self._inner.poll(max_wait_ms, max_records))
+
+    def parallel(
+        self,
+        handler: Callable[[ConsumerRecord[ReadKey, ReadValue]], Awaitable[object] | object],
+        *,
+        concurrency: int = 16,
+        ordering: Ordering = "key",
+        on_error: OnError = "stop",
+        limits: ParallelLimits | None = None,
+    ) -> ParallelRun:
+        """Call the handler, a coroutine function or a plain one (then in threads), for every record
+        from here on, for that many at once; those of one key, or of one partition, one after the
+        other."""
+        return ParallelRun(
+            self._call(
+                lambda: self._inner.parallel(
+                    handler,
+                    concurrency=concurrency,
+                    ordering=ordering,
+                    on_error=on_error,
+                    limits=limits,
+                )
+            ),
+            self._loop,
+        )

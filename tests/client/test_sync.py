@@ -143,6 +143,24 @@ async def test_a_call_inside_an_event_loop_is_refused_with_what_to_do() -> None:
         ottla.sync.Admin("127.0.0.1:1")
 
 
+def test_many_threads_handle_the_records_of_one_consumer(broker: str, topic: str) -> None:
+    """A handler is a plain function and may use blocking clients itself."""
+    with ottla.sync.Producer(broker) as producer:
+        producer.send_batch(topic, [b"%d" % number for number in range(20)], partition=0).result()
+
+        with ottla.sync.Consumer(broker, offset_reset="earliest") as consumer:
+            consumer.assign([TopicPartition(topic, 0)])
+            run = consumer.parallel(
+                lambda record: producer.send(topic, record.value, partition=1).result(),
+                concurrency=4,
+                ordering="none",
+            )
+            threading.Timer(1.0, run.stop).start()
+            run.run()
+
+    assert run.positions() == {TopicPartition(topic, 0): 20}
+
+
 def test_ctrl_c_ends_a_call_that_waits(broker: str, topic: str) -> None:
     """And the client can be used afterwards, for instance to be closed."""
     main = threading.main_thread().ident
