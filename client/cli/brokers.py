@@ -94,7 +94,7 @@ async def show_log_dirs(admin: Admin, arguments: argparse.Namespace) -> int:
     ]
     if arguments.format == "json":
         write(json_document([_directory(one) for one in directories]))
-    else:
+    elif directories:
         parts = [_disks_text(directories)]
         rows = _sizes(directories, by_partition=arguments.partitions)
         if rows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,9 +73,10 @@ async def _of_group(admin: Admin, group_id: str) -> Offsets:
 
 
 def _text_of(path: str) -> str:
-    if path == STANDARD_INPUT:
-        return sys.stdin.read()
     try:
+        if path == STANDARD_INPUT:
+            with open(0, encoding="utf-8", closefd=False) as stream:
+                return stream.read()
         return Path(path).read_text("utf-8")
     except UnicodeDecodeError:
         raise CommandError(f"cannot read {path}: it is not UTF-8 text") from None

@@ -75,7 +75,8 @@ async def delete_topics(admin: Admin, arguments: argparse.Namespace) -> int:
     """Delete them and say of each how it went."""
     results = await admin.delete_topics(dict.fromkeys(arguments.topics))
     outcomes: dict[str, str | None] = {}
-    for name, refused in results.items():
+    for name in dict.fromkeys(arguments.topics):
+        refused = results[name]
         is_missing = refused is not None and refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         is_fine = refused is None or (is_missing and arguments.if_exists)
         outcomes[name] = None if is_fine or refused is None else sentence(refused)
