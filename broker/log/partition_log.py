@@ -189,6 +189,10 @@ class PartitionLog(OpenLog):
         """Note an abort right after its marker was appended. Raises KafkaError."""
         try:
             self.has_aborted = True
+            if not self.active.transactions.entries:
+                # A file whose name is not durable is gone after a power cut, and what was aborted
+                # would be shown (hazard T-18).
+                self.names_changed += 1
             self.active.transactions.append(entry)
         except (OSError, CorruptLogError) as error:
             what = f"cannot append to the transaction index of {self.partition}"

@@ -8,6 +8,7 @@ import pytest
 
 from ottla.broker.log.loading import Known
 from ottla.broker.log.settings import LogSettings
+from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.broker.testing.faulty_disk import DiskFault
 from ottla.protocol.errors import KafkaError
 from tests.broker.log.bench import DIRECTORY, Bench, read_all
@@ -100,6 +101,23 @@ async def test_a_power_cut_loses_nothing_that_was_flushed(ordered: bool) -> None
         assert read_all(again) == expected[: again.log_end_offset]
         lost.add(end - again.log_end_offset)
     assert len(lost) > 3
+
+
+async def test_a_flush_keeps_the_index_of_aborted_transactions_with_its_name() -> None:
+    """T-18: without it, what was aborted would be shown to everybody after a power cut."""
+    bench = Bench()
+    log = await bench.open()
+    for directory in ("/", "/data"):
+        await bench.disk.fsync_directory(directory)
+    bench.append(log, 3)
+    await log.flush()
+
+    bench.append(log, 1)
+    log.append_aborted(AbortedTransaction(4000, 0, 2, 3))
+    await log.flush()
+    bench.cut_power(seed=1, ordered=True)
+
+    assert "00000000000000000000.txnindex" in await bench.disk.scan(DIRECTORY)
 
 
 async def test_the_recovery_point_moves_only_when_data_and_names_are_safe() -> None:
