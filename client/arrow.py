@@ -132,7 +132,7 @@ def batches_of(records: Any) -> list[pa.RecordBatch]:
         raise TypeError(
             f"records are a sequence of bytes, Columns or Arrow data, not {type(records).__name__}"
         )
-    found: list[pa.RecordBatch] = []
+    found: list[Any] = []
     for batch in batches:
         if "value" not in batch.schema.names and "key" not in batch.schema.names:
             names = ", ".join(batch.schema.names)

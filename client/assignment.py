@@ -94,11 +94,21 @@ class Assignment:
     def lag(self, partition: TopicPartition) -> int | None:
         """How many offsets are between the position and the end, as last heard of."""
         self._check_assigned([partition])
-        place = self._positions[partition]
-        end = place.high_watermark
-        if self._isolation is Isolation.READ_COMMITTED:
-            end = place.last_stable_offset
+        place, end = self._positions[partition], self._end(partition)
         return None if place.offset is None or end < 0 else max(0, end - place.offset)
+
+    def is_dry_before(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether the log goes on to that offset, but has no record before it any more that the
+        position has not passed: compaction has removed them."""
+        self._check_assigned([partition])
+        end = self._end(partition)
+        return end >= offset and self._positions.is_dry(partition)
+
+    def _end(self, partition: TopicPartition) -> int:
+        place = self._positions[partition]
+        if self._isolation is Isolation.READ_COMMITTED:
+            return place.last_stable_offset
+        return place.high_watermark
 
     def _check_assigned(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:

@@ -105,14 +105,21 @@ class FetchedBatch:
 
 def columns_from(columns: Columns, offset: int) -> Columns:
     """The records at that offset and behind it."""
-    offsets = memoryview(columns.offsets).cast("B").cast("q")
-    return columns.slice(bisect_left(offsets, offset), columns.count)
+    return columns.slice(bisect_left(_offsets(columns), offset), columns.count)
 
 
 def columns_before(columns: Columns, offset: int) -> Columns:
     """The records before that offset."""
-    offsets = memoryview(columns.offsets).cast("B").cast("q")
-    return columns.slice(0, bisect_left(offsets, offset))
+    return columns.slice(0, bisect_left(_offsets(columns), offset))
+
+
+def last_offset(columns: Columns) -> int:
+    """Of columns that are not empty."""
+    return _offsets(columns)[columns.count - 1]
+
+
+def _offsets(columns: Columns) -> memoryview:
+    return memoryview(columns.offsets).cast("B").cast("q")
 
 
 def open_batch(batch: RecordBatch, config: ConsumerConfig) -> bytes:

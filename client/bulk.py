@@ -93,7 +93,9 @@ class BulkSending(ABC):
             placed = sender.accumulator.append_part(target, part, self._clock.now_ms())
             future = sender.future_of(placed.batch)
             timestamp = rows.timestamp(start)
-            deliveries.append(Delivery(future, target, placed.first_index, timestamp, part.count))
+            deliveries.append(
+                Delivery(future, target, placed.first_index, timestamp, part.record_count)
+            )
             start = part.stop
             if partition is None and placed.batch.phase is Phase.CLOSED:
                 self._move_on(view, target)

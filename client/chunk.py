@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ottla.client.batches import ConsumerRecord as ConsumerRecord
-from ottla.client.batches import FetchedBatch
+from ottla.client.batches import FetchedBatch, last_offset
 from ottla.client.errors import RequestRefused
 from ottla.client.state.visibility import Aborted, visible_batches
 from ottla.protocol.errors import KafkaError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.client.config import ConsumerConfig
     from ottla.client.fetch_request import Wanted
     from ottla.protocol.records.batch import RecordBatch
+    from ottla.protocol.records.columns import Columns
 
 
 class Chunk:
@@ -92,6 +93,35 @@ class Chunk:
                     break
                 raise
             self._take_opened(found, count - len(found))
+        return found
+
+    def take_columns(self, count: int) -> list[Columns]:
+        """The next records as columns, one for each batch: whole batches where that many are
+        wanted. Raises as ``take``."""
+        found: list[Columns] = []
+        while count > 0:
+            batch = self._opened if self._opened is not None else self._next_visible()
+            if batch is None:
+                break
+            fetched = FetchedBatch(self.partition, batch, self.position, self._config)
+            try:
+                columns = fetched.columns()
+            except RequestRefused:
+                if found:
+                    break
+                raise
+            if columns.count <= count:
+                self._leave(batch)
+            elif found:
+                # It comes whole the next time: cutting it would mean to decode it twice.
+                break
+            else:
+                columns = columns.slice(0, count)
+                self.position = last_offset(columns) + 1
+                self._opened = None
+            count -= columns.count
+            if columns.count:
+                found.append(columns)
         return found
 
     def _take_opened(self, found: list[ConsumerRecord], count: int) -> None:

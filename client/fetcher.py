@@ -170,11 +170,22 @@ class Fetcher:
                 self._on_error(want, code, connection)
             return
         by_partition = {want.partition: want for want in wanted}
+        is_empty = response.throttle_time_ms == 0
         for where, part in parts_of(request, response):
             asked_for = by_partition.get(where)
             place = self.positions.get(where)
+            if part.records or part.error_code or part.preferred_read_replica >= 0:
+                is_empty = False
             if asked_for is not None and place is not None and place.turn == asked_for.turn:
                 self._on_part(asked_for, part, connection)
+        if is_empty:
+            for want in wanted:
+                self._came_dry(want)
+
+    def _came_dry(self, want: Wanted) -> None:
+        place = self.positions.get(want.partition)
+        if place is not None and place.turn == want.turn:
+            self.positions.came_dry(want.partition, want.offset)
 
     def _on_part(self, want: Wanted, part: PartitionData, connection: Connection) -> None:
         code = error_code(part.error_code)

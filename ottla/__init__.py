@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ottla.broker.testing.members import ClusterError
     from ottla.client.admin import Admin
     from ottla.client.admin_requests import NewTopic
-    from ottla.client.chunk import ConsumerRecord
+    from ottla.client.batches import ConsumerRecord, FetchedBatch
     from ottla.client.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
     from ottla.client.config_requests import ConfigChange, ConfigOperation, ResourceType
     from ottla.client.consumer import Consumer
-    from ottla.client.delivery import Delivered, Delivery
+    from ottla.client.delivery import BatchDelivery, Delivered, DeliveredBatch, Delivery
     from ottla.client.errors import (
         AbortRequired,
         BrokerUnreachable,
@@ -40,17 +40,27 @@ if TYPE_CHECKING:
         TransactionTimedOut,
         TransportError,
     )
+    from ottla.client.frames import (
+        aread_arrow,
+        aread_pandas,
+        aread_polars,
+        read_arrow,
+        read_pandas,
+        read_polars,
+    )
     from ottla.client.producer import Producer
     from ottla.client.rebalance_listener import RebalanceListener
     from ottla.client.transaction_calls import Committed, ConsumerGroupMetadata
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.records.columns import Columns
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AbortRequired",
     "Admin",
+    "BatchDelivery",
     "BrokerHandle",
     "BrokerUnreachable",
     "ClientClosed",
@@ -58,6 +68,7 @@ __all__ = [
     "ClientError",
     "Cluster",
     "ClusterError",
+    "Columns",
     "CommitFailed",
     "Committed",
     "ConfigChange",
@@ -67,10 +78,12 @@ __all__ = [
     "ConsumerGroupMetadata",
     "ConsumerRecord",
     "Delivered",
+    "DeliveredBatch",
     "Delivery",
     "DeliveryTimedOut",
     "ErrorCode",
     "Faults",
+    "FetchedBatch",
     "Injected",
     "Isolation",
     "NewTopic",
@@ -89,11 +102,18 @@ __all__ = [
     "TransactionTimedOut",
     "TransportError",
     "__version__",
+    "aread_arrow",
+    "aread_pandas",
+    "aread_polars",
+    "read_arrow",
+    "read_pandas",
+    "read_polars",
 ]
 
 _PLACES = {
     "AbortRequired": "client.errors",
     "Admin": "client.admin",
+    "BatchDelivery": "client.delivery",
     "BrokerHandle": "broker.testing.handles",
     "BrokerUnreachable": "client.errors",
     "ClientClosed": "client.errors",
@@ -101,6 +121,7 @@ _PLACES = {
     "ClientError": "client.errors",
     "Cluster": "broker.testing.cluster",
     "ClusterError": "broker.testing.members",
+    "Columns": "protocol.records.columns",
     "CommitFailed": "client.errors",
     "Committed": "client.transaction_calls",
     "ConfigChange": "client.config_requests",
@@ -108,12 +129,14 @@ _PLACES = {
     "Consumer": "client.consumer",
     "ConsumerConfig": "client.config",
     "ConsumerGroupMetadata": "client.transaction_calls",
-    "ConsumerRecord": "client.chunk",
+    "ConsumerRecord": "client.batches",
     "Delivered": "client.delivery",
+    "DeliveredBatch": "client.delivery",
     "Delivery": "client.delivery",
     "DeliveryTimedOut": "client.errors",
     "ErrorCode": "protocol.errors",
     "Faults": "broker.testing.faults",
+    "FetchedBatch": "client.batches",
     "Injected": "broker.testing.handles",
     "Isolation": "client.config",
     "NewTopic": "client.admin_requests",
@@ -131,6 +154,12 @@ _PLACES = {
     "TransactionMisuse": "client.errors",
     "TransactionTimedOut": "client.errors",
     "TransportError": "client.errors",
+    "aread_arrow": "client.frames",
+    "aread_pandas": "client.frames",
+    "aread_polars": "client.frames",
+    "read_arrow": "client.frames",
+    "read_pandas": "client.frames",
+    "read_polars": "client.frames",
 }
 
 _here = _os.path.dirname(__file__)

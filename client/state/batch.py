@@ -94,7 +94,7 @@ class Batch:
 
     @property
     def record_count(self) -> int:
-        return len(self.items) if self.part is None else self.part.count
+        return len(self.items) if self.part is None else self.part.record_count
 
     @property
     def is_numbered(self) -> bool:

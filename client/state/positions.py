@@ -19,6 +19,7 @@ EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 # Chunks that wait for the application: one being read, one ready behind it.
 CHUNKS_MAX = 2
+DRY_COUNT_MIN = 2
 
 
 @dataclass(slots=True)
@@ -43,6 +44,9 @@ class Place:
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
+    # A fetch from here brought nothing although the log goes on, so many times.
+    dry_offset: int = -1
+    dry_count: int = 0
 
 
 class Positions:
@@ -174,6 +178,26 @@ class Positions:
         place.limit_bytes = self._limit_bytes
         # Last in turn now, so that the first of many busy partitions cannot starve the rest.
         self._places[partition] = self._places.pop(partition)
+
+    def came_dry(self, partition: TopicPartition, offset: int) -> None:
+        """A fetch from that offset brought nothing for this partition nor for any other.
+
+        Where the end is further on, what lies between has been compacted away."""
+        place = self._places[partition]
+        if offset == place.fetch_offset:
+            place.dry_count = place.dry_count + 1 if place.dry_offset == offset else 1
+            place.dry_offset = offset
+
+    def is_dry(self, partition: TopicPartition) -> bool:
+        """Whether there is no record between the position and the end that the broker tells of.
+
+        Asked twice, since an answer may be empty for passing reasons."""
+        place = self._places[partition]
+        return (
+            place.offset is not None
+            and place.offset == place.fetch_offset == place.dry_offset
+            and place.dry_count >= DRY_COUNT_MIN
+        )
 
     def read_to(self, partition: TopicPartition, next_offset: int) -> None:
         """The application has everything before that offset."""

@@ -51,7 +51,7 @@ class Part(NamedTuple):
     stop: int
 
     @property
-    def count(self) -> int:
+    def record_count(self) -> int:
         return self.stop - self.start
 
     @property

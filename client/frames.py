@@ -1,0 +1,161 @@
+"""Topics as tables: a bounded read into Arrow, polars or pandas.
+
+Where it ends is settled once at the beginning, so it ends however fast the topic grows. What
+aborted transactions have left is not part of it unless it is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, TypeVar, Unpack
+
+from ottla.client.arrow import pyarrow, schema, to_arrow
+from ottla.client.config import Isolation
+from ottla.client.consumer import Consumer
+from ottla.client.environment import real_environment
+from ottla.client.optional import library
+from ottla.client.ranges import Range, range_config, read_range, read_ranges, resolve
+from ottla.client.real_loop import shared_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable, Iterator, Sequence
+
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from ottla.client.moments import Moment
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.records.columns import Columns
+
+Result = TypeVar("Result")
+IsolationName = Literal["read_uncommitted", "read_committed"]
+
+# Parts are joined up to so many records or bytes; beyond, joining costs more than it gives.
+_JOINED_RECORDS = 65_536
+_JOINED_BYTES = 64 * 1024 * 1024
+
+
+class ReadOptions(TypedDict, total=False):
+    """What to read: see ``moments.Moment`` for start and end, which is not part of it."""
+
+    bootstrap_servers: Required[str]
+    start: Moment
+    end: Moment
+    partitions: Iterable[int] | None
+    isolation: Isolation | IsolationName
+    columns: Sequence[str] | None
+
+
+async def aread_arrow(topic: str, **options: Unpack[ReadOptions]) -> pa.Table:
+    """A part of a topic as a table of ``arrow.SCHEMA``, partition after partition.
+
+    ``start`` is "earliest" and ``end`` "latest" by default; an offset, a time or "1h" ago will do.
+    ``columns`` are the names to keep. Raises RequestRefused for an unknown topic or partition,
+    ValueError for what is no place or column, TransportError, and ImportError without pyarrow."""
+    kept = _checked(options.get("columns"))
+    isolation = options.get("isolation", Isolation.READ_COMMITTED)
+    if isinstance(isolation, str):
+        isolation = Isolation[isolation.upper()]
+    wall_ms = real_environment().clock.wall_ms()
+    async with Consumer(options["bootstrap_servers"], range_config(isolation)) as consumer:
+        ends = options.get("start", "earliest"), options.get("end", "latest")
+        ranges = await resolve(consumer, topic, ends, options.get("partitions"), wall_ms)
+        tables = {one.partition: _Table(one.partition, kept) for one in ranges}
+        async for where, columns in read_ranges(consumer, ranges):
+            tables[where].add(columns)
+    batches = [batch for table in tables.values() for batch in table.finish()]
+    names = kept or schema().names
+    kinds = pyarrow().schema([schema().field(name) for name in names])
+    return pyarrow().Table.from_batches(batches, kinds)
+
+
+async def aread_polars(topic: str, **options: Unpack[ReadOptions]) -> pl.DataFrame:
+    """As ``aread_arrow``, for polars. Raises ImportError without it."""
+    polars = library("polars", "polars")
+    frame: pl.DataFrame = polars.from_arrow(await aread_arrow(topic, **options))
+    return frame
+
+
+async def aread_pandas(topic: str, **options: Unpack[ReadOptions]) -> pd.DataFrame:
+    """As ``aread_arrow``, for pandas. Raises ImportError without it."""
+    library("pandas", "pandas")
+    frame: pd.DataFrame = (await aread_arrow(topic, **options)).to_pandas()
+    return frame
+
+
+def read_arrow(topic: str, **options: Unpack[ReadOptions]) -> pa.Table:
+    """``aread_arrow`` for programs that block."""
+    return _blocking("aread_arrow", aread_arrow(topic, **options))
+
+
+def read_polars(topic: str, **options: Unpack[ReadOptions]) -> pl.DataFrame:
+    """``aread_polars`` for programs that block."""
+    return _blocking("aread_polars", aread_polars(topic, **options))
+
+
+def read_pandas(topic: str, **options: Unpack[ReadOptions]) -> pd.DataFrame:
+    """``aread_pandas`` for programs that block."""
+    return _blocking("aread_pandas", aread_pandas(topic, **options))
+
+
+def iterate_range(
+    one: Range, *, bootstrap_servers: str, isolation: Isolation = Isolation.READ_COMMITTED
+) -> Iterator[pa.RecordBatch]:
+    """``ranges.read_range`` for a worker that blocks, a batch at a time."""
+    batches = read_range(one, bootstrap_servers=bootstrap_servers, isolation=isolation)
+    loop = shared_loop()
+    try:
+        while (batch := loop.run(_next(batches))) is not None:
+            yield batch
+    finally:
+        loop.run(batches.aclose())
+
+
+async def _next(batches: Any) -> pa.RecordBatch | None:
+    return await anext(batches, None)
+
+
+def _blocking(name: str, work: Coroutine[Any, Any, Result]) -> Result:
+    if asyncio._get_running_loop() is not None:
+        work.close()
+        raise RuntimeError(f"an event loop is running here: await ottla.{name}() instead")
+    return shared_loop().run(work)
+
+
+def _checked(columns: Sequence[str] | None) -> list[str] | None:
+    if columns is None:
+        return None
+    for name in columns:
+        if name not in schema().names:
+            raise ValueError(f"there is no column {name!r}; there are {', '.join(schema().names)}")
+    return list(columns)
+
+
+class _Table:
+    """The batches of one partition, with as many parts joined as is worth while."""
+
+    def __init__(self, where: TopicPartition, columns: list[str] | None) -> None:
+        self._where = where
+        self._columns = columns
+        self._parts: list[Columns] = []
+        self._records = 0
+        self._bytes = 0
+        self._batches: list[pa.RecordBatch] = []
+
+    def add(self, columns: Columns) -> None:
+        self._parts.append(columns)
+        self._records += columns.count
+        self._bytes += len(columns.keys.data) + len(columns.values.data)
+        if self._records >= _JOINED_RECORDS or self._bytes >= _JOINED_BYTES:
+            self._join()
+
+    def _join(self) -> None:
+        batch = to_arrow(self._where, self._parts)
+        self._batches.append(batch if self._columns is None else batch.select(self._columns))
+        self._parts, self._records, self._bytes = [], 0, 0
+
+    def finish(self) -> list[pa.RecordBatch]:
+        if self._parts:
+            self._join()
+        return self._batches

@@ -1,0 +1,71 @@
+"""Where in a topic to begin or to end: an offset, a time, or one of its two ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+
+Moment = int | str | datetime | timedelta | Mapping[int, int]
+"""An offset (negative: so many before the end), "earliest", "latest", ISO text or a datetime, "1h"
+or a timedelta for so long ago, or an offset for each partition. A time without a zone is local."""
+
+_UNITS_MS = {
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 604_800_000,
+}
+_AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|w)")
+_ENDS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
+
+
+class Spot(NamedTuple):
+    """Either ``offset`` or ``timestamp`` is set; -2 and -1 are the ends as timestamps."""
+
+    offset: int | None = None
+    timestamp: int | None = None
+
+
+def spot_of(moment: Moment, partition: int, wall_ms: int) -> Spot:
+    """Where that is in one partition. Raises ValueError with a sentence."""
+    if isinstance(moment, Mapping):
+        if partition not in moment:
+            raise ValueError(f"there is no offset for partition {partition}")
+        moment = moment[partition]
+    if isinstance(moment, datetime):
+        return Spot(timestamp=_milliseconds(moment))
+    if isinstance(moment, timedelta):
+        return Spot(timestamp=wall_ms - moment // timedelta(milliseconds=1))
+    if isinstance(moment, str):
+        return Spot(timestamp=_timestamp(moment, wall_ms))
+    return Spot(offset=moment)
+
+
+def _timestamp(text: str, wall_ms: int) -> int:
+    if text in _ENDS:
+        return _ENDS[text]
+    ago = _AGO.fullmatch(text.strip().removesuffix("ago").strip())
+    if ago is not None:
+        return wall_ms - int(float(ago[1]) * _UNITS_MS[ago[2]])
+    try:
+        return _milliseconds(datetime.fromisoformat(text))
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no place in a topic; earliest, latest, 1h and 2026-01-31T12:00 are"
+        ) from None
+
+
+def _milliseconds(moment: datetime) -> int:
+    if moment.tzinfo is None:
+        moment = moment.astimezone()
+    return int((moment - _EPOCH) / timedelta(milliseconds=1))
+
+
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")

@@ -1,0 +1,145 @@
+"""Reading from one offset to another: what dataframes, backfills and batch jobs are made of.
+
+A range ends when the position has passed it, whatever lies before its end: transaction markers,
+aborted records, and holes of compaction, also one that reaches to the end of the log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.arrow import to_arrow
+from ottla.client.batches import columns_before, last_offset
+from ottla.client.config import ConsumerConfig, Isolation
+from ottla.client.consumer import Consumer
+from ottla.client.errors import RequestRefused
+from ottla.client.moments import Moment, Spot, spot_of
+from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+
+    import pyarrow as pa
+
+    from ottla.protocol.records.columns import Columns
+
+# How long to wait before looking whether a range has ended without a record.
+WAIT_MS = 200.0
+
+
+class Range(NamedTuple):
+    """The records of one partition from ``start`` up to ``stop``, which is not part of it."""
+
+    partition: TopicPartition
+    start: int
+    stop: int
+
+
+def range_config(isolation: Isolation) -> ConsumerConfig:
+    """For a consumer that reads ranges."""
+    return ConsumerConfig(
+        # The beginning may go by retention while it is read.
+        offset_reset="earliest",
+        isolation=isolation,
+        fetch_wait_ms=int(WAIT_MS),
+    )
+
+
+async def resolve(
+    consumer: Consumer,
+    topic: str,
+    ends: tuple[Moment, Moment],
+    partitions: Iterable[int] | None,
+    wall_ms: int,
+) -> list[Range]:
+    """What is between both ends now, in each partition.
+
+    Raises RequestRefused for an unknown topic or partition, ValueError for what is no moment."""
+    known = await consumer.partitions_of(topic)
+    chosen = known
+    if partitions is not None:
+        chosen = [TopicPartition(topic, number) for number in partitions]
+        for where in chosen:
+            if where not in known:
+                raise RequestRefused.for_partition(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    where,
+                    message=f"it has the partitions 0 to {len(known) - 1} only",
+                )
+    start, stop = (
+        {where: spot_of(end, where.partition, wall_ms) for where in chosen} for end in ends
+    )
+    firsts = await consumer.offsets_at(dict.fromkeys(chosen, EARLIEST_TIMESTAMP))
+    lasts = await consumer.offsets_at(dict.fromkeys(chosen, LATEST_TIMESTAMP))
+    limits = {where: (firsts[where].offset, lasts[where].offset) for where in chosen}
+    starts = await _offsets(consumer, start, limits)
+    stops = await _offsets(consumer, stop, limits)
+    return [Range(where, starts[where], stops[where]) for where in chosen]
+
+
+async def _offsets(
+    consumer: Consumer,
+    spots: dict[TopicPartition, Spot],
+    limits: dict[TopicPartition, tuple[int, int]],
+) -> dict[TopicPartition, int]:
+    """The spots as offsets that lie within the log as it is now."""
+    times = {
+        where: spot.timestamp
+        for where, spot in spots.items()
+        if spot.timestamp is not None and spot.timestamp >= 0
+    }
+    at = await consumer.offsets_at(times) if times else {}
+    found = {}
+    for where, spot in spots.items():
+        first, last = limits[where]
+        if where in at:
+            # -1: no record is that late.
+            offset = at[where].offset if at[where].offset >= 0 else last
+        elif spot.offset is not None:
+            offset = spot.offset if spot.offset >= 0 else last + spot.offset
+        else:
+            offset = last if spot.timestamp == LATEST_TIMESTAMP else first
+        found[where] = min(max(offset, first), last)
+    return found
+
+
+async def read_ranges(
+    consumer: Consumer, ranges: Sequence[Range]
+) -> AsyncIterator[tuple[TopicPartition, Columns]]:
+    """The records of all ranges, all partitions at a time, in order within each."""
+    stops = {one.partition: one.stop for one in ranges if one.start < one.stop}
+    consumer.assign(stops)
+    for one in ranges:
+        if one.partition in stops:
+            consumer.seek(one.partition, one.start)
+    while stops:
+        found = await consumer.poll_columns(WAIT_MS)
+        for where, columns in found:
+            if where not in stops:
+                continue
+            if last_offset(columns) >= stops[where]:
+                columns = columns_before(columns, stops[where])
+            if columns.count:
+                yield where, columns
+        ended = [where for where in stops if has_passed(consumer, where, stops[where])]
+        if ended:
+            for where in ended:
+                del stops[where]
+            consumer.assign(stops)
+
+
+def has_passed(consumer: Consumer, where: TopicPartition, stop: int) -> bool:
+    """Whether nothing before that offset is left to be read."""
+    position = consumer.position(where)
+    return position is not None and (position >= stop or consumer.is_dry_before(where, stop))
+
+
+async def read_range(
+    one: Range, *, bootstrap_servers: str, isolation: Isolation = Isolation.READ_COMMITTED
+) -> AsyncGenerator[pa.RecordBatch, None]:
+    """One range as Arrow batches, by a consumer of its own: the share of one worker."""
+    async with Consumer(bootstrap_servers, range_config(isolation)) as consumer:
+        async for where, columns in read_ranges(consumer, [one]):
+            yield to_arrow(where, [columns])
