@@ -48,6 +48,8 @@ if TYPE_CHECKING:
         read_pandas,
         read_polars,
     )
+    from ottla.client.parallel import ParallelRun
+    from ottla.client.parallel_policy import DeadLetter, HandlerFailed, ParallelLimits, Retry
     from ottla.client.producer import Producer
     from ottla.client.rebalance_listener import RebalanceListener
     from ottla.client.transaction_calls import Committed, ConsumerGroupMetadata
@@ -77,6 +79,7 @@ __all__ = [
     "ConsumerConfig",
     "ConsumerGroupMetadata",
     "ConsumerRecord",
+    "DeadLetter",
     "Delivered",
     "DeliveredBatch",
     "Delivery",
@@ -84,10 +87,13 @@ __all__ = [
     "ErrorCode",
     "Faults",
     "FetchedBatch",
+    "HandlerFailed",
     "Injected",
     "Isolation",
     "NewTopic",
     "NoOffset",
+    "ParallelLimits",
+    "ParallelRun",
     "Producer",
     "ProducerConfig",
     "ProducerFenced",
@@ -95,6 +101,7 @@ __all__ = [
     "RebalanceListener",
     "RequestRefused",
     "ResourceType",
+    "Retry",
     "TopicPartition",
     "TransactionAborted",
     "TransactionError",
@@ -130,6 +137,7 @@ _PLACES = {
     "ConsumerConfig": "client.config",
     "ConsumerGroupMetadata": "client.transaction_calls",
     "ConsumerRecord": "client.batches",
+    "DeadLetter": "client.parallel_policy",
     "Delivered": "client.delivery",
     "DeliveredBatch": "client.delivery",
     "Delivery": "client.delivery",
@@ -137,10 +145,13 @@ _PLACES = {
     "ErrorCode": "protocol.errors",
     "Faults": "broker.testing.faults",
     "FetchedBatch": "client.batches",
+    "HandlerFailed": "client.parallel_policy",
     "Injected": "broker.testing.handles",
     "Isolation": "client.config",
     "NewTopic": "client.admin_requests",
     "NoOffset": "client.errors",
+    "ParallelLimits": "client.parallel_policy",
+    "ParallelRun": "client.parallel",
     "Producer": "client.producer",
     "ProducerConfig": "client.config",
     "ProducerFenced": "client.errors",
@@ -148,6 +159,7 @@ _PLACES = {
     "RebalanceListener": "client.rebalance_listener",
     "RequestRefused": "client.errors",
     "ResourceType": "client.config_requests",
+    "Retry": "client.parallel_policy",
     "TopicPartition": "protocol.ids",
     "TransactionAborted": "client.errors",
     "TransactionError": "client.errors",
