@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.cluster import CLUSTER_MEASUREMENTS
+from benchmarks.clusters_in_tests import TEST_CLUSTER_MEASUREMENTS
 from benchmarks.compare import COMPARISONS
 from benchmarks.groups import GROUP_MEASUREMENTS
 from benchmarks.harness import use_bytecode_cache
@@ -68,6 +69,7 @@ def main(names: list[str]) -> int:
         **MEASUREMENTS,
         **GROUP_MEASUREMENTS,
         **CLUSTER_MEASUREMENTS,
+        **TEST_CLUSTER_MEASUREMENTS,
         **TRANSACTION_MEASUREMENTS,
         **COMPARISONS,
     }
