@@ -59,6 +59,23 @@ async def test_a_reader_that_has_seen_enough_ends_the_command(toy: ToyCluster) -
     assert await process.wait() == 0
 
 
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["topics", "--help"], ["completion", "bash"], ["__complete", ""]]
+)
+async def test_a_pipe_that_nobody_reads_ends_every_command_quietly(arguments: list[str]) -> None:
+    """Also those that only write a text: ``ottla --help | head -1``."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "ottla", *arguments, stdout=writing, stderr=PIPE
+    )
+    os.close(writing)
+    _, errors = await process.communicate()
+
+    assert errors == b""
+    assert process.returncode == 0
+
+
 async def test_an_interrupt_ends_the_command_without_a_traceback(toy: ToyCluster) -> None:
     """Ctrl-C is how a person stops a consumer that waits."""
     toy.add_topic("t")
