@@ -106,12 +106,12 @@ def handle(services: Services, context: RequestContext, request: TxnOffsetCommit
     if not commit.adds and not services.settings.verifies_transactions:
         begun.confirm()
         return _commit(commit)
-    settle = partial(conclude, shard.partition, request.producer_id, begun)
+    settle = partial(conclude, shard.partition, request, begun)
     return Paused(_verify_then_commit(commit, shard.partition, settle))
 
 
 async def _verify_then_commit(
-    commit: _Commit, partition: PartitionRuntime, settle: Callable[[ErrorCode], object]
+    commit: _Commit, partition: PartitionRuntime, settle: Callable[[ErrorCode], ErrorCode]
 ) -> Any:
     """The group's machine appends in the step in which the answer has come, and its append is
     refused if a marker has ended meanwhile what was verified."""
@@ -124,8 +124,7 @@ async def _verify_then_commit(
         adds=commit.adds,
         known_epoch=coordinator_epoch(partition, request.producer_id),
     )
-    error = errors[partition.partition]
-    settle(error)
+    error = settle(errors[partition.partition])
     if error is not _NONE:
         return _refuse(commit, _as_told(error, commit.context.api_version))
     return _commit(commit)

@@ -7,7 +7,7 @@ late, or from a coordinator that has been replaced: the partition's log knows (h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.replica.verification import Claim, is_open
 from ottla.broker.runtime.later import Later, gathered
@@ -33,7 +33,16 @@ if TYPE_CHECKING:
     from ottla.coordinator.effects import Token
     from ottla.protocol.messages.write_txn_markers import WritableTxnMarker
     from ottla.protocol.ports import Clock
-    from ottla.protocol.records.batch import RecordBatch
+
+    class Identity(Protocol):
+        """A batch of the producer, or a request."""
+
+        @property
+        def producer_id(self) -> int: ...
+
+        @property
+        def producer_epoch(self) -> int: ...
+
 
 # request.timeout.ms of brokers among each other; a coordinator comes again.
 COMMIT_TIMEOUT_MS = 30_000.0
@@ -75,7 +84,7 @@ def coordinator_epoch(partition: PartitionRuntime, producer_id: int) -> int:
 
 
 def conclude(
-    partition: PartitionRuntime, batch: RecordBatch, guard: Guard, error: ErrorCode
+    partition: PartitionRuntime, producer: Identity, guard: Guard, error: ErrorCode
 ) -> ErrorCode:
     """Take in what the coordinator has said, and return what is true now; the caller writes in
     the same step.
@@ -86,12 +95,12 @@ def conclude(
     3. The coordinator says yes. It is true, and yet nothing stands here for it to be true of.
     So the producer is to come again: nothing is wrong with its transaction."""
     if error is _NONE:
-        state = partition.replica.history.producers.get(batch.producer_id)
-        if guard.confirm() or (state is not None and is_open(state, batch.producer_epoch)):
+        state = partition.replica.history.producers.get(producer.producer_id)
+        if guard.confirm() or (state is not None and is_open(state, producer.producer_epoch)):
             return _NONE
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if error in _FOR_EVER and partition.replica.leading is not None:
-        partition.replica.leading.verifications.forget(batch.producer_id, guard)
+        partition.replica.leading.verifications.forget(producer.producer_id, guard)
     return error
 
 
