@@ -37,7 +37,7 @@ requirements: .venv/test
 	$(BIN)/python -m tests.requirements
 
 clean:
-	rm -rf .venv .venv-interop .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+	rm -rf .venv .venv-interop .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info protocol/records/*.so
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -50,9 +50,12 @@ define install
 	touch $@
 endef
 
-.venv/run: pyproject.toml | .venv/bin/python
+# What is installed is the tree itself, except for what is compiled from it.
+INSTALLED := pyproject.toml setup.py $(wildcard protocol/records/*.pyx)
+
+.venv/run: $(INSTALLED) | .venv/bin/python
 	$(install)
 
 .venv/test: EXTRAS = [test,dev]
-.venv/test: pyproject.toml | .venv/bin/python
+.venv/test: $(INSTALLED) | .venv/bin/python
 	$(install)

@@ -49,7 +49,7 @@ class BytesColumn(NamedTuple):
     ) -> BytesColumn:
         """Raises ValueError for more bytes than a column may have."""
         ends = list(accumulate((len(field) if field else 0 for field in fields), initial=0))
-        if ends[-1] > column_bytes_max:
+        if ends[-1] > min(column_bytes_max, COLUMN_BYTES_MAX):
             raise too_large(column_bytes_max)
         validity, null_count = None, 0
         if None in fields:

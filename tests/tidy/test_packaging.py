@@ -45,6 +45,7 @@ ALLOWED_AT_THE_TOP = {
     "ottla",
     "protocol",
     "pyproject.toml",
+    "setup.py",
     "tests",
 }
 

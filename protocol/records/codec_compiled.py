@@ -1,0 +1,24 @@
+"""The compiled record codec as one module: the twin of codec_pure.py, function for function.
+
+Importing it raises ImportError where it has not been built. See codec.py, which chooses.
+"""
+
+from __future__ import annotations
+
+from ottla.protocol.records.compiled_decoding import (
+    decode_as,
+    decode_columns,
+    decode_records,
+    decode_values,
+)
+from ottla.protocol.records.compiled_encoding import encode_columns, encode_entries, encode_values
+
+__all__ = [
+    "decode_as",
+    "decode_columns",
+    "decode_records",
+    "decode_values",
+    "encode_columns",
+    "encode_entries",
+    "encode_values",
+]

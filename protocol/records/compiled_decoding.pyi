@@ -1,0 +1,16 @@
+from typing import TypeVar
+
+from ottla.protocol.records.batch import RecordBatch
+from ottla.protocol.records.columns import Columns
+from ottla.protocol.records.record import Record
+
+Row = TypeVar("Row", bound=tuple[object, ...])
+
+SOURCE_CRC: int
+
+def decode_records(batch: RecordBatch, data: bytes) -> list[Record]: ...
+def decode_as(
+    batch: RecordBatch, data: bytes, cls: type[Row], prefix: tuple[object, ...], from_offset: int
+) -> list[Row]: ...
+def decode_values(batch: RecordBatch, data: bytes) -> list[bytes | None]: ...
+def decode_columns(batch: RecordBatch, data: bytes, column_bytes_max: int = ...) -> Columns: ...

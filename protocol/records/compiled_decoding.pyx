@@ -1,0 +1,417 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: binding=False, auto_pickle=False
+"""Decoding of record batches, compiled: the twin of what codec_pure.py has for it.
+
+Peers write what is read here. Every size is compared with the bytes that are left before it is
+believed, nothing is read that was not compared, and no memory is set aside for records that the
+bytes cannot hold. What is malformed raises as it does in the twin.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.list cimport PyList_New, PyList_SET_ITEM
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.ref cimport Py_INCREF
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from ottla.protocol.records.batch import APPEND_TIME_BIT
+from ottla.protocol.records.columns import COLUMN_BYTES_MAX, BytesColumn, Columns, too_large
+from ottla.protocol.records.record import Record, malformed
+
+cdef extern from *:
+    """
+    #ifndef OTTLA_SOURCE_CRC
+    #define OTTLA_SOURCE_CRC 0
+    #endif
+
+    /* Rows are what a batch is decoded to most often. A named tuple that adds nothing to a tuple is
+       made without a call, and the collector never looks at it if nothing in it can lead back to
+       it: a consumer may hold millions. */
+    static int ottla_is_plain(PyTypeObject *cls) {
+        return cls->tp_basicsize == PyTuple_Type.tp_basicsize
+            && cls->tp_itemsize == PyTuple_Type.tp_itemsize
+            && cls->tp_dictoffset == 0 && cls->tp_weaklistoffset == 0
+            && cls->tp_alloc == PyType_GenericAlloc && cls->tp_finalize == NULL;
+    }
+
+    static CYTHON_INLINE PyObject *ottla_new_row(PyTypeObject *cls, Py_ssize_t size) {
+        PyTupleObject *row = PyObject_GC_NewVar(PyTupleObject, cls, size);
+    #if PY_VERSION_HEX >= 0x030E0000
+        if (row != NULL) row->ob_hash = -1;
+    #endif
+        return (PyObject *)row;
+    }
+
+    static CYTHON_INLINE void ottla_set(PyObject *row, Py_ssize_t index, PyObject *item) {
+        Py_INCREF(item);
+        ((PyTupleObject *)row)->ob_item[index] = item;
+    }
+    """
+    unsigned long OTTLA_SOURCE_CRC
+    ctypedef struct PyTypeObject:
+        pass
+    bint ottla_is_plain(PyTypeObject *)
+    object ottla_new_row(PyTypeObject *, Py_ssize_t)
+    void ottla_set(object, Py_ssize_t, object)
+    void PyObject_GC_Track(object)
+
+SOURCE_CRC = OTTLA_SOURCE_CRC
+"""Of the text that this was built from, so that a stale build can be told."""
+
+cdef enum:
+    # The varint of -1, the size of what is null.
+    NULL_SIZE = 1
+    # Length, attributes, both deltas, two null fields, no headers: one byte each.
+    RECORD_BYTES_MIN = 7
+    HEADER_BYTES_MIN = 2
+
+cdef int _APPEND_TIME_BIT = APPEND_TIME_BIT
+
+ctypedef const uint8_t *Bytes
+
+cdef struct Varint:
+    # Where it ends, or NULL if there is none.
+    Bytes end
+    int64_t value
+
+cdef struct Scope:
+    int64_t count
+    int64_t base_offset
+    int64_t base_timestamp
+    int64_t append_time
+    bint is_append_time
+
+cdef struct Field:
+    # NULL if the field is null; the size is 0 then.
+    Bytes at
+    int64_t size
+
+cdef struct Fields:
+    int64_t offset
+    int64_t timestamp
+    Field key
+    Field value
+    # Behind their count, which is 0 if there are none.
+    Bytes headers
+    int64_t header_count
+
+
+cdef Scope open_batch(object batch, bytes data) except *:
+    cdef Scope scope
+    scope.count = max(batch.record_count, 0)
+    scope.base_offset = batch.base_offset
+    scope.base_timestamp = batch.base_timestamp
+    scope.is_append_time = batch.attributes & _APPEND_TIME_BIT != 0
+    scope.append_time = batch.max_timestamp
+    if scope.count > PyBytes_GET_SIZE(data) // RECORD_BYTES_MIN:
+        raise malformed(batch, "the last one is incomplete")
+    return scope
+
+
+cdef Varint read_long_varint(Bytes at, Bytes end) noexcept nogil:
+    cdef Varint found
+    cdef uint64_t raw = 0, byte
+    cdef int shift = 0
+    found.end = NULL
+    found.value = 0
+    while at < end:
+        byte = at[0]
+        at += 1
+        # The tenth byte has room for one more bit.
+        if shift == 63 and byte > 1:
+            break
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            found.end = at
+            found.value = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
+            break
+        shift += 7
+    return found
+
+
+cdef inline Varint read_varint(Bytes at, Bytes end) noexcept nogil:
+    cdef Varint found
+    cdef int64_t low
+    if at < end:
+        low = at[0]
+        found.end = at + 1
+        if low >= 0x80:
+            if end - at < 2 or at[1] >= 0x80:
+                return read_long_varint(at, end)
+            low = (low & 0x7F) | <int64_t>at[1] << 7
+            found.end = at + 2
+        found.value = (low >> 1) ^ -(low & 1)
+        return found
+    found.end = NULL
+    found.value = 0
+    return found
+
+
+cdef inline Varint read_size(Bytes at, Bytes end, int64_t least) noexcept nogil:
+    """A size of at least that much, of something that follows it and is all there."""
+    cdef Varint found = read_varint(at, end)
+    if found.end != NULL and not least <= found.value <= end - found.end:
+        found.end = NULL
+    return found
+
+
+cdef inline Bytes read_field(Bytes at, Bytes end, Field *field) noexcept nogil:
+    """Where the key or the value ends that starts here, or NULL."""
+    cdef Varint size
+    if at < end and at[0] == NULL_SIZE:
+        field.at = NULL
+        field.size = 0
+        return at + 1
+    size = read_size(at, end, 0)
+    field.at = size.end
+    field.size = size.value
+    if size.end == NULL:
+        return NULL
+    return size.end + size.value
+
+
+cdef Bytes skip_headers(Bytes at, Bytes end, int64_t count) noexcept nogil:
+    """Where they end, or NULL if they are not all there."""
+    cdef Varint size
+    if not 0 <= count <= (end - at) // HEADER_BYTES_MIN:
+        return NULL
+    for _ in range(count):
+        size = read_size(at, end, 0)
+        if size.end == NULL:
+            return NULL
+        size = read_size(size.end + size.value, end, -1)
+        if size.end == NULL:
+            return NULL
+        at = size.end + max(size.value, 0)
+    return at
+
+
+cdef inline int64_t add(int64_t base, int64_t delta) noexcept nogil:
+    return <int64_t>(<uint64_t>base + <uint64_t>delta)
+
+
+cdef inline bint is_sum(int64_t total, int64_t base, int64_t delta) noexcept nogil:
+    """Whether it has not gone round: its sign is that of one of the two."""
+    return (total ^ base) & (total ^ delta) >= 0
+
+
+cdef inline Bytes read_record(Bytes at, Bytes end, Scope *scope, Fields *fields) noexcept nogil:
+    """Where the record ends that starts here; NULL unless it ends where its length says."""
+    cdef int64_t total
+    cdef Varint found = read_varint(at, end)
+    if found.end == NULL or not 0 < found.value <= end - found.end:
+        return NULL
+    end = found.end + found.value
+    # The attributes have no meaning yet.
+    found = read_varint(found.end + 1, end)
+    if found.end == NULL:
+        return NULL
+    total = add(scope.base_timestamp, found.value)
+    if scope.is_append_time:
+        total = scope.append_time
+    elif not is_sum(total, scope.base_timestamp, found.value):
+        return NULL
+    fields.timestamp = total
+    found = read_varint(found.end, end)
+    total = add(scope.base_offset, found.value)
+    if found.end == NULL or not is_sum(total, scope.base_offset, found.value):
+        return NULL
+    fields.offset = total
+    at = read_field(found.end, end, &fields.key)
+    if at == NULL:
+        return NULL
+    at = read_field(at, end, &fields.value)
+    if at == NULL:
+        return NULL
+    found = read_varint(at, end)
+    fields.headers = found.end
+    fields.header_count = found.value
+    if found.end != NULL and found.value:
+        found.end = skip_headers(found.end, end, found.value)
+    return end if found.end == end else NULL
+
+
+cdef inline object field_bytes(Field *field):
+    if field.at == NULL:
+        return None
+    return PyBytes_FromStringAndSize(<const char *>field.at, field.size)
+
+
+cdef tuple headers_of(Fields *fields, Bytes end):
+    """They have been read before, so they are all there."""
+    cdef Varint size
+    cdef Field value
+    cdef Bytes at = fields.headers
+    headers = []
+    for _ in range(fields.header_count):
+        size = read_size(at, end, 0)
+        assert size.end != NULL
+        key = PyUnicode_DecodeUTF8(<const char *>size.end, size.value, "surrogateescape")
+        size = read_size(size.end + size.value, end, -1)
+        assert size.end != NULL
+        value.at = size.end if size.value >= 0 else NULL
+        value.size = max(size.value, 0)
+        headers.append((key, field_bytes(&value)))
+        at = size.end + value.size
+    return tuple(headers)
+
+
+cdef object contradiction(object batch):
+    return malformed(batch, "sizes within a record contradict its length")
+
+
+def decode_records(batch, bytes data not None):
+    return decode_as(batch, data, Record, (), INT64_MIN)
+
+
+def decode_as(batch, bytes data not None, type cls not None, tuple prefix not None, from_offset):
+    cdef Scope scope = open_batch(batch, data)
+    cdef Bytes at = <Bytes>PyBytes_AS_STRING(data)
+    cdef Bytes end = at + PyBytes_GET_SIZE(data)
+    cdef Fields fields
+    cdef Py_ssize_t start = len(prefix), index, found = 0
+    # The offset after the last there can be does not fit 64 bits.
+    cdef bint wants_none = from_offset > INT64_MAX
+    cdef int64_t least = max(INT64_MIN, min(from_offset, INT64_MAX)), last_timestamp = 0
+    cdef object timestamp = 0, offset, row, key, value, headers
+    cdef bint is_plain = issubclass(cls, tuple) and ottla_is_plain(<PyTypeObject *>cls)
+    cdef bint is_atomic = all([type(item) in (str, int) for item in prefix])
+    cdef list rows = PyList_New(scope.count)
+    for _ in range(scope.count):
+        at = read_record(at, end, &scope, &fields)
+        if at == NULL:
+            raise contradiction(batch)
+        if fields.offset < least or wants_none:
+            continue
+        if fields.timestamp != last_timestamp:
+            timestamp = last_timestamp = fields.timestamp
+        offset = fields.offset
+        key = field_bytes(&fields.key)
+        value = field_bytes(&fields.value)
+        headers = headers_of(&fields, end) if fields.header_count else ()
+        if is_plain:
+            row = ottla_new_row(<PyTypeObject *>cls, start + 5)
+            for index in range(start):
+                ottla_set(row, index, prefix[index])
+            ottla_set(row, start, offset)
+            ottla_set(row, start + 1, timestamp)
+            ottla_set(row, start + 2, key)
+            ottla_set(row, start + 3, value)
+            ottla_set(row, start + 4, headers)
+            if not is_atomic:
+                PyObject_GC_Track(row)
+        else:
+            row = tuple.__new__(cls, (*prefix, offset, timestamp, key, value, headers))
+        Py_INCREF(row)
+        PyList_SET_ITEM(rows, found, row)
+        found += 1
+    if at != end:
+        raise malformed(batch, "bytes follow the last one")
+    if found < scope.count:
+        del rows[found:]
+    return rows
+
+
+def decode_values(batch, bytes data not None):
+    cdef Scope scope = open_batch(batch, data)
+    cdef Bytes at = <Bytes>PyBytes_AS_STRING(data)
+    cdef Bytes end = at + PyBytes_GET_SIZE(data)
+    cdef Fields fields
+    cdef Py_ssize_t index
+    cdef object value
+    cdef list values = PyList_New(scope.count)
+    for index in range(scope.count):
+        at = read_record(at, end, &scope, &fields)
+        if at == NULL:
+            raise contradiction(batch)
+        value = field_bytes(&fields.value)
+        Py_INCREF(value)
+        PyList_SET_ITEM(values, index, value)
+    if at != end:
+        raise malformed(batch, "bytes follow the last one")
+    return values
+
+
+def decode_columns(batch, bytes data not None, column_bytes_max=COLUMN_BYTES_MAX):
+    cdef Scope scope = open_batch(batch, data)
+    cdef Bytes at = <Bytes>PyBytes_AS_STRING(data)
+    cdef Bytes end = at + PyBytes_GET_SIZE(data)
+    cdef int64_t limit = min(column_bytes_max, COLUMN_BYTES_MAX), index
+    cdef Fields *found = <Fields *>PyMem_Malloc((scope.count or 1) * sizeof(Fields))
+    cdef bint has_headers = False
+    cdef list headers = None
+    if found == NULL:
+        raise MemoryError
+    try:
+        with nogil:
+            for index in range(scope.count):
+                at = read_record(at, end, &scope, &found[index])
+                if at == NULL:
+                    break
+                has_headers |= found[index].header_count != 0
+        if at == NULL:
+            raise contradiction(batch)
+        if at != end:
+            raise malformed(batch, "bytes follow the last one")
+        keys = column_of(&found[0].key, scope.count, limit)
+        values = column_of(&found[0].value, scope.count, limit)
+        offsets = numbers_of(&found[0].offset, scope.count)
+        timestamps = numbers_of(&found[0].timestamp, scope.count)
+        if has_headers:
+            headers = [
+                headers_of(&found[index], end) if found[index].header_count else ()
+                for index in range(scope.count)
+            ]
+    finally:
+        PyMem_Free(found)
+    return Columns(scope.count, offsets, timestamps, keys, values, headers)
+
+
+cdef object numbers_of(int64_t *first, int64_t count):
+    """One member of all fields; ``first`` is that of the first."""
+    cdef int64_t index
+    numbers = PyBytes_FromStringAndSize(NULL, count * sizeof(int64_t))
+    cdef int64_t *out = <int64_t *>PyBytes_AS_STRING(numbers)
+    for index in range(count):
+        out[index] = (<int64_t *>(<char *>first + index * sizeof(Fields)))[0]
+    return numbers
+
+
+cdef inline Field *field_at(Field *first, int64_t index) noexcept nogil:
+    return <Field *>(<char *>first + index * sizeof(Fields))
+
+
+cdef object column_of(Field *first, int64_t count, int64_t limit):
+    cdef int64_t total = 0, null_count = 0, index
+    cdef uint8_t *out
+    cdef uint8_t *bits
+    cdef int32_t *places
+    cdef Field *field
+    for index in range(count):
+        field = field_at(first, index)
+        total += field.size
+        null_count += field.at == NULL
+    if total > limit:
+        raise too_large(limit)
+    ends = PyBytes_FromStringAndSize(NULL, (count + 1) * sizeof(int32_t))
+    data = PyBytes_FromStringAndSize(NULL, total)
+    validity = None
+    places = <int32_t *>PyBytes_AS_STRING(ends)
+    out = <uint8_t *>PyBytes_AS_STRING(data)
+    places[0] = total = 0
+    with nogil:
+        for index in range(count):
+            field = field_at(first, index)
+            if field.size:
+                memcpy(out + total, field.at, field.size)
+                total += field.size
+            places[index + 1] = <int32_t>total
+    if null_count:
+        validity = PyBytes_FromStringAndSize(NULL, (count + 7) >> 3)
+        bits = <uint8_t *>PyBytes_AS_STRING(validity)
+        memset(bits, 0, (count + 7) >> 3)
+        for index in range(count):
+            if field_at(first, index).at != NULL:
+                bits[index >> 3] |= 1 << (index & 7)
+    return BytesColumn(ends, data, validity, null_count)
