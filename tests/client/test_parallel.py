@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections import Counter, defaultdict
 from contextlib import AbstractContextManager, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 Record = "ConsumerRecord[bytes, bytes]"
 PARTITIONS = 3
+EXAMPLE = Path(__file__).parents[2] / "examples" / "parallel.py"
 QUICK = Backoff(1, 5)
 
 
@@ -429,6 +432,24 @@ async def test_metadata_of_others_is_left_alone(broker: str) -> None:
         await run_until(run, run.stop, ledger.all_done)
 
     assert set(ledger.handled.values()) == {1}
+
+
+async def test_the_example_does_what_it_says(broker: str) -> None:
+    """As a person starts it; one record has nothing in it."""
+    await fill(broker, "par-example", 40)
+    async with Producer(broker) as producer:
+        await producer.send("par-example", b"", b"empty")
+    async with Admin(broker) as admin:
+        await admin.create_topic(NewTopic("par-example-dead"))
+
+    words = ["-b", broker, "--count", "41", "par-example", "par-example", "par-example-dead"]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(EXAMPLE), *words, stdout=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(60):
+        output, _ = await process.communicate()
+
+    assert output == b"40 done, 1 dead letters\n"
 
 
 @pytest.mark.parametrize(
