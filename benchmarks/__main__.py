@@ -15,8 +15,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.clients import CLIENT_MEASUREMENTS
 from benchmarks.cluster import CLUSTER_MEASUREMENTS
 from benchmarks.clusters_in_tests import TEST_CLUSTER_MEASUREMENTS
+from benchmarks.codec import CODEC_MEASUREMENTS
 from benchmarks.compare import COMPARISONS
 from benchmarks.groups import GROUP_MEASUREMENTS
 from benchmarks.harness import use_bytecode_cache
@@ -71,7 +73,9 @@ def main(names: list[str]) -> int:
         **CLUSTER_MEASUREMENTS,
         **TEST_CLUSTER_MEASUREMENTS,
         **TRANSACTION_MEASUREMENTS,
+        **CLIENT_MEASUREMENTS,
         **COMPARISONS,
+        **CODEC_MEASUREMENTS,
     }
     unknown = [name for name in names if name not in known]
     if unknown:

@@ -47,7 +47,8 @@ class BulkSending(ABC):
         (pyarrow, polars, ...) with the column value and perhaps key, timestamp, headers and
         partition. Keys decide on partitions as they do for ``send``; records without one stay
         together. ``key`` and ``timestamp`` (ms since 1970) are for all values of a sequence.
-        Serializers and interceptors do not see them: they are bytes already.
+        Serializers and interceptors do not see them: they are bytes already. Their batches may
+        have up to half of ``request_bytes_max``.
 
         Raises as ``send``, and TypeError for anything else; some may have been taken then."""
         sender = self._running()
@@ -60,6 +61,14 @@ class BulkSending(ABC):
         for where, rows in divider.divide(records, key):
             deliveries += await self._take_rows(view, where, rows, serial)
         return BatchDelivery(deliveries)
+
+    @property
+    def _bulk_bytes(self) -> int:
+        """How large a batch of records that come together may be: the cost of a request is spread
+        over as many as possible. The sizes known before encoding are estimates, hence the half."""
+        config = self.config
+        many_bytes = min(config.request_bytes_max // 2, config.memory_bytes_max // 8)
+        return max(config.batch_bytes, many_bytes) - BATCH_OVERHEAD_BYTES
 
     async def send_values(
         self,
@@ -78,7 +87,7 @@ class BulkSending(ABC):
     ) -> list[Delivery]:
         """Batch after batch; rows that may go anywhere go elsewhere after each."""
         sender = self._running()
-        limit_bytes = self.config.batch_bytes - BATCH_OVERHEAD_BYTES
+        limit_bytes = self._bulk_bytes
         deliveries: list[Delivery] = []
         start = 0
         while start < rows.count:

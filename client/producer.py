@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Self, Unpack
 from ottla.client.bulk import BulkSending
 from ottla.client.cluster import Cluster
 from ottla.client.config import ProducerConfig, parse_addresses
-from ottla.client.delivery import Delivery
+from ottla.client.delivery import BatchDelivered, Delivery
 from ottla.client.environment import Environment, real_environment
 from ottla.client.errors import ClientClosed, RequestRefused, TransactionMisuse
 from ottla.client.interceptors import ProducerRecord
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from ottla.client.state.metadata import TopicView
     from ottla.client.transactions import Transactions
     from ottla.protocol.ports import Clock
+
+# Each may keep one batch alive after it was delivered.
+FILLING_MAX = 64
 
 
 class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
@@ -63,6 +66,13 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         self._partitioner = StickyPartitioner(below)
         self._partitioner_given = partitioner(self.config.partitioner, below)
         self._preparation = preparation(self.config)
+        self._wall_ms = self._environment.clock.wall_ms
+        # The open batch that records without a key go into, and its future, for each topic.
+        self._filling: dict[str, tuple[Batch, asyncio.Future[BatchDelivered]]] = {}
+        self._is_plain = (
+            self._partitioner_given is None
+            and self.config.batch_bytes <= self.config.request_bytes_max
+        )
         self._partitions: dict[str, list[TopicPartition]] = {}
         self._topics: dict[str, TopicView] = {}
         self._closed = False
@@ -152,7 +162,14 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
                 ProducerRecord(topic, value, key, partition, timestamp, headers)
             )
         if timestamp is None:
-            timestamp = self._environment.clock.wall_ms()
+            timestamp = self._wall_ms()
+        if key is None and partition is None and type(value) is bytes and not headers:
+            # HOT: most records go into the batch that the last one went into.
+            filling = self._filling.get(topic)
+            if filling is not None:
+                found, future = filling
+                if sender.accumulator.append_value(found, timestamp, value):
+                    return Delivery(future, found.partition, len(found.items) - 1, timestamp)
         item = (
             timestamp,
             key if type(key) is bytes else as_bytes(key),
@@ -179,7 +196,12 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         if batch is None:
             is_free = partition is None and deciding_key is None
             batch = await self._begin_batch(view, target, item, is_free, serial)
-        return Delivery(sender.future_of(batch), batch.partition, len(batch.items) - 1, timestamp)
+        future = sender.future_of(batch)
+        if partition is None and deciding_key is None and self._is_plain:
+            if len(self._filling) >= FILLING_MAX:
+                self._filling.clear()
+            self._filling[topic] = batch, future
+        return Delivery(future, batch.partition, len(batch.items) - 1, timestamp)
 
     async def _begin_batch(
         self, view: TopicView, target: TopicPartition, item: Item, is_free: bool, serial: int
@@ -247,7 +269,10 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         return known[partition]
 
     def _partition_of_key(self, view: TopicView, key: bytes) -> int | None:
-        return partition_for_key(key, view.partition_count)
+        count = view.partition_count
+        if self._partitioner_given is not None:
+            return self._partitioner_given(Unplaced(view.name, key, None, count, view.available))
+        return partition_for_key(key, count)
 
     def _move_on(self, view: TopicView, left: TopicPartition) -> TopicPartition:
         """Choose another partition for records without a key."""

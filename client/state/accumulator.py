@@ -10,7 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.client.state.batch import BATCH_OVERHEAD_BYTES, Batch, Item, Phase
+from ottla.client.state.batch import (
+    BATCH_OVERHEAD_BYTES,
+    RECORD_OVERHEAD_BYTES,
+    Batch,
+    Item,
+    Phase,
+)
 from ottla.client.state.line import Line
 
 if TYPE_CHECKING:
@@ -19,6 +25,8 @@ if TYPE_CHECKING:
     from ottla.client.state.rows import Part
     from ottla.protocol.ids import TopicPartition
 
+# Looking a member of an enumeration up costs more than comparing it.
+OPEN = Phase.OPEN
 # From half a batch on, records that came together are encoded as they came.
 SHARE_OF_OWN_BATCH = 2
 
@@ -92,6 +100,23 @@ class Accumulator:
         batch.size_bytes += size_bytes
         self.held_bytes += size_bytes
         return batch
+
+    def append_value(self, batch: Batch, timestamp: int, value: bytes) -> bool:
+        """Take a record of a value alone into a batch of before, if that is open still and there
+        is room; else False, and nothing is taken. HOT: the cheapest way in."""
+        size_bytes = RECORD_OVERHEAD_BYTES + len(value)
+        batch_bytes, held_bytes = batch.size_bytes + size_bytes, self.held_bytes + size_bytes
+        limits = self._limits
+        if (
+            batch.phase is not OPEN
+            or batch_bytes > limits.batch_bytes
+            or held_bytes > limits.memory_bytes_max
+        ):
+            return False
+        batch.items.append((timestamp, None, value, ()))
+        batch.size_bytes = batch_bytes
+        self.held_bytes = held_bytes
+        return True
 
     def append(
         self, partition: TopicPartition, item: Item, size_bytes: int, now_ms: float
