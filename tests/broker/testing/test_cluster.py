@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -157,3 +158,16 @@ def test_the_report_tells_what_was_injected_and_what_the_brokers_said() -> None:
         assert "not a broker's" not in cluster.report()
         assert cluster.brokers[victim].state.value == "dead"
         assert all("ottla." in line for line in cluster.log_lines())
+
+
+@pytest.mark.parametrize(("brokers", "limit_s"), [(1, 0.3), (3, 1.0)])
+def test_a_start_takes_little(brokers: int, limit_s: float) -> None:
+    """In processor time, which a busy machine stretches least: ten times of what it should be
+    would make people share one cluster between tests."""
+    Cluster(brokers).start().stop()
+    begun_s = time.process_time()
+    cluster = Cluster(brokers).start()
+    took_s = time.process_time() - begun_s
+    cluster.stop()
+
+    assert took_s < limit_s
