@@ -262,8 +262,6 @@ class Membership:
         """Until something happens, or that time comes."""
         now_ms = self._clock.now_ms()
         limit_ms = IDLE_MS if until_ms is None else min(IDLE_MS, until_ms - now_ms)
-        if limit_ms <= 0:
-            return
         try:
             async with TimeLimit(self._clock, limit_ms):
                 await self._wake.wait()

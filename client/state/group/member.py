@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
 
 MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-# In these there is a member that a heartbeat keeps alive, and that silence ends.
+# In these there is a member, which silence ends.
 ALIVE = frozenset({Phase.YIELDING, Phase.JOINING, Phase.SYNCING, Phase.STABLE})
+# In these a heartbeat keeps it alive.
+HEARTBEATING = frozenset({Phase.YIELDING, Phase.STABLE})
 
 
 class Member:
@@ -91,13 +93,6 @@ class Member:
         )
         self._leave(reason, Phase.OUT, is_closing=is_closing)
 
-    @property
-    def is_joined(self) -> bool:
-        """Whether the application's last assignment still counts, as far as is known."""
-        return self.phase in (Phase.YIELDING, Phase.SYNCING, Phase.STABLE) or (
-            self.phase is Phase.JOINING and self.generation != NO_GENERATION
-        )
-
     # The task's side.
 
     def advance(self, now_ms: float) -> Any:
@@ -124,6 +119,8 @@ class Member:
         if self.phase not in ALIVE:
             return None
         silent_at_ms = self.liveness.silent_at_ms
+        if self.phase not in HEARTBEATING:
+            return silent_at_ms
         if silent_at_ms is None:
             return self._next_heartbeat_ms
         return min(self._next_heartbeat_ms, silent_at_ms)
