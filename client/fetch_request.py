@@ -6,6 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.api import declare
 from ottla.client.config import Isolation
+from ottla.client.state.fetch_session import (
+    FINAL_EPOCH,
+    NO_SESSION,
+    Asked,
+    Delta,
+    FetchSession,
+)
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.ids import ZERO_UUID, TopicPartition
 from ottla.protocol.messages.fetch import (
@@ -13,6 +20,7 @@ from ottla.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    ForgottenTopic,
     PartitionData,
 )
 
@@ -27,6 +35,8 @@ if TYPE_CHECKING:
 FETCH = declare(ApiKey.FETCH, FetchRequest, FetchResponse, 4, 17)
 # The last version that names topics instead of giving their ids.
 LAST_BY_NAME = 12
+# A broker keeps a limited number of sessions; fewer partitions than these are said quickly.
+SESSION_PARTITIONS_MIN = 8
 
 
 class Wanted(NamedTuple):
@@ -38,49 +48,72 @@ class Wanted(NamedTuple):
     limit_bytes: int
 
 
-def build_request(wanted: list[Wanted], metadata: Metadata, config: ConsumerConfig) -> FetchRequest:
-    """One request to the leader of these partitions, without a session (KIP-227)."""
-    topics: dict[str, FetchTopic] = {}
+def build_request(
+    wanted: list[Wanted],
+    metadata: Metadata,
+    config: ConsumerConfig,
+    session: FetchSession | None = None,
+) -> FetchRequest:
+    """One request to the leader of these partitions; in a session it says what has changed."""
+    asked = {}
     for want in wanted:
-        name, number = want.partition
-        topic = topics.get(name)
-        if topic is None:
-            view = metadata.topics.get(name)
-            topic_id = ZERO_UUID if view is None else view.topic_id
-            topic = topics[name] = FetchTopic(name, topic_id)
+        view = metadata.topics.get(want.partition.topic)
         known = metadata.partition(want.partition)
-        leader_epoch = -1 if known is None else known.leader_epoch
+        asked[want.partition] = Asked(
+            want.offset,
+            want.limit_bytes,
+            -1 if known is None else known.leader_epoch,
+            ZERO_UUID if view is None else view.topic_id,
+        )
+    delta = Delta(NO_SESSION, FINAL_EPOCH, list(asked), [])
+    if session is not None and len(asked) >= SESSION_PARTITIONS_MIN:
+        delta = session.next(asked)
+    elif session is not None and (ended := session.end()) is not None:
+        delta = delta._replace(session_id=ended.session_id)
+    topics: dict[str, FetchTopic] = {}
+    for where in delta.changed:
+        offset, limit_bytes, leader_epoch, topic_id = asked[where]
+        topic = topics.get(where.topic)
+        if topic is None:
+            topic = topics[where.topic] = FetchTopic(where.topic, topic_id)
         topic.partitions.append(
-            FetchPartition(
-                number,
-                leader_epoch,
-                want.offset,
-                partition_max_bytes=want.limit_bytes,
-            )
+            FetchPartition(where.partition, leader_epoch, offset, partition_max_bytes=limit_bytes)
         )
     return FetchRequest(
         max_wait_ms=config.fetch_wait_ms,
         min_bytes=config.fetch_bytes_min,
         max_bytes=config.fetch_bytes_max,
         isolation_level=Isolation(config.isolation).value,
+        session_id=delta.session_id,
+        session_epoch=delta.session_epoch,
         topics=list(topics.values()),
+        forgotten_topics_data=[
+            ForgottenTopic(where.topic, topic_id, [where.partition])
+            for where, topic_id in delta.forgotten
+        ],
         rack_id=config.rack,
     )
 
 
-def version_for(connection: Connection, request: FetchRequest) -> int:
-    """The newest version that can name all topics of the request."""
+def version_for(connection: Connection, wanted: list[Wanted], metadata: Metadata) -> int:
+    """The newest version that can name the topics of all that is wanted."""
     version = connection.version_of(FETCH)
-    if any(topic.topic_id == ZERO_UUID for topic in request.topics):
-        return min(version, LAST_BY_NAME)
+    for want in wanted:
+        view = metadata.topics.get(want.partition.topic)
+        if view is None or view.topic_id == ZERO_UUID:
+            return min(version, LAST_BY_NAME)
     return version
 
 
 def parts_of(
-    request: FetchRequest, response: FetchResponse
+    wanted: list[Wanted], metadata: Metadata, response: FetchResponse
 ) -> Iterator[tuple[TopicPartition, PartitionData]]:
     """Each partition's part of the answer; a topic that was not asked for is left out."""
-    names = {topic.topic_id: topic.topic for topic in request.topics}
+    names: dict[bytes, str] = {}
+    for want in wanted:
+        view = metadata.topics.get(want.partition.topic)
+        if view is not None:
+            names[view.topic_id] = want.partition.topic
     for topic in response.responses:
         name = topic.topic or names.get(topic.topic_id)
         if name is not None:

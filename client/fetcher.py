@@ -18,6 +18,7 @@ from ottla.client.config import Isolation
 from ottla.client.errors import ClientError, NoOffset, RequestRefused, TransportError
 from ottla.client.fetch_request import FETCH, Wanted, build_request, parts_of, version_for
 from ottla.client.offsets import OffsetAt, list_offsets
+from ottla.client.state.fetch_session import SESSION_ERRORS, FetchSession
 from ottla.client.state.positions import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ottla.client.connection import Connection
     from ottla.client.routing import Router
     from ottla.protocol.ids import TopicPartition
-    from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+    from ottla.protocol.messages.fetch import FetchResponse, PartitionData
     from ottla.protocol.ports import Timer
 
 logger = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class Fetcher:
         self._clock = self._cluster.environment.clock
         self._random = self._cluster.environment.random.child("fetcher")
         self._fetching: set[int] = set()
+        self._sessions: dict[int, tuple[Connection, FetchSession]] = {}
         self._upkeep = Upkeep(self._cluster, self.wake, self.crash)
         self._wake = asyncio.Event()
         self._timer: Timer | None = None
@@ -134,12 +136,21 @@ class Fetcher:
         for where in ready:
             place = positions[where]
             wanted.append(Wanted(where, place.turn, place.fetch_offset, place.limit_bytes))
-        request = build_request(wanted, self._cluster.metadata, self._config)
-        version = version_for(connection, request)
+        metadata = self._cluster.metadata
+        session = self._session(node_id, connection)
+        request = build_request(wanted, metadata, self._config, session)
+        version = version_for(connection, wanted, metadata)
         timeout_ms = self._config.request_timeout_ms + self._config.fetch_wait_ms
         future = connection.send(FETCH, request, version=version, timeout_ms=timeout_ms)
         self._fetching.add(node_id)
-        future.add_done_callback(partial(self._on_answer, node_id, connection, (request, wanted)))
+        future.add_done_callback(partial(self._on_answer, node_id, connection, (session, wanted)))
+
+    def _session(self, node_id: int, connection: Connection) -> FetchSession:
+        """The session of that connection: another one may lead to a broker that was restarted."""
+        known = self._sessions.get(node_id)
+        if known is None or known[0] is not connection:
+            known = self._sessions[node_id] = connection, FetchSession()
+        return known[1]
 
     # Answers.
 
@@ -147,16 +158,17 @@ class Fetcher:
         self,
         node_id: int,
         connection: Connection,
-        asked: tuple[FetchRequest, list[Wanted]],
+        asked: tuple[FetchSession, list[Wanted]],
         future: asyncio.Future[FetchResponse],
     ) -> None:
         self._fetching.discard(node_id)
         self.wake()
         if future.cancelled():
             return
-        request, wanted = asked
+        session, wanted = asked
         failure = future.exception()
         if failure is not None:
+            session.lost()
             self._cluster.mark_stale()
             for want in wanted:
                 self._again_later(want.partition, want.turn)
@@ -165,13 +177,18 @@ class Fetcher:
             return
         response = future.result()
         code = error_code(response.error_code)
+        was_incremental = session.is_incremental
+        session.answered(code, response.session_id)
         if code is not ErrorCode.NONE:
+            if code in SESSION_ERRORS and was_incremental:
+                # The next request says everything again, at once.
+                return
             for want in wanted:
                 self._on_error(want, code, connection)
             return
         by_partition = {want.partition: want for want in wanted}
         is_empty = response.throttle_time_ms == 0
-        for where, part in parts_of(request, response):
+        for where, part in parts_of(wanted, self._cluster.metadata, response):
             asked_for = by_partition.get(where)
             place = self.positions.get(where)
             if part.records or part.error_code or part.preferred_read_replica >= 0:

@@ -1,0 +1,102 @@
+"""A consumer's side of a fetch session (KIP-227): everything once, then what changed. Pure.
+
+after                                   the next request
+nothing, an error, a lost answer        asks for everything, and for a new session
+a session was given                     has its id, the next epoch, and what differs
+the broker gives none (id 0)            asks for everything, every time
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import ZERO_UUID
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.protocol.ids import TopicPartition, Uuid
+
+NO_SESSION = 0
+FIRST_EPOCH = 0
+# The request stands for itself, and a session of that id ends.
+FINAL_EPOCH = -1
+EPOCH_MAX = (1 << 31) - 1
+SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
+
+class Asked(NamedTuple):
+    """What a request says about one partition."""
+
+    offset: int
+    limit_bytes: int
+    leader_epoch: int
+    topic_id: Uuid
+
+
+class Delta(NamedTuple):
+    """What the next request has in it. ``forgotten`` are left out from now on."""
+
+    session_id: int
+    session_epoch: int
+    changed: list[TopicPartition]
+    forgotten: list[tuple[TopicPartition, Uuid]]
+
+
+class FetchSession:
+    """Owned by one consumer, for one connection to a broker."""
+
+    __slots__ = ("_epoch", "_session_id", "_told", "_uses_ids")
+
+    def __init__(self) -> None:
+        self._session_id = NO_SESSION
+        self._epoch = FIRST_EPOCH
+        self._told: Mapping[TopicPartition, Asked] = {}
+        self._uses_ids = True
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether the next request leaves out what has not changed."""
+        return self._epoch != FIRST_EPOCH
+
+    def next(self, asked: Mapping[TopicPartition, Asked]) -> Delta:
+        """What to say so that the broker answers for exactly these."""
+        uses_ids = all(one.topic_id != ZERO_UUID for one in asked.values())
+        if uses_ids is not self._uses_ids:
+            # One session must not mix names and ids (FETCH_SESSION_TOPIC_ID_ERROR).
+            self._epoch, self._uses_ids = FIRST_EPOCH, uses_ids
+        told, self._told = self._told, asked
+        if not self.is_incremental:
+            return Delta(self._session_id, FIRST_EPOCH, list(asked), [])
+        changed = [where for where, one in asked.items() if told.get(where) != one]
+        forgotten = [
+            (where, one.topic_id)
+            for where, one in told.items()
+            if where not in asked or asked[where].topic_id != one.topic_id
+        ]
+        return Delta(self._session_id, self._epoch, changed, forgotten)
+
+    def end(self) -> Delta | None:
+        """A request that stands for itself is about to be sent: what it says of the session."""
+        ended, self._session_id, self._epoch = self._session_id, NO_SESSION, FIRST_EPOCH
+        return None if ended == NO_SESSION else Delta(ended, FINAL_EPOCH, [], [])
+
+    def answered(self, code: ErrorCode, session_id: int) -> None:
+        """The broker has answered; both as they stand in the answer."""
+        if code is not ErrorCode.NONE or session_id == NO_SESSION:
+            self._session_id, self._epoch = NO_SESSION, FIRST_EPOCH
+        elif self.is_incremental and session_id == self._session_id:
+            self._epoch = 1 if self._epoch == EPOCH_MAX else self._epoch + 1
+        else:
+            self._session_id, self._epoch = session_id, 1
+
+    def lost(self) -> None:
+        """No answer will come: what the broker has made of the request is not known."""
+        self._epoch = FIRST_EPOCH
