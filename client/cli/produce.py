@@ -12,7 +12,7 @@ from ottla.client.cli.lines import read_lines, read_whole
 from ottla.client.cli.output import json_document, write
 from ottla.client.cli.parsed_records import Outgoing, from_json, from_line
 from ottla.client.cli.progress import Progress
-from ottla.client.cli.run import FAILED, UsageError, run, sentence
+from ottla.client.cli.run import FAILED, CommandError, UsageError, run, sentence
 from ottla.client.cli.settings import ACKS, producer_config
 from ottla.client.errors import ClientError, RequestRefused
 from ottla.client.producer import Producer
@@ -42,8 +42,11 @@ async def perform(arguments: argparse.Namespace) -> int:
             feed = Feed(producer, arguments)
             try:
                 await send_input(feed, arguments)
-            finally:
+            except (ClientError, CommandError, OSError):
+                # What came before is delivered; whoever presses Ctrl-C does not wait for that.
                 await feed.finish()
+                raise
+            await feed.finish()
     except RequestRefused as error:
         raise await explained(arguments.bootstrap, arguments.topic, error) from None
     if feed.failure is not None:
