@@ -321,6 +321,8 @@ class Broker:
         self.housekeeping.start()
         self._chores.spawn("isr check", self.isr_writer.run())
         self.cleaning.trusts_clock = self.housekeeping.trusts_clock
+        for coordinator in (self.groups, self.transactions):
+            coordinator.trust_clock(self.housekeeping.trusts_clock)
         if config.log_cleaner_enable:
             self._chores.spawn("cleaning", self.cleaning.run())
 

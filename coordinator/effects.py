@@ -18,10 +18,14 @@ Token = int
 
 
 class Moment(NamedTuple):
-    """Now. Deadlines live on the monotonic clock, what is written to the log on the wall clock."""
+    """Now. Deadlines live on the monotonic clock, what is written to the log on the wall clock.
+
+    While ``is_wall_trusted`` is False the wall clock may have jumped: nothing is old enough then to
+    be forgotten (hazard S-18)."""
 
     now_ms: float
     wall_ms: int
+    is_wall_trusted: bool = True
 
 
 class Caller(NamedTuple):

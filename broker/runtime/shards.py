@@ -289,7 +289,7 @@ class Shard(Generic[M]):
             self._call(partial(self.machine.overdue, token))
 
     def _moment(self) -> Moment:
-        return Moment(self._parts.stalls.now_ms(), self._parts.clock.wall_ms())
+        return self._parts.stalls.moment()
 
     def _call(self, ask: Callable[[Moment], Sequence[object]]) -> None:
         """Ask the machine something and carry out what it wants."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.metadata import MetadataCache
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.shards import ShardParts
-    from ottla.coordinator.effects import Caller
+    from ottla.coordinator.effects import Caller, Moment
     from ottla.coordinator.metadata.delta import Delta
 
 
@@ -43,6 +43,14 @@ class Coordinator(Generic[M]):
         metadata.subscribe(self._on_metadata)
 
     # ---- roles ----
+
+    def trust_clock(self, trusts_wall: Callable[[], bool]) -> None:
+        """Whom to ask whether the wall clock may say that something is old (hazard S-18)."""
+        self._parts.stalls.trusts_wall = trusts_wall
+
+    def moment(self) -> Moment:
+        """Now, as the machines are told."""
+        return self._parts.stalls.moment()
 
     def start(self, partitions: Iterable[PartitionRuntime]) -> None:
         """Begin to load what is led here. The broker serves by now: a million offsets take

@@ -10,7 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.effects import Moment
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.protocol.ports import Clock, Timer
 
 TICK_MS = 200.0
@@ -32,6 +36,8 @@ class StallClock:
         self._last_ms = 0.0
         self._timer: Timer | None = None
         self.stall_count = 0
+        # Whether what the wall clock says may decide about what is forgotten (hazard S-18).
+        self.trusts_wall: Callable[[], bool] = lambda: True
 
     def start(self) -> None:
         """Watch the loop from now on. May be called again."""
@@ -57,6 +63,10 @@ class StallClock:
                 self._expected_ms = real_ms + TICK_MS
         self._last_ms = max(self._last_ms, real_ms - self._stalled_ms)
         return self._last_ms
+
+    def moment(self) -> Moment:
+        """Now, for a machine."""
+        return Moment(self.now_ms(), self._clock.wall_ms(), self.trusts_wall())
 
     def real_ms(self, deadline_ms: float) -> float:
         """A point on this clock as one on the real clock, if nothing stalls until then."""

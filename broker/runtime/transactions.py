@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
 from ottla.broker.runtime.shards_table import Coordinator
-from ottla.coordinator.effects import Caller, Moment
+from ottla.coordinator.effects import Caller
 from ottla.coordinator.transaction.effects import DrawId, WriteMarkers
 from ottla.coordinator.transaction.requests import Added
 from ottla.coordinator.transaction.settings import TransactionSettings
@@ -142,7 +142,7 @@ class TransactionCoordinator(Coordinator["TransactionMachine"]):
 
     def _list(self, machine: TransactionMachine, request: Any) -> Iterator[Any]:
         # How long transactions have been open is asked for, too.
-        now = Moment(self._parts.stalls.now_ms(), self._parts.clock.wall_ms())
+        now = self.moment()
         return machine.listing(request, now)
 
     def states(self) -> Iterator[str]:

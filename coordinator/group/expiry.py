@@ -56,6 +56,10 @@ class OffsetExpiry:
         if self._sweep is None:
             self._sweep = self._visit_groups()
 
+    def stop(self) -> None:
+        """Go no further: what has been found old may not be."""
+        self._sweep = None
+
     def run(self, moment: Moment, examined_max: int = EXAMINED_PER_SLICE_MAX) -> bool:
         """Go on with the sweep for a slice. Whether there is more to do, at once."""
         self._wall_ms = moment.wall_ms

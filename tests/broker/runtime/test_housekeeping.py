@@ -237,3 +237,16 @@ async def test_the_time_is_noted_at_start_and_stop_and_only_while_it_is_believed
     assert abs(at_start) < 60_000
     assert abs(later - 5 * HOUR_MS) < 60_000
     assert at_stop == pytest.approx(later, abs=60_000)
+
+
+async def test_coordinators_ask_whether_the_wall_clock_is_believed() -> None:
+    """S-18: ids of producers and positions of groups are forgotten by the wall clock, too."""
+    clock = ShiftedClock()
+    async with running_broker(clock=clock) as running:
+        shards = [running.broker.groups, running.broker.transactions]
+        before = [one.moment().is_wall_trusted for one in shards]
+        clock.wall_offset_ms = 30 * DAY_MS
+        after = [one.moment().is_wall_trusted for one in shards]
+
+    assert before == [True, True]
+    assert after == [False, False]

@@ -64,6 +64,22 @@ def test_a_sweep_gives_way_after_each_slice_however_many_members_there_are() -> 
     assert sum(len(append.records) for append in scene.open) == group_count * partition_count
 
 
+def test_while_the_wall_clock_is_in_doubt_no_position_is_forgotten() -> None:
+    """S-18: a step of a month would make groups start over, or skip what they have not read."""
+    scene = _scene_with_old_offsets(1, 10)
+    scene.holds_appends = True
+    scene.now_ms += CHECK_MS
+
+    doubtful = scene.moment._replace(is_wall_trusted=False)
+    scene.perform(scene.shard.on_deadline(doubtful))
+    kept = not scene.open
+    scene.now_ms += CHECK_MS
+    scene.perform(scene.shard.on_deadline(scene.moment))
+
+    assert kept
+    assert sum(len(append.records) for append in scene.open) == 10
+
+
 def _metadata(size_bytes: int) -> bytes:
     return write_subscription(ConsumerSubscription(["t"], user_data=bytes(size_bytes)), 1)
 

@@ -64,6 +64,7 @@ class Scene:
         self.shard = TransactionShard(self.settings)
         self.now_ms = now_ms
         self.wall_ms = wall_ms
+        self.is_wall_trusted = True
         # Committed, in order; what is not stands in ``appends``.
         self.log = list(log)
         self.appends: list[Append] = []
@@ -84,7 +85,7 @@ class Scene:
 
     @property
     def moment(self) -> Moment:
-        return Moment(self.now_ms, self.wall_ms)
+        return Moment(self.now_ms, self.wall_ms, self.is_wall_trusted)
 
     def perform(self, effects: list[TransactionEffect] | list[Any]) -> None:
         for effect in effects:

@@ -193,6 +193,22 @@ def test_an_id_that_nobody_uses_is_forgotten(state: str) -> None:
 
 
 @pytest.mark.requirement("TXN-59")
+def test_while_the_wall_clock_is_in_doubt_no_id_is_forgotten() -> None:
+    """S-18: a step of a month makes all ids look unused, and fails producers that are at work."""
+    scene = standing(example(TransactionState.COMPLETE_COMMIT))
+    scene.is_wall_trusted = False
+    scene.wall_ms += 5 * WEEK_MS
+    scene.advance(10 * SETTINGS.expiry_check_interval_ms)
+    kept = scene.describe().error_code
+    scene.is_wall_trusted = True
+    scene.advance(2 * SETTINGS.expiry_check_interval_ms)
+    scene.settle()
+
+    assert kept == ErrorCode.NONE
+    assert scene.describe().error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+@pytest.mark.requirement("TXN-59")
 @pytest.mark.parametrize("state", ["Ongoing", "PrepareCommit", "PrepareAbort"])
 def test_an_id_with_an_open_transaction_is_kept(state: str) -> None:
     """Its partitions still need a marker."""
