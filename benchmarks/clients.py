@@ -35,7 +35,7 @@ class Trial(NamedTuple):
 
     name: str
     load: str
-    count: int
+    records: int
     is_pure: bool = False
 
 
@@ -90,7 +90,7 @@ def _measure(
     costs: dict[str, list[float]] = {}
     for _ in range(rounds):
         for trial in trials:
-            count = trial.count if record_bytes <= 100 else trial.count // 4
+            count = trial.records if record_bytes <= 100 else trial.records // 4
             topic = f"read-{size}" if kind == "consume" else f"{trial.name}-{size}"
             orders = Orders(trial.load, address, topic, count, record_bytes)
             seen = run_load(orders, is_pure=trial.is_pure)

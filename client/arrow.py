@@ -165,6 +165,29 @@ def columns_of(batch: pa.RecordBatch, wall_ms: int) -> Columns:
     )
 
 
+def partitions_of(batch: pa.RecordBatch) -> list[int | None] | None:
+    """The column partition, if there is one. Raises TypeError unless it holds whole numbers."""
+    if "partition" not in batch.schema.names:
+        return None
+    column = batch.column("partition")
+    if not pyarrow().types.is_integer(column.type):
+        raise TypeError(f"partitions are whole numbers, not {column.type}")
+    numbers: list[int | None] = column.to_pylist()
+    return numbers
+
+
+def keys_of(batch: pa.RecordBatch) -> list[bytes | None] | None:
+    """The column key as bytes, None if no row has one. Raises TypeError unless they are bytes."""
+    if "key" not in batch.schema.names:
+        return None
+    column = batch.column("key")
+    if column.null_count == len(column):
+        return None
+    column = _binary_array(column, "key")
+    keys: list[bytes | None] = column.to_pylist()
+    return keys
+
+
 def _timestamps_of(column: pa.Array, wall_ms: int) -> memoryview:
     pa = pyarrow()
     if pa.types.is_timestamp(column.type):
@@ -179,12 +202,7 @@ def _bytes_of(column: pa.Array, name: str) -> BytesColumn:
     pa = pyarrow()
     if pa.types.is_null(column.type):
         return BytesColumn.nulls(len(column))
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if column.type != pa.binary():
-        if not _is_bytes(column.type):
-            raise TypeError(f"{name}s are bytes or text, not {column.type}: encode them first")
-        column = column.cast(pa.binary())
+    column = _binary_array(column, name)
     if column.null_count and column.offset % 8:
         # Its bitmap begins inside a byte: have everything moved to the front.
         column = pa.concat_arrays([column, column.slice(0, 0)])
@@ -199,6 +217,17 @@ def _bytes_of(column: pa.Array, name: str) -> BytesColumn:
         bits,
         column.null_count,
     )
+
+
+def _binary_array(column: pa.Array, name: str) -> pa.Array:
+    pa = pyarrow()
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if column.type == pa.binary():
+        return column
+    if not _is_bytes(column.type):
+        raise TypeError(f"{name}s are bytes or text, not {column.type}: encode them first")
+    return column.cast(pa.binary())
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.client.arrow import batches_of, columns_of
+from ottla.client.arrow import batches_of, columns_of, keys_of, partitions_of
 from ottla.client.record_checks import as_bytes
 from ottla.client.state.rows import ColumnRows, ItemRows, Rows, ValueRows
 from ottla.protocol.records.columns import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    import pyarrow as pa
 
     from ottla.client.state.batch import Item
 
@@ -72,23 +75,32 @@ class Divider:
 
     def _arrow(self, records: object) -> Iterator[tuple[int | None, Rows]]:
         for batch in batches_of(records):
-            if self._partition is None and "partition" in batch.schema.names:
-                wanted = batch.column("partition").to_pylist()
+            wanted = self._partitions_of(batch) if self._partition is None else None
+            if wanted is None:
+                yield self._partition, ColumnRows(columns_of(batch, self._wall_ms))
+            else:
                 for partition, chosen in _grouped(wanted):
                     yield partition, ColumnRows(columns_of(batch.take(chosen), self._wall_ms))
-            else:
-                yield from self._by_key(columns_of(batch, self._wall_ms))
+
+    def _partitions_of(self, batch: pa.RecordBatch) -> list[int | None] | None:
+        """What each row says, by its partition or else by its key; None if none says anything."""
+        wanted = partitions_of(batch)
+        keys = keys_of(batch)
+        if keys is None:
+            return wanted
+        of_key = cache(self._partition_of_key)
+        by_key = [None if key is None else of_key(key) for key in keys]
+        if wanted is None:
+            return by_key
+        return [theirs if own is None else own for own, theirs in zip(wanted, by_key, strict=True)]
 
     def _by_key(self, columns: Columns) -> Divided:
         if self._partition is not None or columns.keys.null_count == columns.count:
             return [(self._partition, ColumnRows(columns))]
         found: dict[int | None, list[Item]] = {}
-        known: dict[bytes | None, int | None] = {None: None}
+        of_key = cache(self._partition_of_key)
         for _, timestamp, key, value, headers in columns.records():
-            partition = known.get(key, -1)
-            if partition == -1:
-                assert key is not None
-                partition = known[key] = self._partition_of_key(key)
+            partition = None if key is None else of_key(key)
             found.setdefault(partition, []).append((timestamp, key, value, headers))
         return [(partition, ItemRows(items)) for partition, items in found.items()]
 

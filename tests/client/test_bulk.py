@@ -120,6 +120,26 @@ async def test_arrow_data_is_sent_with_all_its_columns(toy: ToyCluster) -> None:
     ]
 
 
+async def test_keys_of_a_table_choose_where_its_partitions_are_silent(toy: ToyCluster) -> None:
+    """The same rows as records one by one would go to the same places."""
+    topic = toy.add_topic("t", 3)
+    keys = [b"k%d" % (number % 10) for number in range(100)]
+    table = pa.table(
+        {
+            "value": pa.array(keys),
+            "key": pa.array([key.decode() for key in keys]).dictionary_encode(),
+            "partition": pa.array([2] + [None] * 99, pa.int32()),
+        }
+    )
+    async with Producer(toy.bootstrap, config()) as producer:
+        await (await producer.send_batch("t", table))
+
+    expected = [2, *(partition_for_key(key, 3) for key in keys[1:])]
+    for partition in range(3):
+        wanted = [key for key, place in zip(keys, expected, strict=True) if place == partition]
+        assert [record.value for record in stored(topic, partition)] == wanted
+
+
 async def test_tables_of_other_libraries_are_taken_as_they_are(toy: ToyCluster) -> None:
     """The PyCapsule interface is how libraries hand each other Arrow data."""
     topic = toy.add_topic("t")
