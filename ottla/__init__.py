@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ClientError,
         CommitFailed,
         DeliveryTimedOut,
+        DeserializationFailed,
         NoOffset,
         ProducerFenced,
         ProducerUnusable,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         TransactionMisuse,
         TransactionTimedOut,
         TransportError,
+        UnsupportedByBroker,
     )
     from ottla.client.frames import (
         aread_arrow,
@@ -48,8 +50,16 @@ if TYPE_CHECKING:
         read_pandas,
         read_polars,
     )
+    from ottla.client.interceptors import (
+        ConsumerInterceptor,
+        DeliveryReport,
+        ProducerInterceptor,
+        ProducerRecord,
+    )
     from ottla.client.parallel import ParallelRun
     from ottla.client.parallel_policy import DeadLetter, HandlerFailed, ParallelLimits, Retry
+    from ottla.client.partitioners import Unplaced
+    from ottla.client.placements import ElectionType
     from ottla.client.producer import Producer
     from ottla.client.rebalance_listener import RebalanceListener
     from ottla.client.transaction_calls import Committed, ConsumerGroupMetadata
@@ -78,12 +88,16 @@ __all__ = [
     "Consumer",
     "ConsumerConfig",
     "ConsumerGroupMetadata",
+    "ConsumerInterceptor",
     "ConsumerRecord",
     "DeadLetter",
     "Delivered",
     "DeliveredBatch",
     "Delivery",
+    "DeliveryReport",
     "DeliveryTimedOut",
+    "DeserializationFailed",
+    "ElectionType",
     "ErrorCode",
     "Faults",
     "FetchedBatch",
@@ -97,6 +111,8 @@ __all__ = [
     "Producer",
     "ProducerConfig",
     "ProducerFenced",
+    "ProducerInterceptor",
+    "ProducerRecord",
     "ProducerUnusable",
     "RebalanceListener",
     "RequestRefused",
@@ -108,6 +124,8 @@ __all__ = [
     "TransactionMisuse",
     "TransactionTimedOut",
     "TransportError",
+    "Unplaced",
+    "UnsupportedByBroker",
     "__version__",
     "aread_arrow",
     "aread_pandas",
@@ -136,12 +154,16 @@ _PLACES = {
     "Consumer": "client.consumer",
     "ConsumerConfig": "client.config",
     "ConsumerGroupMetadata": "client.transaction_calls",
+    "ConsumerInterceptor": "client.interceptors",
     "ConsumerRecord": "client.batches",
     "DeadLetter": "client.parallel_policy",
     "Delivered": "client.delivery",
     "DeliveredBatch": "client.delivery",
     "Delivery": "client.delivery",
+    "DeliveryReport": "client.interceptors",
     "DeliveryTimedOut": "client.errors",
+    "DeserializationFailed": "client.errors",
+    "ElectionType": "client.placements",
     "ErrorCode": "protocol.errors",
     "Faults": "broker.testing.faults",
     "FetchedBatch": "client.batches",
@@ -155,6 +177,8 @@ _PLACES = {
     "Producer": "client.producer",
     "ProducerConfig": "client.config",
     "ProducerFenced": "client.errors",
+    "ProducerInterceptor": "client.interceptors",
+    "ProducerRecord": "client.interceptors",
     "ProducerUnusable": "client.errors",
     "RebalanceListener": "client.rebalance_listener",
     "RequestRefused": "client.errors",
@@ -166,6 +190,8 @@ _PLACES = {
     "TransactionMisuse": "client.errors",
     "TransactionTimedOut": "client.errors",
     "TransportError": "client.errors",
+    "Unplaced": "client.partitioners",
+    "UnsupportedByBroker": "client.errors",
     "aread_arrow": "client.frames",
     "aread_pandas": "client.frames",
     "aread_polars": "client.frames",
