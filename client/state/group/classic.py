@@ -75,9 +75,10 @@ class ClassicMember(Member):
             return
         self.topics = wanted
         self._rejoin_reason = "the subscription has changed"
+        if self.phase in (Phase.OUT, Phase.FAILED, Phase.LEAVING):
+            self.liveness.progress(now_ms)
         if self.phase in (Phase.OUT, Phase.FAILED):
             self.refusal = None
-            self.liveness.exit_poll(now_ms)
             self.phase = Phase.JOINING
 
     def leave(self, reason: str, *, is_closing: bool) -> None:

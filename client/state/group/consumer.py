@@ -68,9 +68,10 @@ class ConsumerMember(Member):
             return
         self.topics, self.regex = wanted, regex
         self._has_news = True
+        if self.phase in (Phase.OUT, Phase.FAILED, Phase.LEAVING):
+            self.liveness.progress(now_ms)
         if self.phase in (Phase.OUT, Phase.FAILED):
             self.refusal = None
-            self.liveness.exit_poll(now_ms)
             self.phase = Phase.JOINING
 
     def leave(self, reason: str, *, is_closing: bool) -> None:

@@ -163,7 +163,6 @@ class ConsumerScene(Scene):
         super().__init__(ConsumerMember(settings, "me", None))
         self.member.subscribe(["t"], self.now_ms)
         self.member.liveness.enter_poll()
-        self.member.name_topics({self.TOPIC_ID: "t"})
 
     def beat(
         self,
