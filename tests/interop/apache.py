@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-START_S = 90
+START_S = 240
 SETTINGS = """
 process.roles=broker,controller
 node.id=1
