@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 OTTLA = "ottla"
+# Times long ago would be deleted by retention, some time after the start of a broker.
+NOW_MS = int(time.time() * 1_000)
 SITES = (OTTLA, *JAVA_VERSIONS)
 # (site, what): why it is otherwise there. Tests ask; nothing else may differ.
 DIFFERENCES = {
@@ -87,9 +89,9 @@ async def read(site: str, where: TopicPartition, count: int) -> list[ConsumerRec
 async def test_records_come_back_as_they_were_sent(site: str, topic: str) -> None:
     """Keys, values, headers, null and empty, and a time of their own."""
     sent = [
-        (b"k", b"v", (("h", b"1"), ("h", None)), 1_000),
-        (None, None, (), 2_000),
-        (b"", b"", (), 3),
+        (b"k", b"v", (("h", b"1"), ("h", None)), NOW_MS),
+        (None, None, (), NOW_MS + 5),
+        (b"", b"", (), NOW_MS - 5),
     ]
     async with ottla.Producer(site) as producer:
         for key, value, headers, timestamp in sent:
@@ -245,15 +247,15 @@ async def test_offsets_are_found_by_time_and_records_deleted(site: str, topic: s
     """The first, the last, and the first at or after a time."""
     where = TopicPartition(topic, 0)
     async with ottla.Producer(site, linger_ms=0) as producer:
-        for timestamp in (1_000, 2_000, 3_000):
+        for timestamp in (NOW_MS, NOW_MS + 10, NOW_MS + 20):
             await (await producer.send(topic, b"x", partition=0, timestamp=timestamp))
     async with ottla.Admin(site) as admin, ottla.Consumer(site) as consumer:
-        found = await consumer.offsets_at({where: 1_500})
+        found = await consumer.offsets_at({where: NOW_MS + 5})
         deleted = await admin.delete_records({where: 2})
         first = (await consumer.offsets_at({where: -2}))[where].offset
         end = (await consumer.end_offsets([where]))[where]
 
-    assert found[where] == (1, 2_000)
+    assert found[where] == (1, NOW_MS + 10)
     assert (deleted[where], first, end) == (2, 2, 3)
 
 
