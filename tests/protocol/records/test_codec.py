@@ -56,12 +56,12 @@ class Row(NamedTuple):
 
 
 times = st.integers(INT64_MIN, INT64_MAX) | st.integers(1_700_000_000_000, 1_700_000_100_000)
-fields = (
+fields: st.SearchStrategy[Any] = (
     st.none()
     | st.binary(max_size=40)
     | st.integers(0, 20_000).map(bytes)
     | st.binary(max_size=20).map(bytearray)
-    | st.binary(max_size=20).map(memoryview)
+    | st.binary(max_size=20).map(lambda data: memoryview(data))
 )
 # Everything that header bytes can decode to, and some text that cannot be encoded at all.
 names = st.text(max_size=6) | st.binary(max_size=6).map(
