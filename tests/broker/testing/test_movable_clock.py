@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from ottla.broker.testing.movable_clock import MovableClock
 from ottla.client.real import RealClock
@@ -18,10 +19,11 @@ async def turns() -> None:
 
 async def test_what_is_due_rings_in_its_order() -> None:
     """A later timer that rings first would see a state that cannot be."""
-    clock, rung = MovableClock(RealClock()), []
+    clock = MovableClock(RealClock())
+    rung: list[int] = []
     now_ms = clock.now_ms()
     for hours in (3, 1, 2, 5):
-        clock.call_at(now_ms + hours * HOUR_MS, lambda hours=hours: rung.append(hours))
+        clock.call_at(now_ms + hours * HOUR_MS, partial(rung.append, hours))
 
     clock.advance(4 * HOUR_MS)
     await turns()
