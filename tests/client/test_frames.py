@@ -132,6 +132,25 @@ async def test_aborted_records_and_markers_neither_show_nor_hang(broker: str) ->
     assert everything.num_rows == 20
 
 
+async def test_batches_are_part_of_the_transaction_that_is_open(broker: str) -> None:
+    """All of a call or nothing, whichever way the records came."""
+    topic = await made(broker, "frames-bulk-transactions", 2)
+    table = pa.table({"value": [b"%d" % number for number in range(20_000)]})
+    async with Producer(broker, transactional_id="frames-bulk") as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await producer.send_batch(topic, table)
+        await producer.flush()
+        await producer.abort_transaction()
+        async with producer.transaction():
+            await producer.send(topic, b"first", partition=0)
+            sent = await producer.send_batch(topic, table, partition=0)
+
+    assert sum(place.record_count for place in await sent) == 20_000
+    found = await ottla.aread_arrow(topic, bootstrap_servers=broker, columns=["value"])
+    assert found.column("value").to_pylist() == [b"first", *table.column("value").to_pylist()]
+
+
 async def test_the_end_is_settled_at_the_beginning(broker: str) -> None:
     """A topic that grows as fast as it is read would never end otherwise."""
     topic = await filled(broker, "frames-growing", 100, 1)
