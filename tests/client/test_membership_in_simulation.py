@@ -215,7 +215,7 @@ class Story:
             self.trespasses.append(text)
 
 
-@pytest.mark.requirement("GRP-10", "GRP-15")
+@pytest.mark.requirement("GRP-15")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(2))
 def test_everything_is_read_and_nothing_of_anothers(seed: int, kind: str) -> None:
