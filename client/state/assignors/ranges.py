@@ -105,11 +105,11 @@ class Share:
         )
 
     def is_near(self, member_id: str, number: int) -> bool:
-        """Whether a replica is in the member's rack; a topic that does not care is near to all."""
-        if not self.is_rack_aware:
-            return True
+        """Whether a replica is in the member's rack; to one without a rack everything is near."""
         rack = self._racks.get(member_id)
-        return rack is not None and rack in self._replicas[number]
+        if rack is None:
+            return True
+        return bool(self._replicas) and rack in self._replicas[number]
 
     def room(self, member_id: str) -> int:
         """How many more the member may have now."""
@@ -141,16 +141,16 @@ def _takers(subscribers: Sequence[Subscriber]) -> dict[str, list[str]]:
 
 
 def _deal_near(shares: Iterable[Share]) -> None:
-    """What has a replica near a member, the same numbers of topics that are divided alike."""
+    """What has a replica near a member. Of topics that are divided alike the same numbers, or none:
+    to be read by one member is worth more than to be near."""
     alike: dict[tuple[tuple[str, ...], int], list[Share]] = {}
     for share in shares:
         alike.setdefault((tuple(share.dealt), len(share.free)), []).append(share)
     for group in alike.values():
         if len(group) > 1:
             _deal_together(group)
-        for share in group:
-            if share.is_rack_aware:
-                share.deal(share.is_near)
+        elif group[0].is_rack_aware:
+            group[0].deal(group[0].is_near)
 
 
 def _deal_together(group: Sequence[Share]) -> None:
