@@ -21,8 +21,9 @@ from ottla.broker.testing.faults import Faults
 from ottla.broker.testing.handles import BrokerHandle, Injected
 from ottla.broker.testing.log_tail import LogTail
 from ottla.broker.testing.loop_thread import LoopThread
-from ottla.broker.testing.members import ClusterError, Members, State
+from ottla.broker.testing.members import ClusterError, Members
 from ottla.broker.testing.memory_disk import MemoryDisk
+from ottla.broker.testing.questions import leader_of, wait_for_topic
 from ottla.broker.testing.seat import Seat
 from ottla.broker.testing.seatlike import BROKERS, CLIENTS, Plan
 from ottla.broker.testing.troubles import Troubles
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from types import TracebackType
 
+    from ottla.broker.testing.members import State
     from ottla.broker.testing.seatlike import Notices, Seatlike
     from ottla.coordinator.store.store import Store
     from ottla.protocol.ports import Disk, Offload
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 REPLICAS_MAX = 3
-TOPIC_TIMEOUT_MS = 10_000.0
 # What differs from Kafka's defaults: waits that only make tests slow, and topics that are large
 # for the sake of large clusters.
 SETTINGS = {
@@ -46,6 +47,20 @@ SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
 }
+# What every broker is given by its cluster.
+OWN_SETTINGS = frozenset(
+    {
+        "advertised.listeners",
+        "broker.id",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
+        "listeners",
+        "log.dir",
+        "log.dirs",
+        "node.id",
+        "zookeeper.connect",
+    }
+)
 TEMPORARY = "temporary"
 
 
@@ -68,9 +83,8 @@ class Cluster:
         if brokers < 1:
             raise ClusterError("a cluster has at least one broker")
         own = {name: _text(value) for name, value in (settings or {}).items()}
-        for name in ("listeners", "advertised.listeners", "log.dirs", "log.dir", "broker.id"):
-            if name in own:
-                raise ClusterError(f"{name} is the cluster's own business: leave it out")
+        for name in sorted(OWN_SETTINGS & own.keys()):
+            raise ClusterError(f"{name} is the cluster's own business: leave it out")
         if subprocess and sys.platform == "win32":
             raise ClusterError("brokers in processes of their own need signals: not on Windows")
         self._count = brokers
@@ -184,12 +198,12 @@ class Cluster:
                 {key: _text(value) for key, value in (configs or {}).items()},
             )
         )
-        self._call(lambda: self._wait_for_topic(name, partitions))
+        self._call(lambda: wait_for_topic(self._running(), name, partitions))
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The number of the broker that leads it, -1 for nobody; waits a while until the brokers
         that run agree on one that is not dead. Raises ClusterError."""
-        return self._call(lambda: self._leader(topic, partition))
+        return self._call(lambda: leader_of(self._running(), topic, partition))
 
     def log_lines(self, count: int = 20) -> list[str]:
         """The last lines that the brokers have logged: warnings, or whatever the level of the
@@ -198,7 +212,8 @@ class Cluster:
 
     def report(self, log_lines: int = 20) -> str:
         """What was injected and what the brokers said at last, for a test that has failed."""
-        lines = [f"cluster of {self._count} at {self.bootstrap_servers}"]
+        where = "that is not running" if self._members is None else f"at {self.bootstrap_servers}"
+        lines = [f"cluster of {self._count} {where}"]
         lines += [str(one) for one in self.injected] or ["nothing was injected"]
         logged = self.log_lines(log_lines)
         return "\n".join([*lines, "last log lines:", *logged] if logged else lines)
@@ -235,16 +250,24 @@ class Cluster:
         return self._thread.call(work)
 
     def _do(self, what: str, work: Callable[[], Coroutine[object, object, None]]) -> None:
-        self._note(what)
-        self._call(work)
+        noted = self._note(what)
+        try:
+            self._call(work)
+        except ClusterError:
+            self.injected.remove(noted)
+            raise
 
-    def _note(self, what: str) -> None:
-        self.injected.append(Injected((time.monotonic() - self._begun_s) * 1000, what))
+    def _note(self, what: str) -> Injected:
+        """Before it is done: what comes of it is noted after it."""
+        noted = Injected((time.monotonic() - self._begun_s) * 1000, what)
+        self.injected.append(noted)
+        return noted
 
     def _begin(self) -> LoopThread:
         if self._thread is not None:
             raise ClusterError("the cluster is running already")
         self._begun_s = time.monotonic()
+        self.injected.clear()
         self._thread = LoopThread("ottla cluster")
         self._thread.start()
         self._log.attach(self._thread.thread_id)
@@ -294,25 +317,6 @@ class Cluster:
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary = None
-
-    async def _wait_for_topic(self, name: str, partitions: int) -> None:
-        seats = self._running().running.values()
-        await asyncio.gather(
-            *(seat.wait_for_topic(name, partitions, TOPIC_TIMEOUT_MS) for seat in seats)
-        )
-
-    async def _leader(self, topic: str, partition: int) -> int:
-        leaders: set[int] = set()
-        for _attempt in range(500):
-            seats = self._running().running.values()
-            answers = await asyncio.gather(*(seat.leaders(topic) for seat in seats))
-            leaders = {answer.get(partition, -1) for answer in answers}
-            if len(leaders) == 1:
-                (found,) = leaders
-                if found < 0 or self.state_of(found) is not State.DEAD:
-                    return found
-            await asyncio.sleep(0.01)
-        raise ClusterError(f"the brokers do not agree who leads {topic}-{partition}: {leaders}")
 
 
 def _topics() -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ottla.broker.testing.members import ClusterError
+
 if TYPE_CHECKING:
     from ottla.broker.testing.members import State
 
@@ -44,4 +46,7 @@ class BrokerHandle:
         return self._cluster.state_of(self.broker_id)
 
     def __repr__(self) -> str:
-        return f"<broker {self.broker_id} at {self.address}, {self.state.value}>"
+        try:
+            return f"<broker {self.broker_id} at {self.address}, {self.state.value}>"
+        except ClusterError:
+            return f"<broker {self.broker_id} of a cluster that is not running>"

@@ -158,6 +158,8 @@ def test_the_report_tells_what_was_injected_and_what_the_brokers_said() -> None:
         assert "not a broker's" not in cluster.report()
         assert cluster.brokers[victim].state.value == "dead"
         assert all("ottla." in line for line in cluster.log_lines())
+    assert "not running" in cluster.report()
+    assert f"kill({victim})" in cluster.report()
 
 
 @pytest.mark.parametrize(("brokers", "limit_s"), [(1, 0.3), (3, 1.0)])

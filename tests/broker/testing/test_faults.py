@@ -316,6 +316,7 @@ def test_what_makes_no_sense_is_said_in_a_sentence(
     """A fault that silently does nothing makes a test that shows nothing."""
     with pytest.raises(ClusterError, match=words):
         inject(cluster.faults)
+    assert cluster.injected == []
 
 
 def test_the_dead_and_the_paused_cannot_be_disturbed(cluster: Cluster) -> None:

@@ -1,0 +1,42 @@
+"""What the brokers of a cluster are asked for its tests, until they all say the same."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.broker.testing.members import ClusterError, State
+
+if TYPE_CHECKING:
+    from ottla.broker.testing.members import Members
+
+TOPIC_TIMEOUT_MS = 10_000.0
+ATTEMPTS_MAX = 500
+ATTEMPT_PAUSE_S = 0.01
+
+
+async def wait_for_topic(members: Members, name: str, partitions: int) -> None:
+    """Until every broker that runs knows a leader of each partition. Raises ClusterError."""
+    seats = members.running
+    answers = await asyncio.gather(
+        *(seat.wait_for_topic(name, partitions, TOPIC_TIMEOUT_MS) for seat in seats.values())
+    )
+    for node_id, knows in zip(seats, answers, strict=True):
+        if not knows:
+            raise ClusterError(f"broker {node_id} has not heard of {name} and its leaders in time")
+
+
+async def leader_of(members: Members, topic: str, partition: int) -> int:
+    """Who leads it, once all who run agree on one that is not dead; -1 if it is nobody.
+
+    Raises ClusterError."""
+    leaders: set[int] = set()
+    for _attempt in range(ATTEMPTS_MAX):
+        answers = await asyncio.gather(*(one.leaders(topic) for one in members.running.values()))
+        leaders = {answer.get(partition, -1) for answer in answers}
+        if len(leaders) == 1:
+            (found,) = leaders
+            if found < 0 or members.member(found).state is not State.DEAD:
+                return found
+        await asyncio.sleep(ATTEMPT_PAUSE_S)
+    raise ClusterError(f"the brokers do not agree who leads {topic}-{partition}: {leaders}")
