@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ottla.client.arrow import schema, to_arrow
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
 
     from ottla.client.batches import FetchedBatch
     from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ports import Clock
     from ottla.protocol.records.columns import Columns
 
 Take = Callable[[Chunk], bool]
@@ -26,6 +25,9 @@ Take = Callable[[Chunk], bool]
 
 STEP_WAIT_MS = 60_000.0
 RECORDS_PER_TABLE = 65_536
+# From here on an Arrow batch is handed out without a copy; smaller ones are joined, since what is
+# done for each table costs more than that.
+RECORDS_WORTH_A_TABLE = 4_096
 
 
 class BatchReading(Assignment, ABC):
@@ -45,10 +47,21 @@ class BatchReading(Assignment, ABC):
         return batches
 
     async def batches(self) -> AsyncIterator[FetchedBatch]:
-        """Batch after batch, for ever. Raises as ``poll_batches``."""
+        """Batch after batch, for ever. A commit is of those that were handed out.
+
+        Raises as ``poll_batches``."""
+        found: list[FetchedBatch] = []
+
+        def take(chunk: Chunk) -> bool:
+            batch = chunk.take_batch()
+            if batch is not None:
+                found.append(batch)
+            return batch is None
+
         while True:
-            for batch in await self.poll_batches(STEP_WAIT_MS):
-                yield batch
+            await self._collect(take, STEP_WAIT_MS)
+            if found:
+                yield found.pop()
 
     async def poll_columns(
         self, max_wait_ms: float = 1_000, max_records: int = RECORDS_PER_TABLE
@@ -73,16 +86,35 @@ class BatchReading(Assignment, ABC):
         self, max_wait_ms: float | None = None, max_records: int = RECORDS_PER_TABLE
     ) -> AsyncIterator[pa.RecordBatch]:
         """Arrow record batches of ``arrow.SCHEMA``, each of one partition and of at most that
-        many records; ends when no record has come for ``max_wait_ms``, and never if that is None.
+        many records. A commit is of those that were handed out. It ends when no record has come
+        for ``max_wait_ms``, and never if that is None.
 
         Raises as ``poll``, and ImportError without pyarrow (``pip install 'ottla[arrow]'``)."""
         schema()
+        found: list[tuple[TopicPartition, list[Columns]]] = []
+
+        def take(chunk: Chunk) -> bool:
+            # No more than what is handed out next: a commit must not be of what comes after it.
+            parts = chunk.take_columns(max_records, RECORDS_WORTH_A_TABLE)
+            if parts:
+                found.append((chunk.partition, parts))
+            return not parts
+
+        clock, idle_since_ms = self._clock, self._clock.now_ms()
         while True:
-            found = await self.poll_columns(max_wait_ms or STEP_WAIT_MS, max_records)
-            if not found and max_wait_ms is not None:
-                return
-            for where, parts in groupby(found, key=itemgetter(0)):
-                yield to_arrow(where, [columns for _, columns in parts])
+            wait_ms = STEP_WAIT_MS
+            if max_wait_ms is not None:
+                wait_ms = max_wait_ms - (clock.now_ms() - idle_since_ms)
+                if wait_ms <= 0:
+                    return
+            await self._collect(take, wait_ms)
+            if found:
+                yield to_arrow(*found.pop())
+                idle_since_ms = clock.now_ms()
+
+    @property
+    @abstractmethod
+    def _clock(self) -> Clock: ...
 
     @abstractmethod
     async def _collect(self, take: Take, max_wait_ms: float) -> None:

@@ -95,11 +95,12 @@ class Chunk:
             self._take_opened(found, count - len(found))
         return found
 
-    def take_columns(self, count: int) -> list[Columns]:
+    def take_columns(self, count: int, enough: int | None = None) -> list[Columns]:
         """The next records as columns, one for each batch: whole batches where that many are
-        wanted. Raises as ``take``."""
+        wanted, and no more of them once there are ``enough``. Raises as ``take``."""
         found: list[Columns] = []
-        while count > 0:
+        stop = 0 if enough is None else count - enough
+        while count > max(stop, 0):
             batch = self._opened if self._opened is not None else self._next_visible()
             if batch is None:
                 break

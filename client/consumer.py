@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ottla.client.chunk import Chunk
     from ottla.client.parallel_policy import OnError
     from ottla.client.state.parallel import Ordering
+    from ottla.protocol.ports import Clock
 
 RECORDS_PER_POLL_MAX = 500
 # How many records the iterator takes at a time; they are in memory anyway.
@@ -204,6 +205,10 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
             Plan(handler, concurrency, ordering, on_error, limits or ParallelLimits()),
             self._environment,
         )
+
+    @property
+    def _clock(self) -> Clock:
+        return self._environment.clock
 
     async def _collect(self, take: Take, max_wait_ms: float) -> None:
         fetcher, group = self._fetcher, self._group

@@ -120,7 +120,7 @@ class BatchReading(Assignment):
         self, max_wait_ms: float | None = None, max_records: int = RECORDS_PER_TABLE
     ) -> Iterator[pa.RecordBatch]:
         """Arrow record batches of ``arrow.SCHEMA``, each of one partition and of at most that many
-        records; ends when no record has come for ``max_wait_ms``, and never if that is None."""
+        records."""
         return self._iterate(lambda: self._inner.arrow(max_wait_ms, max_records))
 
 

@@ -208,7 +208,7 @@ async def test_a_consumer_hands_out_arrow_batches(broker: str) -> None:
     topic = await filled(broker, "frames-consumer", 25, 2)
     async with Consumer(broker, offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
-        batches = [batch async for batch in consumer.arrow(max_wait_ms=300, max_records=10)]
+        batches = [batch async for batch in consumer.arrow(max_wait_ms=3000, max_records=10)]
 
     assert all(0 < batch.num_rows <= 10 for batch in batches)
     assert all(len(batch.column("partition").unique()) == 1 for batch in batches)
@@ -219,6 +219,26 @@ async def test_a_consumer_hands_out_arrow_batches(broker: str) -> None:
             found["partition"].to_pylist(), found["offset_list"].to_pylist(), strict=True
         )
     } == {0: list(range(25)), 1: list(range(25))}
+
+
+@pytest.mark.parametrize("way", ["batches", "arrow"])
+async def test_positions_do_not_run_ahead_of_what_was_handed_out(broker: str, way: str) -> None:
+    """A commit after one batch must not be one of the next, which nobody has seen yet."""
+    topic = await made(broker, f"frames-ahead-{way}", 2)
+    places = [TopicPartition(topic, number) for number in range(2)]
+    async with Producer(broker) as producer:
+        for _ in range(3):
+            for place in places:
+                await producer.send_batch(topic, [b"x"] * 5_000, partition=place.partition)
+            await producer.flush()
+    async with Consumer(broker, offset_reset="earliest") as consumer:
+        consumer.assign(places)
+        seen = 0
+        async for batch in consumer.batches() if way == "batches" else consumer.arrow():
+            seen += batch.count if isinstance(batch, ottla.FetchedBatch) else batch.num_rows
+            assert sum(consumer.position(place) or 0 for place in places) == seen
+            if seen == 30_000:
+                break
 
 
 async def test_a_consumer_hands_out_columns(broker: str) -> None:
