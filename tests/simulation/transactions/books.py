@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.checker.history import Call, Kind, Recorder
 from tests.checker.verdict import judge
+from tests.simulation.transactions.early import Showings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,6 +56,7 @@ class Books:
     recorder: Recorder = field(default_factory=Recorder)
     finals: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
     surprises: list[str] = field(default_factory=list)
+    showings: Showings = field(default_factory=Showings)
     last_value: int = 0
     ended: dict[str, int] = field(default_factory=dict)
 
@@ -84,6 +86,7 @@ class Books:
         verdict = judge(self.recorder.events, is_read_to_the_end=is_read_to_the_end)
         found += verdict.told()
         if is_read_to_the_end:
+            found += [f"too early: {early}" for early in self.showings.violations()]
             for pipe in pipes:
                 found += self._leaks(pipe)
         return found

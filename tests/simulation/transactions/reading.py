@@ -16,6 +16,7 @@ from tests.simulation.wire import Gone
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.simulation.batches import Batch
     from tests.simulation.cluster.client import ClusterClient, PartitionClient
     from tests.simulation.history import Partition
     from tests.simulation.transactions.books import Books
@@ -39,6 +40,10 @@ class Fetched(NamedTuple):
     shown: list[Shown]
     next_offset: int
     is_end: bool
+    high_watermark: int
+    # Of transactions: what was shown, and the ends.
+    batches: list[Batch]
+    markers: list[Batch]
 
 
 class CommittedReader:
@@ -83,6 +88,8 @@ class CommittedReader:
 
 def _taken(found: Any, offset: int) -> Fetched:
     shown: list[Shown] = []
+    batches: list[Batch] = []
+    markers: list[Batch] = []
     position = offset
     aborted = sorted(
         (one.first_offset, one.producer_id) for one in found.aborted_transactions or ()
@@ -93,17 +100,20 @@ def _taken(found: Any, offset: int) -> Fetched:
             hidden.add(aborted.pop(0)[1])
         position = max(position, batch.last_offset + 1)
         if batch.control_type is not None:
+            markers.append(batch)
             if batch.control_type == ABORT:
                 hidden.discard(batch.producer_id)
             continue
         if batch.is_transactional and batch.producer_id in hidden:
             continue
+        if batch.is_transactional:
+            batches.append(batch)
         for place, content in batch.values:
             number = decode_value(content)
             if place >= offset and number is not None:
                 shown.append(Shown(place, *number))
     is_end = position >= found.high_watermark and found.last_stable_offset >= found.high_watermark
-    return Fetched(shown, position, is_end)
+    return Fetched(shown, position, is_end, found.high_watermark, batches, markers)
 
 
 async def read_on(
@@ -119,6 +129,8 @@ async def read_on(
             books.note(client, Kind.FAIL, Call.POLL)
             continue
         position = fetched.next_offset
+        for batch in fetched.batches:
+            books.showings.shown(partition, batch, fetched.high_watermark)
         books.note(client, Kind.OK, Call.POLL, read=reads_of(partition, fetched.shown))
 
 
@@ -136,6 +148,8 @@ async def read_to_the_end(client: ClusterClient, books: Books, partition: Partit
         position = fetched.next_offset
         books.note(client, Kind.OK, Call.POLL, read=reads_of(partition, fetched.shown))
         final += [(one.value, one.source) for one in fetched.shown]
+        for marker in fetched.markers:
+            books.showings.marker(partition, marker)
         if fetched.is_end:
             books.finals[partition] = final
             return

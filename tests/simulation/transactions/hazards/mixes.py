@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
 from tests.simulation.cluster.ensemble import StoreProfile
 from tests.simulation.cluster.options import NEVER_MS
 from tests.simulation.links import NetProfile
@@ -122,6 +123,23 @@ def killing(options: TransactionOptions) -> TransactionOptions:
     return small._replace(
         cluster=small.cluster._replace(net=NetProfile(latency_ms=10.0)),
         strikes=StrikeOptions(chance=0.1, blows=("kill",)),
+    )
+
+
+def killing_coordinators(options: TransactionOptions) -> TransactionOptions:
+    """Of a coordinator that has just written, what it has written gets to nobody but the client."""
+    small = killing(options)
+    strikes = StrikeOptions(chance=0.3, blows=("kill",), steps=(TRANSACTIONS_TOPIC,))
+    return small._replace(strikes=strikes, readers=1)
+
+
+def watching(options: TransactionOptions) -> TransactionOptions:
+    """Much is read where much is committed, over a slow network."""
+    small = few(options)
+    return small._replace(
+        cluster=small.cluster._replace(net=NetProfile(latency_ms=10.0)),
+        readers=4,
+        habits=Habits(aborts=0.1, dwell_ms=20.0),
     )
 
 

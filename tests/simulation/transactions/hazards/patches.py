@@ -12,6 +12,7 @@ from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.producer import ProducerState
 from ottla.broker.replica.producers import ProducerTable
+from ottla.broker.replica.transactions import Transactions
 from ottla.broker.replica.watermark import Isolation
 from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
 from ottla.broker.runtime.shards import Shard, State
@@ -19,6 +20,7 @@ from ottla.coordinator.group import offsets_reading
 from ottla.coordinator.group.offsets import OffsetTable
 from ottla.coordinator.group.offsets_loading import OffsetLoading
 from ottla.coordinator.transaction.adding import Adding
+from ottla.coordinator.transaction.ending import Ending
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.simulation.cluster.hazards.replacing import Replacement, replaced
 from tests.simulation.transactions.hazards import mixes
@@ -73,6 +75,16 @@ def _reads_to_the_watermark(before: Any) -> Any:
     return upper_bound
 
 
+def _settles_with_the_marker(before: Any) -> Any:
+    def end(self: Transactions, producer_id: int, marker_offset: int, *, is_aborted: bool) -> Any:
+        done = before(self, producer_id, marker_offset, is_aborted=is_aborted)
+        self._ended.clear()
+        self._refresh()
+        return done
+
+    return end
+
+
 def _looks_into_one_segment(_before: Any) -> Any:
     def aborted_transactions(
         self: PartitionLog, offset: int, upper_bound_offset: int
@@ -112,6 +124,24 @@ def _begins_in_memory(before: Any) -> Any:
         return None, too_large
 
     return judged
+
+
+def _answers_at_once(before: Any) -> Any:
+    def move(self: Adding, transaction: Any, known: Any, after: Any, reply: Any) -> Any:
+        made = before(self, transaction, known, after, reply)
+        reply.accept()
+        return made
+
+    return move
+
+
+def _tells_the_verdict_at_once(before: Any) -> Any:
+    def end(self: Ending, transaction: Any, is_commit: bool, reply: Any) -> None:
+        before(self, transaction, is_commit, reply)
+        known = transaction.metadata
+        reply.accept(known.producer_id, known.producer_epoch + 1)
+
+    return end
 
 
 _OLD_MACHINES: WeakKeyDictionary[PartitionRuntime, Any] = WeakKeyDictionary()
@@ -201,6 +231,11 @@ HAZARDS = MappingProxyType(
             (Replacement(Replica, "upper_bound", _reads_to_the_watermark),),
             mixes.reading,
         ),
+        "T-17b": TransactionHazard(
+            "the last stable offset passes markers that are not replicated",
+            (Replacement(Transactions, "end", _settles_with_the_marker),),
+            mixes.watching,
+        ),
         "T-18": TransactionHazard(
             "aborts that are noted in a later segment are not found",
             (Replacement(PartitionLog, "aborted_transactions", _looks_into_one_segment),),
@@ -215,6 +250,16 @@ HAZARDS = MappingProxyType(
             "what belongs to a transaction is known to its coordinator alone",
             (Replacement(Adding, "_judged", _begins_in_memory),),
             mixes.killing,
+        ),
+        "T-20b": TransactionHazard(
+            "partitions are said to be added before that is replicated",
+            (Replacement(Adding, "_move", _answers_at_once),),
+            mixes.killing_coordinators,
+        ),
+        "T-20c": TransactionHazard(
+            "a verdict is told before it is replicated",
+            (Replacement(Ending, "_end", _tells_the_verdict_at_once),),
+            mixes.killing_coordinators,
         ),
         "T-21": TransactionHazard(
             "a coordinator goes on with what it knew when it last was one",
