@@ -55,7 +55,15 @@ GROUP_LEAVES = {
 ALLOWED: dict[str, set[str]] = {
     # For type checkers only: the public names, which are loaded when they are first used. The
     # command completes lines from their parsers alone.
-    "": {"broker.testing", "client", "client.cli.completing", "client.sync", "protocol"},
+    "": {
+        "broker.testing",
+        "client",
+        "client.cli.completing",
+        "client.sync",
+        "protocol",
+        # What batches are handed out as, and taken as.
+        "protocol.records.columns",
+    },
     "protocol": set(),
     "protocol.messages": {"protocol"},
     "protocol.records": {"protocol"},
@@ -113,7 +121,7 @@ ALLOWED: dict[str, set[str]] = {
         "client.state.group",
     },
     # The blocking face of client: one call for each method.
-    "client.sync": {"protocol", "client", "client.state"},
+    "client.sync": {"protocol", "client", "client.state", "protocol.records.columns"},
     "client.cli": {
         "protocol",
         "protocol.messages",
