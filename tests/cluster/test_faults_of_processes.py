@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TIMED_OUT = -192  # librdkafka's _MSG_TIMED_OUT
 TOPIC = "t"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ PLUGIN = "ottla.pytest_plugin"
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ["confluent_kafka", "aiokafka", "ottla"])
 def test_an_example_suite_passes(name: str) -> None:
     """What is copied first should work."""

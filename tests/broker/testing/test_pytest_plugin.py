@@ -5,14 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.tidy.tree import ROOT
 
-if TYPE_CHECKING:
-    import pytest
-
 pytest_plugins = ["pytester"]
+# Each test is a run of its own, with processes that load everything anew.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 PLUGIN = "ottla.pytest_plugin"
 USES = """
@@ -145,6 +145,7 @@ def test_a_failing_test_tells_what_was_injected(pytester: pytest.Pytester) -> No
 
 def test_workers_of_xdist_do_not_meet(pytester: pytest.Pytester) -> None:
     """Two workers on one port is what makes a suite red on Mondays."""
+    pytest.importorskip("xdist")
     pytester.makepyfile(
         USES
         + """
