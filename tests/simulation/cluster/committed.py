@@ -64,6 +64,9 @@ class Committed:
         agrees = _agree if is_compacted else operator.eq
         for segment in log.segments:
             if segment.next_offset > offset and segment.base_offset < end:
+                if node.files.find(segment.path) is None:
+                    # A cleaned one is about to take its place; it is looked at then.
+                    break
                 offset = self._compare_segment(where, truth, node, segment, (offset, end), agrees)
         self._compared[life] = offset
 
