@@ -9,6 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.client.deadline import TimeLimit
+from ottla.client.errors import ClientError
 from ottla.client.parallel_policy import DeadLetter, HandlerFailed, next_step
 from ottla.client.tasks import Tasks
 
@@ -185,6 +186,13 @@ class Workers:
                 result = await self._world.threads.run(self._handler, record)
             if inspect.isawaitable(result):
                 await result
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # What it waited for was cancelled, not we: a worker that ended now would be missed by
+            # nobody, and the position would stand still for ever.
+            await self._failed(work, ClientError("what the handler waited for was cancelled"))
         except Exception as error:
             await self._failed(work, error)
         else:

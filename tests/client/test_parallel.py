@@ -189,6 +189,20 @@ async def test_a_failure_stops_the_run_before_the_record(broker: str) -> None:
     assert set(ledger.handled) == set(range(200)) - set(handled), "each once"
 
 
+async def test_a_handler_whose_own_call_is_cancelled_has_failed(broker: str) -> None:
+    """A worker that just ended would leave its partition standing still."""
+    await fill(broker, "par-own-cancel", 3)
+
+    async def handle(record: ConsumerRecord[bytes, bytes]) -> None:
+        call = asyncio.get_running_loop().create_future()
+        call.cancel()
+        await call
+
+    async with subscribed(broker, "par-own-cancel") as consumer:
+        with pytest.raises(HandlerFailed, match="cancelled"):
+            await consumer.parallel(handle)
+
+
 async def test_a_failure_can_be_skipped(broker: str) -> None:
     """The position goes on past it."""
     await fill(broker, "par-skip", 50)
