@@ -102,7 +102,7 @@ class Assignment:
         position has not passed: compaction has removed them."""
         self._check_assigned([partition])
         end = self._end(partition)
-        return end >= offset and self._positions.is_dry(partition)
+        return end >= offset and self._positions[partition].is_dry
 
     def _end(self, partition: TopicPartition) -> int:
         place = self._positions[partition]

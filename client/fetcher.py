@@ -197,12 +197,9 @@ class Fetcher:
                 self._on_part(asked_for, part, connection)
         if is_empty:
             for want in wanted:
-                self._came_dry(want)
-
-    def _came_dry(self, want: Wanted) -> None:
-        place = self.positions.get(want.partition)
-        if place is not None and place.turn == want.turn:
-            self.positions.came_dry(want.partition, want.offset)
+                place = self.positions.get(want.partition)
+                if place is not None and place.turn == want.turn:
+                    place.came_dry(want.offset)
 
     def _on_part(self, want: Wanted, part: PartitionData, connection: Connection) -> None:
         code = error_code(part.error_code)

@@ -48,6 +48,25 @@ class Place:
     dry_offset: int = -1
     dry_count: int = 0
 
+    def came_dry(self, offset: int) -> None:
+        """A fetch from that offset brought nothing for this partition nor for any other.
+
+        Where the end is further on, what lies between has been compacted away."""
+        if offset == self.fetch_offset:
+            self.dry_count = self.dry_count + 1 if self.dry_offset == offset else 1
+            self.dry_offset = offset
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether there is no record between the position and the end that the broker tells of.
+
+        Asked twice, since an answer may be empty for passing reasons."""
+        return (
+            self.offset is not None
+            and self.offset == self.fetch_offset == self.dry_offset
+            and self.dry_count >= DRY_COUNT_MIN
+        )
+
 
 class Positions:
     """All assigned partitions of one consumer, in the order in which they are served."""
@@ -178,26 +197,6 @@ class Positions:
         place.limit_bytes = self._limit_bytes
         # Last in turn now, so that the first of many busy partitions cannot starve the rest.
         self._places[partition] = self._places.pop(partition)
-
-    def came_dry(self, partition: TopicPartition, offset: int) -> None:
-        """A fetch from that offset brought nothing for this partition nor for any other.
-
-        Where the end is further on, what lies between has been compacted away."""
-        place = self._places[partition]
-        if offset == place.fetch_offset:
-            place.dry_count = place.dry_count + 1 if place.dry_offset == offset else 1
-            place.dry_offset = offset
-
-    def is_dry(self, partition: TopicPartition) -> bool:
-        """Whether there is no record between the position and the end that the broker tells of.
-
-        Asked twice, since an answer may be empty for passing reasons."""
-        place = self._places[partition]
-        return (
-            place.offset is not None
-            and place.offset == place.fetch_offset == place.dry_offset
-            and place.dry_count >= DRY_COUNT_MIN
-        )
 
     def read_to(self, partition: TopicPartition, next_offset: int) -> None:
         """The application has everything before that offset."""
