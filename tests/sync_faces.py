@@ -69,28 +69,20 @@ def import_table(module: Any) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     tree = ast.parse(inspect.getsource(module))
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            for alias in node.names:
-                found[alias.asname or alias.name] = (node.module, alias.name)
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                found[alias.asname or alias.name] = ("", alias.name)
-    for node in tree.body:
-        names: list[str] = []
-        if isinstance(node, ast.ClassDef):
-            names = [node.name]
-        elif isinstance(node, ast.Assign):
-            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            names = [node.target.id]
-        elif isinstance(node, ast.If):
-            names = [
-                target.id
-                for line in node.body
-                if isinstance(line, ast.Assign)
-                for target in line.targets
-                if isinstance(target, ast.Name)
-            ]
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            origin = getattr(node, "module", None) or ""
+            found.update({one.asname or one.name: (origin, one.name) for one in node.names})
+    lines = [
+        line for node in tree.body for line in (node.body if isinstance(node, ast.If) else [node])
+    ]
+    for line in lines:
+        targets: list[ast.expr] = []
+        if isinstance(line, ast.Assign):
+            targets = line.targets
+        elif isinstance(line, ast.AnnAssign):
+            targets = [line.target]
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        names += [line.name] if isinstance(line, ast.ClassDef) else []
         found.update({name: (module.__name__, name) for name in names})
     return found
 
