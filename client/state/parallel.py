@@ -241,11 +241,6 @@ class Lanes(Generic[Item]):
             and len(window.taken) <= self._window_max // RESUME_PART
         )
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing waits and nothing runs."""
-        return not (self._ready or self._running or self._delayed)
-
     def to_commit(self) -> dict[TopicPartition, Committed]:
         """What has changed since the last time, to be stored."""
         found = {}
