@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ottla.client.consumer_record import ConsumerRecord
-    from ottla.client.state.batch import Headers
+    from ottla.client.state.items import Headers
     from ottla.protocol.ids import TopicPartition
 
 

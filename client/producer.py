@@ -23,7 +23,7 @@ from ottla.client.record_checks import as_bytes, checked_headers, too_large
 from ottla.client.sender import Sender
 from ottla.client.serializers import SendKey, SendValue
 from ottla.client.settings import configured
-from ottla.client.state.batch import Batch, Headers, Item, item_size_bytes
+from ottla.client.state.items import Headers, Item, item_size_bytes
 from ottla.client.state.partitioner import StickyPartitioner, partition_for_key
 from ottla.client.transaction_calls import TransactionCalls
 from ottla.protocol.errors import ErrorCode
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ottla.client.settings import ProducerSettings
+    from ottla.client.state.batch import Batch
     from ottla.client.state.metadata import TopicView
     from ottla.client.transactions import Transactions
     from ottla.protocol.ports import Clock

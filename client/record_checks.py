@@ -8,7 +8,7 @@ from ottla.client.errors import RequestRefused
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.client.state.batch import Headers
+    from ottla.client.state.items import Headers
 
 
 def as_bytes(value: object) -> bytes | None:

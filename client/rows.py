@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ottla.client.state.batch import Item
+    from ottla.client.state.items import Item
 
     # None where the key does not decide.
     PartitionOfKey = Callable[[bytes], int | None]

@@ -12,6 +12,7 @@ import os as _os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ottla import serializers, sync
     from ottla.broker.testing.cluster import Cluster
     from ottla.broker.testing.faults import Faults
     from ottla.broker.testing.handles import BrokerHandle, Injected
@@ -133,6 +134,8 @@ __all__ = [
     "read_arrow",
     "read_pandas",
     "read_polars",
+    "serializers",
+    "sync",
 ]
 
 _PLACES = {
@@ -200,6 +203,9 @@ _PLACES = {
     "read_polars": "client.frames",
 }
 
+# Modules with public names of their own.
+_ROOMS = ("serializers", "sync")
+
 _here = _os.path.dirname(__file__)
 if not _os.path.isdir(_os.path.join(_here, "broker")):
     # A checkout without symbolic links (a zip archive, Windows): look beside this folder.
@@ -208,6 +214,8 @@ if not _os.path.isdir(_os.path.join(_here, "broker")):
 
 def __getattr__(name: str) -> object:
     """Load a public name's module when the name is first asked for."""
+    if name in _ROOMS:
+        return _importlib.import_module(f"{__name__}.{name}")
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(_importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from ottla.client.state.batch import Headers
+    from ottla.client.state.items import Headers
 
 
 class Outgoing(NamedTuple):

@@ -10,13 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.client.state.batch import (
-    BATCH_OVERHEAD_BYTES,
-    RECORD_OVERHEAD_BYTES,
-    Batch,
-    Item,
-    Phase,
-)
+from ottla.client.state.batch import BATCH_OVERHEAD_BYTES, Batch, Phase
+from ottla.client.state.items import RECORD_OVERHEAD_BYTES, Item
 from ottla.client.state.line import Line
 
 if TYPE_CHECKING:

@@ -9,37 +9,12 @@ from ottla.client.state.sequences import NO_STAMP, Stamp
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from ottla.client.state.items import Item
     from ottla.client.state.rows import Part
     from ottla.protocol.ids import TopicPartition
 
-# The header of a record batch, and what a record of up to some kilobytes adds to its key, value
-# and headers at most: length 2, attributes 1, timestamp delta 2, offset delta 2, key length 2,
-# value length 2, header count 1. Larger ones add a little more, which no limit here depends on.
+# The header of a record batch.
 BATCH_OVERHEAD_BYTES = 61
-RECORD_OVERHEAD_BYTES = 12
-HEADER_OVERHEAD_BYTES = 4
-
-Headers = tuple[tuple[str, bytes | None], ...]
-
-
-Item = tuple[int, bytes | None, bytes | None, Headers]
-"""One record as the application gave it: timestamp in ms since 1970, key, value, headers."""
-
-
-def item_size_bytes(item: Item) -> int:
-    """About the bytes that the record takes in an uncompressed batch."""
-    _, key, value, headers = item
-    size_bytes = RECORD_OVERHEAD_BYTES
-    if key is not None:
-        size_bytes += len(key)
-    if value is not None:
-        size_bytes += len(value)
-    return size_bytes + headers_size_bytes(headers) if headers else size_bytes
-
-
-def headers_size_bytes(headers: Headers) -> int:
-    """About the bytes that they take."""
-    return sum(HEADER_OVERHEAD_BYTES + len(name) + len(content or b"") for name, content in headers)
 
 
 class Phase(Enum):

@@ -9,17 +9,13 @@ from bisect import bisect_right
 from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ottla.client.state.batch import (
-    RECORD_OVERHEAD_BYTES,
-    headers_size_bytes,
-    item_size_bytes,
-)
+from ottla.client.state.items import RECORD_OVERHEAD_BYTES, headers_size_bytes, item_size_bytes
 from ottla.protocol.records.codec import encode_columns, encode_entries, encode_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ottla.client.state.batch import Item
+    from ottla.client.state.items import Item
     from ottla.protocol.records.columns import Columns
     from ottla.protocol.records.record import Encoded
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ottla.client.environment import Environment
     from ottla.client.rows import Records
     from ottla.client.settings import ProducerSettings
-    from ottla.client.state.batch import Headers
+    from ottla.client.state.items import Headers
     from ottla.client.state.transaction_asks import Committed, ConsumerGroupMetadata
     from ottla.client.transaction_calls import TransactionCalls as AsyncTransactionCalls
     from ottla.protocol.ids import TopicPartition

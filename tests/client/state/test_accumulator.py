@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ottla.client.state.accumulator import Accumulator, Limits, within_one_request
-from ottla.client.state.batch import Batch, Phase, item_size_bytes
+from ottla.client.state.batch import Batch, Phase
+from ottla.client.state.items import item_size_bytes
 from ottla.client.state.rows import Part, ValueRows
 from ottla.protocol.ids import TopicPartition
 

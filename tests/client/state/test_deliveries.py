@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from ottla.client.state.accumulator import Accumulator, Limits
 from ottla.client.state.backoff import Backoff
-from ottla.client.state.batch import Batch, Phase, item_size_bytes
+from ottla.client.state.batch import Batch, Phase
 from ottla.client.state.deliveries import Answer, Deliveries
+from ottla.client.state.items import item_size_bytes
 from ottla.client.state.sequences import Identity
 from ottla.client.state.verdict import Verdict
 from ottla.protocol.errors import ErrorCode
