@@ -243,10 +243,10 @@ async def test_coordinators_ask_whether_the_wall_clock_is_believed() -> None:
     """S-18: ids of producers and positions of groups are forgotten by the wall clock, too."""
     clock = ShiftedClock()
     async with running_broker(clock=clock) as running:
-        shards = [running.broker.groups, running.broker.transactions]
-        before = [one.moment().is_wall_trusted for one in shards]
+        groups, transactions = running.broker.groups, running.broker.transactions
+        before = [now.is_wall_trusted for now in (groups.moment(), transactions.moment())]
         clock.wall_offset_ms = 30 * DAY_MS
-        after = [one.moment().is_wall_trusted for one in shards]
+        after = [now.is_wall_trusted for now in (groups.moment(), transactions.moment())]
 
     assert before == [True, True]
     assert after == [False, False]
