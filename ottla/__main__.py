@@ -47,9 +47,12 @@ def usage() -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     try:
-        status = dispatch(sys.argv[1:] if arguments is None else arguments)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        try:
+            status = dispatch(sys.argv[1:] if arguments is None else arguments)
+        finally:
+            # Here, and not at exit, which complains; a verb's help ends with SystemExit.
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
