@@ -23,10 +23,10 @@ from tests.support.broker_process import ROOT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROUNDS = 3
+ROUNDS = 2
 SIZES = {"100b": 100, "1k": 1024}
 # What is read: enough for the fastest, written once by the client that most of the field uses.
-READ_COUNT = {100: 2_000_000, 1024: 400_000}
+READ_COUNT = {100: 2_000_000, 1024: 500_000}
 
 
 class Trial(NamedTuple):
