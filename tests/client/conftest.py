@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ottla.client.real import RealNet
 from tests.client.toy_broker import ToyCluster
+from tests.support.memory_broker import memory_broker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -27,15 +26,8 @@ async def toy() -> AsyncIterator[ToyCluster]:
 @pytest.fixture(scope="session")
 def broker() -> Iterator[str]:
     """The address of a broker that keeps everything in memory."""
-    command = [sys.executable, "-m", "ottla", "start", "--memory", "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert process.stdout is not None
-    with process, process.stdout as output:
-        ready = output.readline().decode()
-        assert ready.startswith("ottla: ready at "), ready
-        yield ready.removeprefix("ottla: ready at ").strip()
-        process.terminate()
-        assert process.wait(15) == 0
+    with memory_broker() as address:
+        yield address
 
 
 @pytest.fixture(params=[1, 2], ids=["v1", "v2"])

@@ -129,7 +129,7 @@ def test_the_commands_about_groups_know_the_reader(broker: BrokerProcess) -> Non
     """The group is that of the example above."""
     shown = shown_by(block_with("groups explain", SHELL), broker)
 
-    assert "readers  classic  Empty" in shown
+    assert "readers  (classic, Empty" in shown
     assert re.search(r"greetings +0 +\d+ +0\n", shown), shown
 
 

@@ -1,4 +1,4 @@
-"""Commands that run within the test's own process."""
+"""Commands that run within the test's own process, on a broker for them alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.client.cli.command import in_process
+from tests.support.memory_broker import memory_broker
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.client.cli.command import Ottla
 
 
@@ -17,3 +20,10 @@ def ottla(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyP
     """Runs a command at once."""
     monkeypatch.setenv("COLUMNS", "100")
     return in_process(capfdbinary)
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[str]:
+    """Its address. Tests of commands make topics of everyday names."""
+    with memory_broker() as address:
+        yield address

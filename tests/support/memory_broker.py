@@ -1,0 +1,25 @@
+"""A broker process that keeps everything in memory, for tests that share it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def memory_broker() -> Iterator[str]:
+    """Its address, while it runs."""
+    command = [sys.executable, "-m", "ottla", "start", "--memory", "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    with process, process.stdout as output:
+        ready = output.readline().decode()
+        assert ready.startswith("ottla: ready at "), ready
+        yield ready.removeprefix("ottla: ready at ").strip()
+        process.terminate()
+        assert process.wait(15) == 0
