@@ -64,10 +64,12 @@ class Committed:
         agrees = _agree if is_compacted else operator.eq
         for segment in log.segments:
             if segment.next_offset > offset and segment.base_offset < end:
-                if node.files.find(segment.path) is None:
+                span = (offset, end)
+                try:
+                    offset = self._compare_segment(where, truth, node, segment, span, agrees)
+                except FileNotFoundError:
                     # A cleaned one is about to take its place; it is looked at then.
                     break
-                offset = self._compare_segment(where, truth, node, segment, (offset, end), agrees)
         self._compared[life] = offset
 
     def _compare_segment(
