@@ -75,6 +75,8 @@ async def test_automatic_commits_follow_what_was_read(site: Site) -> None:
             while await site.committed() != {0: 10}:
                 await consumer.poll(50)
 
+        assert await site.committed() == {0: 10}
+
 
 @pytest.mark.requirement("CON-18")
 async def test_what_was_handed_out_is_committed_when_the_consumer_is_closed(site: Site) -> None:

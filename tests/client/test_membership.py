@@ -109,6 +109,8 @@ async def test_partitions_that_are_added_are_read(site: Site, protocol: dict[str
             await admin.create_partitions(site.topic, 3)
         await poll_until(lambda: held(consumer) == {0, 1, 2}, consumer)
 
+        assert held(consumer) == {0, 1, 2}
+
 
 @BOTH
 async def test_a_topic_that_does_not_exist_yet_is_waited_for(

@@ -166,4 +166,5 @@ def test_a_setting_that_is_none_is_refused(pytester: pytest.Pytester) -> None:
 
     result = run(pytester, "--ottla-setting", "nonsense")
 
+    result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*wants KEY=VALUE, not 'nonsense'*"])

@@ -137,6 +137,8 @@ class CooperativeGroup:
         self.held: dict[str, frozenset[TopicPartition]] = {}
         self.joined: dict[str, int] = {}
         self.generation = 0
+        # Who was given what who else still claimed.
+        self.taken: list[tuple[str, str]] = []
 
     def subscriptions(self, wanted: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
         """What each says, with what it believes to hold."""
@@ -155,8 +157,11 @@ class CooperativeGroup:
         for member_id, data in found.items():
             mine = frozenset(self.assignor.on_assignment(data, self.generation))
             gained = mine - before[member_id]
-            for other, claimed in before.items():
-                assert other == member_id or not gained & claimed, (member_id, other)
+            self.taken += [
+                (member_id, other)
+                for other, claimed in before.items()
+                if other != member_id and gained & claimed
+            ]
             self.held[member_id] = mine
             self.joined[member_id] = self.generation
         return any(before[member_id] - self.held[member_id] for member_id in found)
@@ -181,6 +186,8 @@ def test_nobody_is_given_what_another_still_claims(
     group = CooperativeGroup(counts)
     for wanted in history:
         group.rebalance(wanted)
+
+    assert group.taken == []
 
 
 @given(HISTORIES, COUNTS)
