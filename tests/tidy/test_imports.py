@@ -130,6 +130,14 @@ ALLOWED: dict[str, set[str]] = {
         "client.state",
         "client.state.group",
     },
+    # A data source of Spark blocks: what it does is a few calls of blocking clients.
+    "client.spark": {
+        "protocol",
+        "protocol.records.columns",
+        "client",
+        "client.state",
+        "client.sync",
+    },
     # Command lines know no client: they must load in no time.
     "client.cli.parsers": {"client.cli.arguments", "client.cli.places"},
     "broker.replica": {"protocol", "protocol.messages", "protocol.records"},

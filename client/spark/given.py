@@ -1,0 +1,104 @@
+"""Options as Spark hands them over: text, under names whose case does not matter."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.nearest import one_of, suggestion
+from ottla.client.properties import fields_from
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+CLIENT_PREFIX = "kafka."
+SERVERS = "kafka.bootstrap.servers"
+OTHER_SERVERS = "bootstrapServers"
+
+_DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d|us)?")
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class Given:
+    """Every complaint is a ValueError whose sentence names the option."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._values = {name.lower(): str(value) for name, value in options.items()}
+
+    def check_names(self, known: Iterable[str]) -> None:
+        """Raise ValueError for an option that is none of these and no ``kafka.*``: a mistyped
+        option is one that silently does not hold."""
+        names = {name.lower(): name for name in (SERVERS, OTHER_SERVERS, *known)}
+        for name in self._values:
+            if name not in names and not name.startswith(CLIENT_PREFIX):
+                meant = suggestion(name, names)
+                for lower, proper in names.items():
+                    meant = meant.replace(repr(lower), repr(proper))
+                raise ValueError(f"the data source ottla has no option {name!r}{meant}")
+
+    def has(self, name: str) -> bool:
+        """Whether it is there."""
+        return name.lower() in self._values
+
+    def text(self, name: str) -> str | None:
+        """Its value, None where it is not given."""
+        return self._values.get(name.lower())
+
+    def truth(self, name: str, *, default: bool) -> bool:
+        """``true`` or ``false``."""
+        text = self._values.get(name.lower(), str(default)).strip().lower()
+        if text not in ("true", "false"):
+            raise ValueError(f"the option {name} is true or false, not {text!r}")
+        return text == "true"
+
+    def number(self, name: str, *, at_least: int = 1) -> int | None:
+        """A whole number."""
+        text = self._values.get(name.lower())
+        if text is None:
+            return None
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError(f"the option {name} is a whole number, not {text!r}") from None
+        if value < at_least:
+            raise ValueError(f"the option {name} is at least {at_least}, not {value}")
+        return value
+
+    def duration_ms(self, name: str) -> int | None:
+        """A time such as ``500ms``, ``30s`` or ``15m``; milliseconds without a unit."""
+        text = self._values.get(name.lower())
+        if text is None:
+            return None
+        found = _DURATION.fullmatch(text.strip().lower())
+        if found is None or found[2] not in (None, *_UNITS_MS):
+            raise ValueError(f"the option {name} is a time such as 30s or 15m, not {text!r}")
+        return int(found[1]) * _UNITS_MS[found[2] or "ms"]
+
+    def choice(self, name: str, choices: Iterable[str], default: str) -> str:
+        """One of some words."""
+        text = self._values.get(name.lower(), default).strip().lower()
+        one_of(f"the option {name}", text, choices)
+        return text
+
+    def bootstrap_servers(self) -> str:
+        """Where the cluster is."""
+        servers = self.text(SERVERS) or self.text(OTHER_SERVERS)
+        if not servers:
+            raise ValueError(f"the option {SERVERS} is missing: the address of a broker")
+        return servers
+
+    def client_fields(self, kind: type[Any], refused: Mapping[str, str]) -> dict[str, Any]:
+        """The ``kafka.*`` options as fields of that configuration of a client. ``refused`` says
+        for properties that may not be set why not."""
+        properties: dict[str, object] = {}
+        for name, value in self._values.items():
+            if not name.startswith(CLIENT_PREFIX) or name == SERVERS:
+                continue
+            plain = name.removeprefix(CLIENT_PREFIX)
+            if plain in refused:
+                raise ValueError(f"the option {name} cannot be set: {refused[plain]}")
+            properties[plain] = value
+        try:
+            return fields_from(kind, properties)
+        except ValueError as error:
+            raise ValueError(f"among the options kafka.*: {error}") from None

@@ -1,0 +1,51 @@
+"""What of PySpark is used here, in one place: whoever lacks it is told so in one sentence."""
+
+from __future__ import annotations
+
+from ottla.client.optional import library
+
+NEEDED = (4, 2)
+
+_installed = library("pyspark", "spark")
+if tuple(int(part) for part in _installed.__version__.split(".")[:2]) < NEEDED:
+    raise ImportError(
+        f"PySpark {_installed.__version__} is too old for the data source ottla, which needs 4.2 "
+        "or later (before, a Python source cannot limit a micro-batch): "
+        "pip install 'pyspark>=4.2,<5'"
+    )
+# Spark itself needs it in the workers, and says so with a traceback only.
+library("pyarrow", "spark")
+
+from pyspark.sql.datasource import (  # noqa: E402
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.streaming.datasource import (  # noqa: E402
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType  # noqa: E402
+
+__all__ = [
+    "DataSource",
+    "DataSourceArrowWriter",
+    "DataSourceReader",
+    "DataSourceStreamArrowWriter",
+    "DataSourceStreamReader",
+    "InputPartition",
+    "ReadAllAvailable",
+    "ReadLimit",
+    "ReadMaxRows",
+    "ReadMinRows",
+    "StructType",
+    "SupportsTriggerAvailableNow",
+    "WriterCommitMessage",
+]

@@ -1,0 +1,1 @@
+"""Tests of the data source for Spark."""
