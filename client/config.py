@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 from ottla.client.nearest import one_of
 from ottla.client.partitioners import PARTITIONERS
 from ottla.client.properties import fields_from
+from ottla.client.setting_types import check_types
 from ottla.client.state.accumulator import Limits
 from ottla.client.state.backoff import Backoff
 from ottla.protocol.ports import Address, SocketOptions
@@ -64,6 +65,9 @@ class ClientConfig(ConnectionConfig):
     retry_backoff: Backoff = field(default_factory=lambda: Backoff(100, 1_000))
     allow_auto_create: bool = False
 
+    def __post_init__(self) -> None:
+        check_types(self)
+
     @classmethod
     def from_properties(cls, properties: Properties) -> Self:
         """From Kafka's names, like ``linger.ms``. ``bootstrap.servers`` may be among them and is
@@ -102,6 +106,7 @@ class ProducerConfig(ClientConfig):
     on_delivery: OnDelivery | None = None
 
     def __post_init__(self) -> None:
+        check_types(self)
         one_of("compression", self.compression, get_args(Compression))
         if not callable(self.partitioner):
             one_of("partitioner", self.partitioner, PARTITIONERS)
@@ -204,6 +209,7 @@ class ConsumerConfig(ClientConfig):
     interceptors: tuple[ConsumerInterceptor, ...] = ()
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.offset_reset not in ("earliest", "latest", "none"):
             raise ValueError(
                 f"offset_reset is 'earliest', 'latest' or 'none', not {self.offset_reset!r}"
@@ -242,7 +248,10 @@ class ConsumerConfig(ClientConfig):
 def parse_addresses(text: str) -> list[Address]:
     """Read ``host:port,host:port``; a missing port is 9092, IPv6 hosts stand in brackets.
 
-    Raises ValueError with a sentence."""
+    Raises ValueError or TypeError with a sentence."""
+    if not isinstance(text, str):
+        # Other clients take lists.
+        raise TypeError(f"brokers are one text, as 'first:9092,second:9092', not {text!r}")
     addresses = [parse_address(part) for part in text.split(",") if part.strip()]
     if not addresses:
         raise ValueError("no broker address is given; it looks like 127.0.0.1:9092")

@@ -176,3 +176,34 @@ def test_every_name_of_kafka_stands_for_a_field_that_there_is() -> None:
     known = {field.name for kind in (ProducerConfig, ConsumerConfig) for field in fields(kind)}
 
     assert {*ALIASES.values(), *(field for field, _ in RANGES.values())} <= known
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "value", "sentence"),
+    [
+        (ProducerConfig, "linger_ms", "5", "linger_ms is a number, not '5'"),
+        (ProducerConfig, "in_flight_max", 1.5, "in_flight_max is a whole number, not 1.5"),
+        (ProducerConfig, "batch_bytes", True, "batch_bytes is a whole number, not True"),
+        (ProducerConfig, "idempotent", "yes", "idempotent is True, False or None, not 'yes'"),
+        (ClientConfig, "client_id", 5, "client_id is a text, not 5"),
+        (ConsumerConfig, "group_id", 5, "group_id is a text or None, not 5"),
+        (ConsumerConfig, "assignors", "range", "assignors is a tuple, not 'range'"),
+        (ConsumerConfig, "isolation", 1, "isolation is an Isolation, not 1"),
+    ],
+)
+def test_a_setting_of_another_type_is_refused_by_name(
+    config: type[ClientConfig], name: str, value: object, sentence: str
+) -> None:
+    """A level that only looks like one would let aborted records through, as 1 did."""
+    settings: dict[str, Any] = {name: value}
+    with pytest.raises(TypeError) as raised:
+        config(**settings)
+
+    assert str(raised.value) == sentence
+
+
+def test_brokers_are_one_text() -> None:
+    """Other clients take lists, and their users try that first."""
+    wrong: Any = ["127.0.0.1:9092"]
+    with pytest.raises(TypeError, match="'first:9092,second:9092', not"):
+        Admin(wrong)
