@@ -151,6 +151,7 @@ class LogDirectory:
             clean,
             cut_damage,
             self._boots.may_have_lost_writes(partition),
+            self.checkpoints.high_watermarks.get(partition),
         )
         log = self._new_log(partition, None)
         log.cleaned_offset = self.checkpoints.cleaner_offsets.get(partition, 0)

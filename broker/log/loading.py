@@ -30,7 +30,12 @@ from ottla.broker.log.names import (
 )
 from ottla.broker.log.power_loss import set_aside, shows_lost_writes
 from ottla.broker.log.recovery import Scanner, cut_torn_end, damage, is_torn
-from ottla.broker.log.replay import load_newest_snapshot, replay_segment
+from ottla.broker.log.replay import (
+    holds_marker,
+    load_newest_snapshot,
+    replay_segment,
+    unsettled_parts,
+)
 from ottla.broker.log.resuming import resume_segment
 from ottla.broker.log.segment import Segment
 from ottla.broker.log.slices import locate
@@ -51,6 +56,8 @@ class Known(NamedTuple):
     cut_damage: bool = False
     # The machine has gone down since the log was written, and its page cache with it.
     may_have_lost_writes: bool = False
+    # Ends of transactions from there on may still be truncated; None: from the log start on.
+    high_watermark: int | None = None
 
 
 async def load_log(log: OpenLog, known: Known) -> int:
@@ -65,7 +72,7 @@ async def load_log(log: OpenLog, known: Known) -> int:
         # Only the batches know them then: no snapshot may spare us from reading those.
         await remove_snapshots_after(log, -1)
         known = known._replace(clean=None)
-    is_clean = known.clean is not None and await offload.run(_load_clean, log, known.clean)
+    is_clean = known.clean is not None and await offload.run(_load_clean, log, known)
     scanned_bytes = 0
     if not is_clean:
         scanned_bytes = await _recover(log, known)
@@ -122,9 +129,10 @@ def _closed_segment(log: OpenLog, base_offset: int) -> Segment:
     return segment
 
 
-def _load_clean(log: OpenLog, clean: CleanLog) -> bool:
+def _load_clean(log: OpenLog, known: Known) -> bool:
     """Take the log as its mark says; False if it looks otherwise, and nothing is lost then."""
-    active = log.active
+    active, clean = log.active, known.clean
+    assert clean is not None
     if (active.base_offset, active.size_bytes) != clean[1:3]:
         return False
     if _spoiled_transactions(log) or _has_lost_transactions(log, clean):
@@ -139,12 +147,19 @@ def _load_clean(log: OpenLog, clean: CleanLog) -> bool:
     active.next_offset = clean.log_end_offset
     for segment in log.segments:
         segment.synced_bytes = segment.size_bytes
+    settled_offset = _settled_offset(log, known)
     offset = load_newest_snapshot(log, log.log_end_offset)
+    if holds_marker(unsettled_parts(log, settled_offset, offset)):
+        offset = load_newest_snapshot(log, settled_offset)
     for segment in log.segments[log.segment_number(offset) :]:
         place = locate(segment, offset) if segment.size_bytes else None
         if place is not None:
             replay_segment(log, segment, place.position)
     return True
+
+
+def _settled_offset(log: OpenLog, known: Known) -> int:
+    return log.log_start_offset if known.high_watermark is None else known.high_watermark
 
 
 def _spoiled_transactions(log: OpenLog) -> list[Segment]:
@@ -185,7 +200,11 @@ async def _recover(log: OpenLog, known: Known) -> int:
     log.recovery_point = max(recovery_point, log.segments[0].base_offset)
     # A snapshot from above may speak of records that are about to be cut.
     await remove_snapshots_after(log, log.recovery_point)
+    settled_offset = _settled_offset(log, known)
     snapshot_offset = load_newest_snapshot(log, log.recovery_point)
+    if settled_offset < snapshot_offset and log.observer.has_seen_markers:
+        # No index is to be believed yet that would lead to what lies in between (T-17).
+        snapshot_offset = load_newest_snapshot(log, settled_offset)
     scanner = Scanner(log, snapshot_offset)
     finding = await offload.run(scanner.run)
     if finding is not None:

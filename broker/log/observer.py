@@ -30,6 +30,14 @@ class LogObserver(Protocol):
     def snapshot(self) -> bytes:
         """Producers as of now, as the content of a ``.snapshot`` file."""
 
+    @property
+    def has_seen_markers(self) -> bool:
+        """Whether a producer that is known has ended a transaction, at whatever offset."""
+
+    @property
+    def settled_offset(self) -> int:
+        """What ended before it has ended for good, so that a snapshot need not tell when."""
+
     def load_leader_epochs(self, entries: Sequence[tuple[int, int]]) -> None:
         """Take over the (epoch, start offset) entries that were saved; called before batches."""
 
@@ -62,6 +70,14 @@ class Unobserved:
 
     def snapshot(self) -> bytes:
         return b""
+
+    @property
+    def has_seen_markers(self) -> bool:
+        return False
+
+    @property
+    def settled_offset(self) -> int:
+        return 0
 
     def load_leader_epochs(self, entries: Sequence[tuple[int, int]]) -> None:
         return None

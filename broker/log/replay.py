@@ -1,17 +1,26 @@
-"""Feeding a log's observer: the newest usable snapshot first, then the batches after it."""
+"""Feeding a log's observer: the newest usable snapshot first, then the batches after it.
+
+A snapshot says which transactions are open, not where the others ended. One that was taken above
+the high watermark may speak of ends that are not replicated: what they end would be shown at once,
+and whoever leads next may not have them (hazard T-17). So what lies between the high watermark and
+the snapshot is looked through for markers, by headers alone; there is hardly ever much of it. If it
+holds any, an older snapshot is loaded and they are read again.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.log.checkpoints import read_file
-from ottla.broker.log.scan import CHUNK_BYTES, BatchScan
+from ottla.broker.log.scan import CHUNK_BYTES, BatchScan, walk
 from ottla.broker.log.slices import locate
 from ottla.protocol.errors import CorruptLogError
+from ottla.protocol.records.batch import ATTRIBUTES_POSITION, CONTROL_BIT
 
 if TYPE_CHECKING:
     from ottla.broker.log.open_log import OpenLog
     from ottla.broker.log.segment import Segment
+    from ottla.protocol.ports import File
 
 
 def load_newest_snapshot(log: OpenLog, limit_offset: int) -> int:
@@ -30,11 +39,52 @@ def load_newest_snapshot(log: OpenLog, limit_offset: int) -> int:
     return first_offset
 
 
+class Part(NamedTuple):
+    """Of a segment: from a batch's start to the segment's end, as far as an offset."""
+
+    file: File
+    start: int
+    end: int
+    end_offset: int
+
+
+def unsettled_parts(log: OpenLog, settled_offset: int, snapshot_offset: int) -> list[Part]:
+    """Where transactions may have ended that the observer, given its snapshot, believes settled.
+
+    Nowhere, mostly. Raises OSError, CorruptLogError."""
+    parts: list[Part] = []
+    if settled_offset >= snapshot_offset or not log.observer.has_seen_markers:
+        return parts
+    for segment in log.segments[log.segment_number(settled_offset) :]:
+        if segment.base_offset >= snapshot_offset:
+            break
+        place = locate(segment, settled_offset) if segment.size_bytes else None
+        if place is not None:
+            parts.append(Part(segment.file, place.position, segment.size_bytes, snapshot_offset))
+    return parts
+
+
+def holds_marker(parts: list[Part]) -> bool:
+    """Whether there is a control batch. For a worker. Raises OSError, CorruptLogError."""
+    for file, start, end, end_offset in parts:
+        for place in walk(file, start, end):
+            if place.base_offset >= end_offset:
+                break
+            attributes = file.pread(2, place.position + ATTRIBUTES_POSITION)
+            if int.from_bytes(attributes) & CONTROL_BIT:
+                return True
+    return False
+
+
 async def rebuild_observer(log: OpenLog) -> None:
     """Let the observer forget its producers and learn them again from the log as it is now.
 
     Raises OSError, CorruptLogError."""
+    settled_offset = log.observer.settled_offset
     offset = load_newest_snapshot(log, log.log_end_offset)
+    parts = unsettled_parts(log, settled_offset, offset)
+    if await log.home.offload.run(holds_marker, parts):
+        offset = load_newest_snapshot(log, settled_offset)
     for segment in log.segments[log.segment_number(offset) :]:
         place = locate(segment, offset) if segment.size_bytes else None
         if place is not None:

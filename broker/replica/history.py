@@ -44,6 +44,16 @@ class ReplicaHistory:
         """Producers as of the last observed batch, as the content of a ``.snapshot`` file."""
         return self.producers.snapshot()
 
+    @property
+    def has_seen_markers(self) -> bool:
+        """Whether a producer that is known here has ended a transaction."""
+        return self.producers.has_seen_markers
+
+    @property
+    def settled_offset(self) -> int:
+        """The high watermark, or a little less: who reads from there on misses no open end."""
+        return self.producers.transactions.settled_offset
+
     def load_leader_epochs(self, entries: Sequence[tuple[int, int]]) -> None:
         """Take over the saved entries of ``leader-epoch-checkpoint``."""
         self.epochs = LeaderEpochs(entries)

@@ -67,8 +67,12 @@ class Replica:
         # Known to be on the disk; looked at only where flushes count.
         self.flushed_offset = bounds.log_start_offset
         self.high_watermark = bounds.log_start_offset
+        # A lost checkpoint means the log start, never the log end: what was not known to be
+        # committed must not become so by forgetting (hazard R-26). Of a log that was in use since
+        # then the history knows more, and has forgotten which transactions ended below that.
+        known = max(bounds.high_watermark or 0, history.settled_offset)
         self._set_watermark(
-            clamped_watermark(bounds.high_watermark, bounds.log_start_offset, bounds.log_end_offset)
+            clamped_watermark(known, bounds.log_start_offset, bounds.log_end_offset)
         )
 
     # ---- roles ----

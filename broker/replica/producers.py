@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.replica.producer import (
     APPEND,
     BATCHES_MAX,
+    NO_EPOCH,
     NO_OFFSET,
     Action,
     ProducerState,
@@ -50,6 +51,11 @@ class ProducerTable:
     def __iter__(self) -> Iterator[tuple[int, ProducerState]]:
         """Producer ids in ascending order with their states, for snapshots and descriptions."""
         return iter(sorted(self._states.items()))
+
+    @property
+    def has_seen_markers(self) -> bool:
+        """Whether anybody who is known here has ended a transaction."""
+        return any(state.coordinator_epoch != NO_EPOCH for state in self._states.values())
 
     def get(self, producer_id: int) -> ProducerState | None:
         """What is known of a producer. Not to be changed by the caller."""
@@ -131,12 +137,15 @@ class ProducerTable:
 
         The silence is measured by this process from the first call after the last batch, not from
         record timestamps, which are the client's and may be of any year (hazards T-06, S-18). One
-        with an open transaction stays, or nobody could end it."""
+        with an open transaction stays, or nobody could end it; so does one whose end may still be
+        truncated."""
         gone = []
         for producer_id, state in self._states.items():
             if state.seen_ms is None:
                 state.seen_ms = now_ms
-            elif now_ms - state.seen_ms >= expiration_ms and not state.has_open_transaction:
+            elif now_ms - state.seen_ms >= expiration_ms and not (
+                state.has_open_transaction or self.transactions.awaits(producer_id)
+            ):
                 gone.append(producer_id)
         for producer_id in gone:
             del self._states[producer_id]

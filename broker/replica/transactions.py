@@ -26,12 +26,14 @@ class CompletedTransaction(NamedTuple):
 class Transactions:
     """Owned by the producer table, which feeds it every batch of the log in order."""
 
-    __slots__ = ("_ended", "_first_unstable", "_open")
+    __slots__ = ("_ended", "_first_unstable", "_open", "settled_offset")
 
     def __init__(self) -> None:
         self._open: dict[int, int] = {}
         self._ended: list[CompletedTransaction] = []
         self._first_unstable: int | None = None
+        # The high watermark when it was last looked at.
+        self.settled_offset = 0
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -42,6 +44,10 @@ class Transactions:
     def awaits_watermark(self) -> bool:
         """Whether a marker waits to be replicated, so that a higher watermark means something."""
         return bool(self._ended)
+
+    def awaits(self, producer_id: int) -> bool:
+        """Whether the end of this producer's transaction is among those that wait."""
+        return any(done.producer_id == producer_id for done in self._ended)
 
     @property
     def open_transactions(self) -> dict[int, int]:
@@ -76,6 +82,7 @@ class Transactions:
 
     def on_high_watermark(self, high_watermark: int) -> bool:
         """Markers below it are settled for good; True if the first unstable offset has moved."""
+        self.settled_offset = high_watermark
         if not self._ended or self._ended[0].last_offset >= high_watermark:
             return False
         self._ended = [done for done in self._ended if done.last_offset >= high_watermark]

@@ -37,15 +37,10 @@ def effective_min_insync(min_insync_replicas: int, replication_factor: int) -> i
     return min(min_insync_replicas, replication_factor)
 
 
-def clamped_watermark(checkpointed: int | None, log_start_offset: int, log_end_offset: int) -> int:
-    """The high watermark to begin with after a start.
-
-    A lost checkpoint means the log start, never the log end: what was not known to be committed
-    must not become so by forgetting (hazard R-26)."""
+def clamped_watermark(known: int, log_start_offset: int, log_end_offset: int) -> int:
+    """The high watermark to begin with after a start, or after the log was cut."""
     assert log_start_offset <= log_end_offset
-    if checkpointed is None:
-        return log_start_offset
-    return min(max(checkpointed, log_start_offset), log_end_offset)
+    return min(max(known, log_start_offset), log_end_offset)
 
 
 def last_stable_offset(high_watermark: int, first_unstable_offset: int | None) -> int:

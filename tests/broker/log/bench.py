@@ -60,6 +60,7 @@ class Notebook:
         self.epochs: list[tuple[int, int]] = []
         self.observed: list[int] = []
         self.calls: list[str] = []
+        self.has_markers = False
 
     def reset(self) -> None:
         self.producers = {}
@@ -76,6 +77,14 @@ class Notebook:
 
     def snapshot(self) -> bytes:
         return json.dumps(self.producers).encode()
+
+    @property
+    def has_seen_markers(self) -> bool:
+        return self.has_markers
+
+    @property
+    def settled_offset(self) -> int:
+        return 0
 
     def load_leader_epochs(self, entries: Sequence[tuple[int, int]]) -> None:
         self.epochs = list(entries)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.broker.log.clean_mark import CleanLog
 from ottla.broker.log.health import DirectoryHealth
 from ottla.broker.log.home import LogHome, OpenSegments
 from ottla.broker.log.loading import Known, load_log
@@ -22,12 +23,14 @@ from tests.simulation.random import SimRandom
 SETTINGS = LogSettings(segment_bytes=1500, index_interval_bytes=200)
 
 
-async def opened(disk: CrashDisk, recovery_point: int) -> tuple[PartitionLog, ReplicaHistory]:
+async def opened(
+    disk: CrashDisk, recovery_point: int, known: Known | None = None
+) -> tuple[PartitionLog, ReplicaHistory]:
     disk.make_directory(DIRECTORY)
     home = LogHome(seams_of(disk), DirectoryHealth(disk, "/data"), OpenSegments())
     history = ReplicaHistory()
     log = PartitionLog(home, DIRECTORY, PARTITION, None, SETTINGS, history)
-    await load_log(log, Known(recovery_point))
+    await load_log(log, known or Known(recovery_point))
     return log, history
 
 
@@ -104,3 +107,98 @@ async def test_a_truncation_is_as_if_the_rest_had_never_been(seed: int) -> None:
     assert producers_of(fresh) == producers_of(history)
     assert fresh.epochs.entries == history.epochs.entries
     assert all(entry.last_offset < end for entry in log.aborted_transactions(0, 10**6))
+
+
+def transactional(epoch: int, sequence: int) -> BatchOptions:
+    return BatchOptions(
+        leader_epoch=0,
+        producer_id=1,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        is_transactional=True,
+    )
+
+
+async def lived_in_segments() -> tuple[CrashDisk, PartitionLog, ReplicaHistory]:
+    """Producer 1 has a transaction in each segment, of three batches and a marker at the end."""
+    disk = CrashDisk()
+    log, history = await opened(disk, 0)
+    for segment in range(4):
+        for number in range(4):
+            offset = 4 * segment + number
+            one = batch_at(offset, value=b"v" * 400, options=transactional(segment, number))
+            batch = one if number < 3 else marker(offset, 1, segment, commits=segment != 1)
+            log.append([batch], 0)
+            aborted = history.observe(batch)
+            if aborted is not None:
+                log.append_aborted(AbortedTransaction(*aborted))
+    assert [segment.base_offset for segment in log.segments] == [0, 4, 8, 12]
+    return disk, log, history
+
+
+async def stopped(log: PartitionLog) -> CleanLog:
+    assert await log.close()
+    return CleanLog(log.log_end_offset, log.active.base_offset, log.active.size_bytes, 1)
+
+
+def stable_offsets(history: ReplicaHistory, watermarks: range) -> list[int]:
+    """Where read_committed readers stop, while the high watermark rises."""
+    transactions = history.producers.transactions
+    found = []
+    for high_watermark in watermarks:
+        transactions.on_high_watermark(high_watermark)
+        found.append(transactions.last_stable_offset(high_watermark))
+    return found
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("watermark", [3, 5, 7, 12, 15, None])
+async def test_after_a_start_an_end_above_the_watermark_is_not_settled(
+    watermark: int | None, *, is_clean: bool
+) -> None:
+    """A follower stops between a marker and the word that it is replicated. Were the transaction
+    settled at its next start, records would be shown whose end the next leader lacks (T-17)."""
+    disk, log, _ = await lived_in_segments()
+    await log.flush()
+    clean = await stopped(log) if is_clean else None
+    known = Known(log.log_end_offset, 0, clean, high_watermark=watermark)
+    _, found = await opened(disk.killed(), 0, known)
+
+    watermarks = range(watermark or 0, 17)
+    # One that reaches a marker has not passed it.
+    assert stable_offsets(found, watermarks) == [4 * (each // 4) for each in watermarks]
+
+
+async def test_after_a_truncation_an_end_above_the_watermark_is_not_settled() -> None:
+    """What is left of a follower's log may hold markers that nobody has called replicated."""
+    _, log, history = await lived_in_segments()
+    history.producers.transactions.on_high_watermark(7)
+    await log.truncate_to(13)
+
+    assert stable_offsets(history, range(7, 13)) == [4, 8, 8, 8, 8, 12]
+
+
+@pytest.mark.parametrize(("watermark", "observed_from"), [(11, 8), (15, 12), (16, 19), (18, 19)])
+async def test_after_a_clean_stop_records_are_read_again_only_for_an_end_above_the_watermark(
+    watermark: int, observed_from: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each follower lags behind by a fetch: to read its newest segment at every start would take
+    thousands of partitions minutes."""
+    disk, log, history = await lived_in_segments()
+    for number in range(3):
+        batch = batch_at(log.log_end_offset, options=transactional(4, number))
+        log.append([batch], 0)
+        history.observe(batch)
+    clean = await stopped(log)
+    observed: list[int] = []
+    observe = ReplicaHistory.observe
+
+    def noted(self: ReplicaHistory, batch: RecordBatch) -> tuple[int, int, int, int] | None:
+        observed.append(batch.base_offset)
+        return observe(self, batch)
+
+    monkeypatch.setattr(ReplicaHistory, "observe", noted)
+    known = Known(log.log_end_offset, 0, clean, high_watermark=watermark)
+    await opened(disk.killed(), 0, known)
+
+    assert observed == list(range(observed_from, 19))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.replica.leading import ReplicaLimits
-from ottla.broker.replica.partition import GOOD, FetchVerdict
+from ottla.broker.replica.partition import GOOD, FetchVerdict, Replica
+from ottla.broker.replica.roles import LogBounds
 from ottla.broker.replica.watermark import Isolation
 from ottla.protocol.errors import ErrorCode
 from tests.broker.replica.batches import data_batch, marker_batch
@@ -58,6 +59,17 @@ def test_a_missing_checkpoint_means_the_log_start() -> None:
     """Never the log end: what was not committed must not become so by a lost file (R-26)."""
     assert replica_of(10, start=3).high_watermark == 3
     assert replica_of(10, start=3, watermark=7).high_watermark == 7
+
+
+def test_a_log_that_stayed_in_use_is_taken_up_at_the_watermark_it_had_reached() -> None:
+    """What was saved may be older, and the ends of transactions between the two are forgotten: by
+    the older one they would seem replicated already, and be shown (T-17)."""
+    replica = replica_of(10, watermark=5)
+    replica.become_follower(led_by(2))
+    replica.on_replicated(10, 8, leader_epoch=0)
+    again = Replica(1, replica.history, ReplicaLimits(), LogBounds(0, 10, 5))
+
+    assert again.high_watermark == 8
     assert replica_of(10, start=3, watermark=1).high_watermark == 3
     assert replica_of(10, start=3, watermark=11).high_watermark == 10
 

@@ -322,3 +322,16 @@ def test_an_open_transaction_does_not_expire() -> None:
     table.expire(0, 1_000)
 
     assert table.expire(10_000_000, 1_000) == 0
+
+
+def test_an_end_that_is_not_replicated_does_not_expire() -> None:
+    """A snapshot without its producer would say that nothing has ever ended here (T-17)."""
+    table = ProducerTable()
+    table.observe(data_batch(0, transactional=True))
+    table.observe(marker_batch(1))
+    table.expire(0, 1_000)
+    expired = [table.expire(2_000, 1_000)]
+    table.transactions.on_high_watermark(2)
+    expired.append(table.expire(2_000, 1_000))
+
+    assert expired == [0, 1]
