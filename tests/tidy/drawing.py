@@ -113,9 +113,11 @@ ALLOWED: dict[str, set[str]] = {
         "protocol.messages",
         "protocol.records",
         "client",
+        "client.mirror",
         "client.state",
         "client.state.group",
     },
+    "client.mirror": {"protocol", "protocol.records.columns", "client", "client.state"},
     # A data source of Spark blocks: what it does is a few calls of blocking clients.
     "client.spark": {
         "protocol",

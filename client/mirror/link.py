@@ -1,0 +1,227 @@
+"""Copies one source, for as long as wanted: begins anew after whatever may pass."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.admin import Admin
+from ottla.client.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
+from ottla.client.consumer import Consumer
+from ottla.client.errors import (
+    ClientError,
+    CommitFailed,
+    ProducerFenced,
+    TransactionError,
+    TransportError,
+)
+from ottla.client.mirror.copying import Copier, Marks, Placed
+from ottla.client.mirror.errors import MirrorError
+from ottla.client.mirror.notebook import make_topic, read_notes
+from ottla.client.mirror.report import Progress
+from ottla.client.mirror.session import Clients, Purpose, Session
+from ottla.client.mirror.topics import Copied, TopicSync
+from ottla.client.producer import Producer
+from ottla.client.state.backoff import Backoff
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.client.environment import Environment
+    from ottla.client.mirror.settings import MirrorSettings, Source
+
+logger = logging.getLogger(__name__)
+
+CLIENT_ID = "ottla-mirror"
+BACKOFF = Backoff(500, 30_000)
+# How often a link that waits looks whether it shall end.
+NAP_MS = 250.0
+# Bounds what is in memory: what one broker sends at once, and what waits to be acknowledged.
+FETCH_BYTES_MAX = 16 * 1024 * 1024
+MEMORY_BYTES_MAX = 64 * 1024 * 1024
+# A larger record is refused; the limits of topics are usually far below.
+RECORD_BYTES_MAX = 16 * 1024 * 1024
+
+
+class Look(NamedTuple):
+    """Where to look whether there is something else to copy, and what it was the last time."""
+
+    topics: TopicSync
+    source: Admin
+    copied: Copied
+
+
+class Link:
+    """Owned by one mirror."""
+
+    def __init__(
+        self,
+        settings: MirrorSettings,
+        source: Source,
+        environment: Environment,
+        *,
+        until_end: bool = False,
+    ) -> None:
+        self.source = source
+        self._settings = settings
+        self._environment = environment
+        self._clock = environment.clock
+        self._random = environment.random.child(f"mirror {source.alias}")
+        self._is_stopping = False
+        self._ends: dict[TopicPartition, int] | None = {} if until_end else None
+        self._consumer: Consumer[bytes, bytes] | None = None
+        self._records = self._size_bytes = self._failures = 0
+        self._failures_in_a_row = 0
+
+    def stop(self) -> None:
+        """Copy no more than what is under way; ``run`` returns when that is done."""
+        self._is_stopping = True
+
+    def progress(self) -> Progress:
+        """How far it is."""
+        consumer = self._consumer
+        assigned = [] if consumer is None else consumer.assignment
+        lag: int | None = None
+        if consumer is not None and assigned:
+            lags = [consumer.lag(where) for where in assigned]
+            lag = None if None in lags else sum(one or 0 for one in lags)
+        alias = self.source.alias
+        return Progress(alias, self._records, self._size_bytes, len(assigned), lag, self._failures)
+
+    async def run(self) -> None:
+        """Until ``stop``. Raises MirrorError, and ClientErrors that would come again."""
+        while not self._is_stopping:
+            try:
+                await self._session()
+            except ClientError as error:
+                if not may_pass(error):
+                    raise
+                self._failures += 1
+                self._failures_in_a_row += 1
+                logger.warning("%s: %s; trying again", self.source.alias, error)
+                await self._wait(BACKOFF.delay_ms(self._failures_in_a_row, self._random.random()))
+
+    async def _wait(self, delay_ms: float) -> None:
+        until_ms = self._clock.now_ms() + delay_ms
+        while not self._is_stopping and (left_ms := until_ms - self._clock.now_ms()) > 0:
+            await self._clock.sleep(min(left_ms, NAP_MS))
+
+    async def _session(self) -> None:
+        """From one set of clients to the next. Raises ClientError."""
+        settings, environment = self._settings, self._environment
+        config = ClientConfig(client_id=CLIENT_ID)
+        async with AsyncExitStack() as stack:
+            source = await stack.enter_async_context(
+                Admin(self.source.bootstrap, config, environment)
+            )
+            target = await stack.enter_async_context(Admin(settings.target, config, environment))
+            marks = await self._identify(source, target)
+            await make_topic(target, settings.replication_factor)
+            from_target = {
+                note.target_topic
+                for note in await read_notes(self.source.bootstrap, environment)
+                if note.cluster_id == marks.target_id
+            }
+            topics = TopicSync(settings, self.source, target, from_target)
+            copied = await topics.prepare(source)
+            if not copied.names:
+                logger.warning("%s: no topic is to be copied yet", self.source.alias)
+                self._is_stopping = self._is_stopping or self._ends is not None
+                await self._wait(settings.refresh_ms)
+                return
+            producer = await stack.enter_async_context(self._producer())
+            consumer = await stack.enter_async_context(self._reader())
+            copier = Copier(producer, copied, marks if settings.mark else None)
+            session = Session(
+                Purpose(settings, self.source, marks.source_id, copied),
+                Clients(consumer, producer, copier, target),
+                environment,
+                self._on_copied,
+            )
+            await session.begin()
+            self._consumer = consumer
+            try:
+                await self._copy(session, consumer, Look(topics, source, copied))
+                await session.end()
+            finally:
+                self._consumer = None
+
+    async def _copy(
+        self,
+        session: Session,
+        consumer: Consumer[bytes, bytes],
+        look: Look,
+    ) -> None:
+        """Until it is to stop, or what is copied has changed."""
+        if self._ends == {}:
+            self._ends = await consumer.end_offsets(partitions_of(look.copied))
+        next_look_ms = self._clock.now_ms() + self._settings.refresh_ms
+        while not self._is_stopping:
+            if not await session.step():
+                return
+            self._failures_in_a_row = 0
+            if self._ends is not None and session.is_at(self._ends):
+                self._is_stopping = True
+            if self._clock.now_ms() >= next_look_ms:
+                if await look.topics.prepare(look.source) != look.copied:
+                    logger.info("%s: topics have changed", self.source.alias)
+                    return
+                next_look_ms = self._clock.now_ms() + self._settings.refresh_ms
+
+    async def _identify(self, source: Admin, target: Admin) -> Marks:
+        """Both clusters' ids. Raises MirrorError if they are one."""
+        source_id = (await source.describe_cluster()).cluster_id or self.source.bootstrap
+        target_id = (await target.describe_cluster()).cluster_id or self._settings.target
+        if source_id == target_id:
+            raise MirrorError(f"{self.source.alias} and the target are the same cluster")
+        return Marks(source_id, target_id)
+
+    def _on_copied(self, placed: Placed) -> None:
+        self._records += placed.record_count
+        self._size_bytes += placed.size_bytes
+
+    def _producer(self) -> Producer[bytes, bytes]:
+        settings = self._settings
+        group = settings.group_of(self.source)
+        config = ProducerConfig(
+            client_id=CLIENT_ID,
+            transactional_id=f"ottla-mirror-{group}" if settings.exactly_once else None,
+            compression=settings.compression,
+            memory_bytes_max=MEMORY_BYTES_MAX,
+            request_bytes_max=RECORD_BYTES_MAX,
+        )
+        return Producer(settings.target, config, self._environment)
+
+    def _reader(self) -> Consumer[bytes, bytes]:
+        config = ConsumerConfig(
+            client_id=CLIENT_ID,
+            group_id=self._settings.group_of(self.source),
+            auto_commit=False,
+            offset_reset="earliest",
+            # What was aborted on the source must not become committed on the target.
+            isolation=Isolation.READ_COMMITTED,
+            fetch_bytes_max=FETCH_BYTES_MAX,
+            metadata_max_age_ms=self._settings.refresh_ms,
+            session_timeout_ms=self._settings.session_timeout_ms,
+            heartbeat_interval_ms=min(3_000, self._settings.session_timeout_ms // 3),
+        )
+        return Consumer(self.source.bootstrap, config, self._environment)
+
+
+def partitions_of(copied: Copied) -> list[TopicPartition]:
+    """All that are copied, as the source names them."""
+    return [
+        TopicPartition(topic, number)
+        for topic, count in copied.counts.items()
+        for number in range(count)
+    ]
+
+
+def may_pass(error: ClientError) -> bool:
+    """Whether a link may get on if it begins anew."""
+    if isinstance(error, ProducerFenced | MirrorError):
+        return False
+    if isinstance(error, TransactionError):
+        return error.code is ErrorCode.NONE or error.code.retriable
+    return error.retriable or isinstance(error, TransportError | CommitFailed)

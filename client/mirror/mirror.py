@@ -1,0 +1,116 @@
+"""A mirror: several links with one target.
+
+    async with Mirror(settings) as mirror:
+        await mirror.wait()
+
+Guarantees and limits: docs/mirror.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Self
+
+from ottla.client.admin import Admin
+from ottla.client.environment import Environment, real_environment
+from ottla.client.errors import ClientError
+from ottla.client.mirror.groups import CARRIED, carry_over, wanted_groups
+from ottla.client.mirror.link import Link
+from ottla.client.mirror.notebook import read_notes
+from ottla.client.mirror.translation import Notes
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from ottla.client.mirror.report import Progress
+    from ottla.client.mirror.settings import MirrorSettings, Source
+
+logger = logging.getLogger(__name__)
+
+
+class Mirror:
+    """Copies while its block runs. Leaving the block ends in order: what was read is delivered and
+    the positions are stored. Clusters that are away are waited for."""
+
+    def __init__(
+        self,
+        settings: MirrorSettings,
+        environment: Environment | None = None,
+        *,
+        until_end: bool = False,
+    ) -> None:
+        """``until_end``: only what is there when it begins; then ``wait`` returns."""
+        self._settings = settings
+        self._environment = environment or real_environment()
+        self._links = [
+            Link(settings, source, self._environment, until_end=until_end)
+            for source in settings.sources
+        ]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._groups: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        assert not self._tasks, "started twice"
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(link.run(), name=f"mirror {link.source.alias}") for link in self._links
+        ]
+        if self._settings.sync_groups:
+            self._groups = loop.create_task(self._carry_groups(), name="mirror groups")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+        if self._groups is not None:
+            self._groups.cancel()
+            await asyncio.wait([self._groups])
+        await asyncio.wait(self._tasks)
+
+    def stop(self) -> None:
+        """Begin nothing more; ``wait`` returns when what is under way is done."""
+        for link in self._links:
+            link.stop()
+
+    async def wait(self) -> None:
+        """Until it has ended. If one link fails, the others stop, and then this raises why."""
+        await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
+        if any(task.done() and task.exception() is not None for task in self._tasks):
+            self.stop()
+        await asyncio.wait(self._tasks)
+        for task in self._tasks:
+            task.result()
+
+    def progress(self) -> list[Progress]:
+        """How far each source is."""
+        return [link.progress() for link in self._links]
+
+    async def _carry_groups(self) -> None:
+        while True:
+            await self._environment.clock.sleep(self._settings.refresh_ms)
+            for source in self._settings.sources:
+                try:
+                    await self._carry(source)
+                except ClientError as error:
+                    logger.warning("%s: groups are not carried over: %s", source.alias, error)
+
+    async def _carry(self, source: Source) -> None:
+        settings, environment = self._settings, self._environment
+        found = await read_notes(settings.target, environment)
+        notes = Notes(note for note in found if note.source == source.alias)
+        async with (
+            Admin(source.bootstrap, environment=environment) as from_admin,
+            Admin(settings.target, environment=environment) as to_admin,
+        ):
+            groups = await wanted_groups(from_admin, settings.sync_groups)
+            # Our own: nobody goes on with it on the target.
+            groups = [group for group in groups if group != settings.group_of(source)]
+            carried = await carry_over(from_admin, to_admin, notes, groups)
+        stored = sum(one.outcome == CARRIED for one in carried)
+        if stored:
+            logger.info("%s: %d positions of groups carried over", source.alias, stored)

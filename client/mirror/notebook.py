@@ -1,0 +1,62 @@
+"""Reads the notes on where records went, and makes the topic that they are kept in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.admin_requests import NewTopic
+from ottla.client.config import ConsumerConfig, Isolation
+from ottla.client.consumer import Consumer
+from ottla.client.errors import RequestRefused
+from ottla.client.mirror.selection import NOTES_TOPIC
+from ottla.client.mirror.translation import Note, read_note
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin
+    from ottla.client.environment import Environment
+
+PARTITION = TopicPartition(NOTES_TOPIC, 0)
+# Small segments, soon compacted: every mirror reads the whole of it when it starts.
+CONFIGS = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.1",
+    "segment.bytes": str(8 * 1024 * 1024),
+}
+POLL_MS = 500.0
+
+
+async def make_topic(admin: Admin, replication_factor: int) -> None:
+    """Have the topic on that cluster. Raises RequestRefused."""
+    try:
+        await admin.create_topic(NewTopic(NOTES_TOPIC, 1, replication_factor, CONFIGS))
+    except RequestRefused as error:
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+
+
+async def read_notes(bootstrap: str, environment: Environment) -> list[Note]:
+    """All notes that a cluster has, oldest first; none if nothing was ever copied to it.
+
+    Raises ClientError."""
+    config = ConsumerConfig(offset_reset="earliest", isolation=Isolation.READ_COMMITTED)
+    found: list[Note] = []
+    async with Consumer(bootstrap, config, environment) as consumer:
+        try:
+            ends = await consumer.end_offsets(await consumer.partitions_of(NOTES_TOPIC))
+        except RequestRefused as error:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return []
+            raise
+        end = ends.get(PARTITION, 0)
+        consumer.assign([PARTITION])
+        consumer.seek_to_beginning()
+        while (consumer.position(PARTITION) or 0) < end and not consumer.is_dry_before(
+            PARTITION, end
+        ):
+            for record in await consumer.poll(POLL_MS):
+                note = read_note(record.key, record.value)
+                if note is not None:
+                    found.append(note)
+    return found

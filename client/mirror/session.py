@@ -1,0 +1,230 @@
+"""One stretch of copying: from when clients are made until they fail or have to be made anew.
+
+In order, and never otherwise: read, send, wait for the target's acknowledgements, note where
+records went, store the positions. So a mirror that dies at any point leaves nothing out. What it
+had sent and not stored is copied again, unless records, notes and positions are one transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.errors import ClientError
+from ottla.client.mirror.notebook import read_notes
+from ottla.client.mirror.selection import NOTES_TOPIC
+from ottla.client.mirror.translation import Jotter, Notes, note_key, note_value
+from ottla.client.rebalance_listener import RebalanceListener
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ottla.client.admin import Admin
+    from ottla.client.batches import FetchedBatch
+    from ottla.client.consumer import Consumer
+    from ottla.client.environment import Environment
+    from ottla.client.mirror.copying import Copier, Placed
+    from ottla.client.mirror.settings import MirrorSettings, Source
+    from ottla.client.mirror.topics import Copied
+    from ottla.client.producer import Producer
+
+logger = logging.getLogger(__name__)
+
+POLL_MS = 250.0
+
+
+class Clients(NamedTuple):
+    """What reads the source, what writes to the target, and what brings one to the other."""
+
+    consumer: Consumer[bytes, bytes]
+    producer: Producer[bytes, bytes]
+    copier: Copier
+    target: Admin
+
+
+class Purpose(NamedTuple):
+    """What one link is for. ``cluster_id`` is the source's."""
+
+    settings: MirrorSettings
+    source: Source
+    cluster_id: str
+    copied: Copied
+
+
+class Session(RebalanceListener):
+    """Used by one link: ``begin``, then ``step`` until that returns False, then ``end``."""
+
+    def __init__(
+        self,
+        purpose: Purpose,
+        clients: Clients,
+        environment: Environment,
+        on_copied: Callable[[Placed], None],
+    ) -> None:
+        self._settings, self._source, cluster_id, self._copied = purpose
+        self._consumer, self._producer, self._copier, self._target = clients
+        self._environment = environment
+        self._on_copied = on_copied
+        self._notes = Notes()
+        self._jotter = Jotter(self._source.alias, cluster_id, self._notes)
+        # Offsets up to which the target has everything, and those that are stored.
+        self._reached: dict[TopicPartition, int] = {}
+        self._stored: dict[TopicPartition, int] = {}
+        self._next_store_ms = 0.0
+
+    async def begin(self) -> None:
+        """Have partitions to read, or let the group give some. Raises ClientError."""
+        if not self._settings.exactly_once:
+            await self._consumer.subscribe(list(self._copied.names), self)
+            return
+        # Nobody else has this id from here on, and what it had open is decided: the positions on
+        # the target are final, and all partitions can be read without asking a group.
+        await self._producer.init_transactions()
+        await self._read_notes()
+        partitions = [
+            TopicPartition(topic, number)
+            for topic, count in self._copied.counts.items()
+            for number in range(count)
+        ]
+        # Where the target has none it is the source's group that tells, and else the beginning.
+        self._consumer.assign(partitions)
+        of_target = {self._on_target(where): where for where in partitions}
+        group = self._settings.group_of(self._source)
+        found = await self._target.groups.offsets(group, list(of_target), require_stable=True)
+        for there, position in found.items():
+            self._consumer.seek(of_target[there], position.offset)
+
+    def _on_target(self, where: TopicPartition) -> TopicPartition:
+        return TopicPartition(self._copied.names[where.topic], where.partition)
+
+    async def step(self) -> bool:
+        """Copy what has arrived. Returns False if there is a partition that the target is not
+        ready for, with nothing copied. Raises ClientError."""
+        batches = await self._consumer.poll_batches(POLL_MS)
+        if any(batch.partition >= self._copied.counts[batch.topic] for batch in batches):
+            return False
+        is_due = self._environment.clock.now_ms() >= self._next_store_ms
+        if self._settings.exactly_once:
+            await self._copy_at_once(batches, is_due=is_due)
+        else:
+            await self._copy(batches)
+            self._has_reached()
+            if is_due:
+                await self._store()
+        return True
+
+    async def end(self) -> None:
+        """Store how far it is. Raises ClientError."""
+        if self._settings.exactly_once:
+            await self._copy_at_once([], is_due=True)
+        else:
+            await self._store()
+
+    def is_at(self, ends: dict[TopicPartition, int]) -> bool:
+        """Whether there are partitions, and all that are have been copied up to these offsets."""
+        return bool(self._reached) and all(
+            self._reached.get(where, -1) >= ends.get(where, 0)
+            for where in self._consumer.assignment
+        )
+
+    async def _copy(self, batches: Iterable[FetchedBatch]) -> None:
+        for placed in await self._copier.copy(batches):
+            self._on_copied(placed)
+            for run in placed.runs:
+                self._jotter.copied(placed.where, placed.target_topic, run)
+
+    def _has_reached(self) -> None:
+        """All that was read up to now is on the target, where it was to be copied."""
+        for where in self._consumer.assignment:
+            position = self._consumer.position(where)
+            if position is not None:
+                self._reached[where] = position
+
+    # The positions are the source group's.
+
+    async def _store(self) -> None:
+        """Write the notes, then commit to the source. Raises ClientError."""
+        self._next_store_ms = self._environment.clock.now_ms() + self._settings.commit_ms
+        await self._write_notes()
+        await self._commit()
+
+    async def _commit(self) -> None:
+        changed = self._changed()
+        if changed:
+            await self._consumer.commit(changed)
+            self._stored.update(changed)
+
+    def _changed(self) -> dict[TopicPartition, int]:
+        return {
+            where: offset
+            for where, offset in self._reached.items()
+            if self._stored.get(where) != offset
+        }
+
+    async def _write_notes(self) -> None:
+        due = self._jotter.due()
+        for delivery in [
+            await self._producer.send(NOTES_TOPIC, note_value(note), note_key(note), partition=0)
+            for note in due
+        ]:
+            await delivery
+        self._jotter.written()
+
+    # The positions are the target's.
+
+    async def _copy_at_once(self, batches: Sequence[FetchedBatch], *, is_due: bool) -> None:
+        """Records, notes and positions appear on the target together, or not at all."""
+        before = dict(self._reached)
+        self._has_reached()
+        moved = {
+            self._on_target(where): offset
+            for where, offset in self._reached.items()
+            if before.get(where) != offset
+        }
+        if batches or moved or (is_due and self._jotter.due()):
+            async with self._producer.transaction():
+                await self._copy(batches)
+                if is_due:
+                    await self._write_notes()
+                group = self._settings.group_of(self._source)
+                await self._producer.send_offsets_to_transaction(moved, group)
+        if is_due:
+            await self._tell_source()
+
+    async def _tell_source(self) -> None:
+        """Let the source show how far the mirror is; nobody goes on from there."""
+        self._next_store_ms = self._environment.clock.now_ms() + self._settings.commit_ms
+        try:
+            await self._commit()
+        except ClientError as error:
+            logger.info("%s does not show the mirror's progress: %s", self._source.alias, error)
+
+    async def _read_notes(self) -> None:
+        for note in await read_notes(self._settings.target, self._environment):
+            if note.source == self._source.alias:
+                self._notes.take(note)
+
+    # What the group decides, where there is one.
+
+    async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Others may have copied these before: go on with their notes."""
+        if partitions:
+            await self._read_notes()
+
+    async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """The next member begins where the target has everything."""
+        try:
+            await self._store()
+        except ClientError as error:
+            logger.warning("%s: some records are copied again: %s", self._source.alias, error)
+        self._forget(partitions)
+
+    def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Somebody else copies these, perhaps from further back."""
+        self._forget(partitions)
+
+    def _forget(self, partitions: Sequence[TopicPartition]) -> None:
+        for where in partitions:
+            self._reached.pop(where, None)
+            self._stored.pop(where, None)

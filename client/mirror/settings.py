@@ -1,0 +1,167 @@
+"""What a mirror copies, from where, to where and how; from a file or from options."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from ottla.client.config import Compression, parse_addresses
+from ottla.client.nearest import one_of, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SAME_NAME = "{topic}"
+# A header name, and what stands before it in names of topics and groups: letters that both allow.
+ALIAS = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One cluster to read. ``topics`` are names, or regular expressions that begin with ``^``;
+    ``exclude`` takes away from them. ``rename`` makes the target's name of ``{topic}`` and
+    ``{source}``. Raises ValueError."""
+
+    alias: str
+    bootstrap: str
+    topics: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+    rename: str = SAME_NAME
+
+    def __post_init__(self) -> None:
+        if not ALIAS.fullmatch(self.alias):
+            raise ValueError(f"a source is named by letters, digits, _ and -, not {self.alias!r}")
+        parse_addresses(self.bootstrap)
+        if not self.topics:
+            raise ValueError(f"source {self.alias!r} has no topics: name some, or all with '^'")
+        for one in (*self.topics, *self.exclude):
+            _check_pattern(one)
+        rest = self.rename.replace("{source}", self.alias)
+        if rest.count(SAME_NAME) != 1 or "{" in rest.replace(SAME_NAME, ""):
+            raise ValueError(
+                f"rename is made of {{topic}}, once, and {{source}}: not {self.rename!r}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorSettings:
+    """``name`` is what a restarted mirror goes on by; times are in milliseconds. Raises ValueError.
+
+    ``mark`` puts a header into every record that says where it has been. ``grow`` gives a topic of
+    the target more partitions when a source has more. ``sync_groups`` are names or ``^`` patterns
+    of groups whose positions are kept on the target, too. After ``session_timeout_ms`` another
+    process of the same name takes over what one that died has copied."""
+
+    target: str
+    sources: tuple[Source, ...]
+    name: str = "mirror"
+    exactly_once: bool = False
+    mark: bool = False
+    grow: bool = True
+    compression: Compression = "none"
+    replication_factor: int = -1
+    sync_groups: tuple[str, ...] = ()
+    refresh_ms: float = 30_000
+    report_ms: float = 10_000
+    commit_ms: float = 5_000
+    session_timeout_ms: int = 45_000
+
+    def __post_init__(self) -> None:
+        parse_addresses(self.target)
+        if not ALIAS.fullmatch(self.name):
+            raise ValueError(f"a mirror is named by letters, digits, _ and -, not {self.name!r}")
+        if not self.sources:
+            raise ValueError("a mirror has at least one source")
+        aliases = [source.alias for source in self.sources]
+        for alias in aliases:
+            if aliases.count(alias) > 1:
+                raise ValueError(f"two sources are named {alias!r}")
+        one_of("compression", self.compression, get_args(Compression))
+        for one in self.sync_groups:
+            _check_pattern(one)
+        for name in ("refresh_ms", "report_ms", "commit_ms", "session_timeout_ms"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} has to be above 0")
+
+    def group_of(self, source: Source) -> str:
+        """The consumer group that reads that source; with ``exactly_once`` also the group of the
+        target that keeps the positions."""
+        return f"{self.name}.{source.alias}"
+
+
+def _check_pattern(text: str) -> None:
+    if not text:
+        raise ValueError("a name has at least one character")
+    if text.startswith("^"):
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise ValueError(f"{text!r} is not a regular expression: {error}") from error
+
+
+def matches(wanted: tuple[str, ...], name: str) -> bool:
+    """Whether the name is among them, or begins as one of the patterns says."""
+    return any(
+        re.match(one, name) is not None if one.startswith("^") else one == name for one in wanted
+    )
+
+
+# What a file may say, and of what type.
+TOP_KEYS: dict[str, type | tuple[type, ...]] = {
+    "target": str,
+    "name": str,
+    "exactly_once": bool,
+    "mark": bool,
+    "grow": bool,
+    "compression": str,
+    "replication_factor": int,
+    "sync_groups": list,
+    "refresh_ms": (int, float),
+    "report_ms": (int, float),
+    "commit_ms": (int, float),
+    "session_timeout_ms": int,
+    "source": dict,
+}
+SOURCE_KEYS: dict[str, type | tuple[type, ...]] = {
+    "bootstrap": str,
+    "topics": list,
+    "exclude": list,
+    "rename": str,
+}
+
+
+def from_document(document: Mapping[str, object]) -> MirrorSettings:
+    """The settings that a parsed TOML file gives. Raises ValueError naming what is wrong."""
+    _check_keys("", document, TOP_KEYS)
+    given = dict(document)
+    sources = given.pop("source", {})
+    assert isinstance(sources, dict)
+    made = []
+    for alias, table in sources.items():
+        if not isinstance(table, dict):
+            raise ValueError(f"[source.{alias}] has to be a table")
+        _check_keys(f"source.{alias}.", table, SOURCE_KEYS)
+        made.append(Source(**{"alias": alias, "bootstrap": "", "topics": (), **_tuples(table)}))
+    settings: dict[str, Any] = {"target": "", **_tuples(given), "sources": tuple(made)}
+    return MirrorSettings(**settings)
+
+
+def _tuples(table: Mapping[str, object]) -> dict[str, Any]:
+    return {key: tuple(one) if isinstance(one, list) else one for key, one in table.items()}
+
+
+def _check_keys(
+    place: str,
+    table: Mapping[str, object],
+    known: Mapping[str, type | tuple[type, ...]],
+) -> None:
+    for key, value in table.items():
+        if key not in known:
+            raise ValueError(f"there is no setting {place}{key}{suggestion(key, known)}")
+        wanted = known[key]
+        is_number_for_bool = isinstance(value, bool) and wanted is not bool
+        if not isinstance(value, wanted) or is_number_for_bool:
+            raise ValueError(f"{place}{key} cannot be {value!r}")
+        if isinstance(value, list) and not all(isinstance(one, str) for one in value):
+            raise ValueError(f"{place}{key} is a list of texts")

@@ -1,0 +1,119 @@
+"""Sees which topics there are to copy, and makes the target ready for them."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.admin_requests import NewTopic
+from ottla.client.config_requests import ConfigSource, ResourceType
+from ottla.client.errors import RequestRefused
+from ottla.client.mirror.errors import MirrorError
+from ottla.client.mirror.plan import COPIED_CONFIGS, two_into_one, work
+from ottla.client.mirror.selection import Circle, selected
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Set
+
+    from ottla.client.admin import Admin
+    from ottla.client.mirror.settings import MirrorSettings, Source
+
+logger = logging.getLogger(__name__)
+
+
+class Copied(NamedTuple):
+    """What is copied: for each topic of the source its name on the target, and how many partitions
+    it has on the source."""
+
+    names: dict[str, str]
+    counts: dict[str, int]
+
+
+class TopicSync:
+    """Of one source. ``from_target`` are its topics that other mirrors fill from the target."""
+
+    def __init__(
+        self, settings: MirrorSettings, source: Source, target: Admin, from_target: Set[str]
+    ) -> None:
+        self._settings = settings
+        self._source = source
+        self._target = target
+        self._from_target = from_target
+
+    async def prepare(self, source_admin: Admin) -> Copied:
+        """Make topics on the target, or more partitions of them, until all that is selected can be
+        copied. Raises MirrorError and what the administration of both clusters does."""
+        views = {
+            view.name: view.partition_count
+            for view in await source_admin.list_topics()
+            if not view.is_internal and view.partitions
+        }
+        names = self._select(views)
+        counts = {topic: views[topic] for topic in names}
+        there = {view.name: view.partition_count for view in await self._target.list_topics()}
+        wanted = {target: counts[topic] for topic, target in names.items()}
+        todo = work(wanted, there, may_grow=self._settings.grow)
+        for target, (has, needed) in todo.too_few.items():
+            raise MirrorError(
+                f"topic {target!r} of the target has {has} partitions, and {needed} are needed for "
+                f"those of {self._source.alias}: give it more, or allow the mirror to"
+            )
+        of_target = {target: topic for topic, target in names.items()}
+        for target, count in todo.create.items():
+            configs = await copied_configs(source_admin, of_target[target])
+            await self._create(NewTopic(target, count, self._settings.replication_factor, configs))
+        for target, count in todo.grow.items():
+            await self._grow(target, count)
+        return Copied(names, counts)
+
+    def _select(self, views: Mapping[str, int]) -> dict[str, str]:
+        alias = self._source.alias
+        try:
+            names = selected(
+                self._source, sorted(views), self._from_target, is_marked=self._settings.mark
+            )
+        except Circle as circle:
+            raise MirrorError(
+                f"topic {circle.topic!r} of {alias} is copied there from the target, so its records"
+                " would go round for ever: rename topics, or mark records in both mirrors"
+            ) from circle
+        both = two_into_one(names)
+        if both is not None:
+            raise MirrorError(f"topics {both[0]!r} and {both[1]!r} of {alias} would become one")
+        return names
+
+    async def _create(self, topic: NewTopic) -> None:
+        try:
+            await self._target.create_topic(topic)
+        except RequestRefused as error:
+            # Another source's link may have been quicker, also with fewer partitions: the next
+            # look at the target tells.
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+        else:
+            logger.info("topic %s is made, partitions: %d", topic.name, topic.partition_count)
+
+    async def _grow(self, target: str, count: int) -> None:
+        try:
+            await self._target.create_partitions(target, count)
+        except RequestRefused as error:
+            if error.code is ErrorCode.INVALID_PARTITIONS:
+                # Somebody else has just done it.
+                return
+            if error.retriable:
+                raise
+            raise MirrorError(
+                f"topic {target!r} of the target needs {count} partitions: {error}"
+            ) from error
+        logger.info("topic %s of the target has %d partitions now", target, count)
+
+
+async def copied_configs(admin: Admin, topic: str) -> dict[str, str]:
+    """What a copy of the topic takes over of its settings. Raises RequestRefused."""
+    entries = await admin.describe_configs(ResourceType.TOPIC, topic, sorted(COPIED_CONFIGS))
+    return {
+        entry.name: entry.value
+        for entry in entries
+        if entry.source is ConfigSource.TOPIC and entry.value is not None
+    }

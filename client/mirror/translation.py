@@ -1,0 +1,188 @@
+"""Where a record of a source is on the target. Pure.
+
+Offsets differ between clusters: several sources share a partition, transactions leave marks,
+compaction and retention leave holes. What was copied in one go is a *run*; some runs of every
+partition are kept as notes in a compacted topic of the target, the newer the more of them: of all
+notes whose numbers end in the same count of zero bits the last few, so that of n notes a few times
+log2(n) remain, at distances that double.
+
+An answer is never too late. It may be too early, by what was copied between two notes, so whoever
+goes on there may read some records again and misses none.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+KEPT_PER_DISTANCE = 8
+
+
+class Run(NamedTuple):
+    """Source offsets from ``start`` up to ``end`` became target offsets from ``target_start`` up to
+    ``target_end``; one by one if there are as many of both."""
+
+    start: int
+    end: int
+    target_start: int
+    target_end: int
+
+    @property
+    def is_exact(self) -> bool:
+        return self.end - self.start == self.target_end - self.target_start
+
+    def translate(self, offset: int) -> int:
+        """For an offset from ``start`` on: a target offset with nothing missing behind it."""
+        assert offset >= self.start
+        if offset >= self.end:
+            return self.target_end
+        return self.target_start + (offset - self.start if self.is_exact else 0)
+
+    def joined(self, later: Run) -> Run | None:
+        """Both as one, if the later goes on where this ends."""
+        touches = self.end == later.start and self.target_end == later.target_start
+        if touches and self.is_exact and later.is_exact:
+            return Run(self.start, later.end, self.target_start, later.target_end)
+        return None
+
+
+class Note(NamedTuple):
+    """One run as it is kept: of which source (its alias and cluster id) and partition, which topic
+    it went to, and which note of this partition it is, from 1 on."""
+
+    source: str
+    cluster_id: str
+    where: TopicPartition
+    target_topic: str
+    number: int
+    run: Run
+
+
+def slot_of(number: int) -> int:
+    """Which older note this one replaces: the one before it in the same slot."""
+    assert number >= 1
+    zeros = (number & -number).bit_length() - 1
+    return zeros * KEPT_PER_DISTANCE + (number >> (zeros + 1)) % KEPT_PER_DISTANCE
+
+
+def note_key(note: Note) -> bytes:
+    """What compaction goes by."""
+    return _json(
+        {
+            "source": note.source,
+            "topic": note.where.topic,
+            "partition": note.where.partition,
+            "slot": slot_of(note.number),
+        }
+    )
+
+
+def note_value(note: Note) -> bytes:
+    """All but the key."""
+    return _json(
+        {
+            "number": note.number,
+            "cluster": note.cluster_id,
+            "target_topic": note.target_topic,
+            **note.run._asdict(),
+        }
+    )
+
+
+def read_note(key: bytes | None, value: bytes | None) -> Note | None:
+    """What a record says; None if it is no note, such as one of a later version."""
+    if key is None or value is None:
+        return None
+    try:
+        name, said = json.loads(key), json.loads(value)
+        where = TopicPartition(str(name["topic"]), int(name["partition"]))
+        run = Run(*(int(said[field]) for field in Run._fields))
+        number = int(said["number"])
+        note = Note(
+            str(name["source"]), str(said["cluster"]), where, str(said["target_topic"]), number, run
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+    return note if note.number >= 1 and note_key(note) == key else None
+
+
+def _json(document: dict[str, object]) -> bytes:
+    return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
+
+
+class Notes:
+    """The notes of one source, as far as they still count: one for each partition and slot."""
+
+    def __init__(self, notes: Iterable[Note] = ()) -> None:
+        self._slots: dict[TopicPartition, dict[int, Note]] = {}
+        for note in notes:
+            self.take(note)
+
+    def take(self, note: Note) -> None:
+        """One more, from the topic; later ones replace earlier ones."""
+        self._slots.setdefault(note.where, {})[slot_of(note.number)] = note
+
+    def last(self, where: TopicPartition) -> Note | None:
+        """The newest of a partition."""
+        newest = self._newest_first(where)
+        return newest[0] if newest else None
+
+    def find(self, where: TopicPartition, offset: int) -> tuple[str, int] | None:
+        """The topic and the offset on the target for a source's offset; None if all notes are of
+        later records.
+
+        The newest that reaches back as far: a source whose topic was made anew begins again at 0,
+        and a part that was copied twice is found where it is second."""
+        for note in self._newest_first(where):
+            if note.run.start <= offset:
+                return note.target_topic, note.run.translate(offset)
+        return None
+
+    def target_topic(self, where: TopicPartition) -> str | None:
+        """Where the partition is copied to, if it is."""
+        last = self.last(where)
+        return None if last is None else last.target_topic
+
+    def _newest_first(self, where: TopicPartition) -> list[Note]:
+        slots = self._slots.get(where, {})
+        return sorted(slots.values(), key=lambda note: note.number, reverse=True)
+
+
+class Jotter:
+    """Makes notes of what one link copies, and says which are to be written."""
+
+    def __init__(self, source: str, cluster_id: str, notes: Notes) -> None:
+        self._source = source
+        self._cluster_id = cluster_id
+        self._notes = notes
+        self._due: dict[TopicPartition, Note] = {}
+
+    def copied(self, where: TopicPartition, target_topic: str, run: Run) -> None:
+        """These were copied. A run that goes on where the last one ended makes that longer;
+        another makes a new note, and one that nobody has written yet gives way."""
+        written = self._notes.last(where)
+        last = self._due.get(where, written)
+        number = 1 if written is None else written.number + 1
+        if last is not None:
+            same_place = last.target_topic == target_topic and last.cluster_id == self._cluster_id
+            joined = last.run.joined(run) if same_place else None
+            if joined is not None:
+                run, number = joined, last.number
+        note = Note(self._source, self._cluster_id, where, target_topic, number, run)
+        self._due[where] = note
+
+    def due(self) -> list[Note]:
+        """What is to be written."""
+        return list(self._due.values())
+
+    def written(self) -> None:
+        """All that was due is in the topic."""
+        for note in self._due.values():
+            self._notes.take(note)
+        self._due.clear()

@@ -1,0 +1,140 @@
+"""``ottla mirror`` as a person types it, and the page that tells of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla import Cluster, Consumer, TopicPartition
+from ottla.client.mirror.settings import from_document
+from ottla.verbs import VERBS, load
+from tests.client.cli.command import in_process, is_one_sentence
+from tests.client.mirror.clusters import fill
+from tests.tidy.tree import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.client.cli.command import Ottla
+
+PAGE = (ROOT / "docs" / "mirror.md").read_text("utf-8")
+
+
+@pytest.fixture
+def ottla(capfdbinary: pytest.CaptureFixture[bytes]) -> Ottla:
+    return in_process(capfdbinary)
+
+
+@pytest.fixture(scope="module")
+def west() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def central() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+
+
+async def group_at(bootstrap: str, where: TopicPartition, offset: int) -> None:
+    async with Consumer(bootstrap, group_id="billing") as consumer:
+        consumer.assign([where])
+        await consumer.commit({where: offset})
+
+
+def test_a_group_moves_with_the_records_it_has_read(
+    west: Cluster, central: Cluster, ottla: Ottla
+) -> None:
+    """The reason to mirror at all is often to go on in the other place."""
+    west.create_topic("orders", 1)
+    asyncio.run(fill(west.bootstrap_servers, "orders", [b"%d" % n for n in range(10)]))
+    run = ("mirror", "run", "-b", central.bootstrap_servers, "--exit", "--json")
+    options = ("--from", f"west={west.bootstrap_servers}", "--rename", "{source}.{topic}")
+    copied = ottla(*run, *options, "orders")
+    assert copied.status == 0, copied.errors
+    assert json.loads(copied.output.splitlines()[-1])["records"] == 10
+    asyncio.run(group_at(west.bootstrap_servers, TopicPartition("orders", 0), 4))
+
+    found = ottla("mirror", "translate", "-b", central.bootstrap_servers, "west", "orders:0", "4")
+    carried = ottla(
+        *("mirror", "groups", "-b", central.bootstrap_servers, "--json"),
+        *("--from", f"west={west.bootstrap_servers}", "^bill"),
+    )
+    stands = ottla("groups", "describe", "-b", central.bootstrap_servers, "--json", "billing")
+
+    assert found.output == b"west.orders:0 4\n"
+    assert [one["status"] for one in json.loads(carried.output)] == ["stored"]
+    (group,) = json.loads(stands.output)
+    assert [(one["topic"], one["position"]) for one in group["positions"]] == [("west.orders", 4)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("run", "orders"), "name sources by --from"),
+        (("run", "--from", "west", "orders"), "not of the form ALIAS=HOST:PORT"),
+        (("run", "--from", "a=x:1", "--rename", "x", "orders"), "rename is made of"),
+        (("run", "--from", "a=x:1", "--file", "x.toml"), "in the file or on the command line"),
+        (("translate", "nowhere", "orders:0", "4"), "has no copies of 'nowhere'"),
+        (("translate", "west", "orders", "4"), "not of the form TOPIC:PARTITION"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    central: Cluster, ottla: Ottla, arguments: tuple[str, ...], sentence: str
+) -> None:
+    """Whoever mistypes at night reads one line, not a traceback."""
+    ended = ottla("mirror", arguments[0], "-b", central.bootstrap_servers, *arguments[1:])
+
+    assert ended.status != 0
+    assert is_one_sentence(ended.errors)
+    assert sentence in ended.errors
+
+
+def blocks(language: str) -> list[str]:
+    """The page's examples in that language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_the_commands_of_the_page_are_commands() -> None:
+    """What is copied from a page has to work."""
+    lines = [
+        line
+        for block in blocks("sh")
+        for line in block.replace("\\\n", " ").splitlines()
+        if line.startswith("ottla ")
+    ]
+    assert len(lines) >= 5
+    for line in lines:
+        words = shlex.split(line)[1:]
+        load(VERBS[words[0]].parser)().parse_args(words[1:])
+
+
+def test_the_file_of_the_page_is_a_configuration() -> None:
+    """A setting that was renamed would still stand there."""
+    (text,) = blocks("toml")
+
+    made = from_document(tomllib.loads(text))
+
+    assert [source.alias for source in made.sources] == ["west", "east"]
+
+
+async def test_the_code_of_the_page_copies(west: Cluster, central: Cluster) -> None:
+    """It is what people begin with."""
+    (code,) = blocks("python")
+    west.create_topic("page", 1)
+    await fill(west.bootstrap_servers, "page", [b"1"])
+    code = code.replace("west:9092", west.bootstrap_servers)
+    code = code.replace("central:9092", central.bootstrap_servers).replace('"orders"', '"page"')
+    names: dict[str, object] = {}
+    exec(code, names)
+    copy = names["copy"]
+    assert callable(copy)
+
+    assert [one.records for one in await copy()] == [1]
