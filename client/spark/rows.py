@@ -2,13 +2,112 @@
 
 from __future__ import annotations
 
+from array import array
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ottla.client.arrow import pyarrow, to_arrow
+from ottla.protocol.records.columns import Columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from ottla.client.spark.pyspark_api import StructType
+    from ottla.protocol.ids import TopicPartition
+
+    # The columns of one batch of a producer, and what its timestamps are.
+    Part = tuple[Columns, int]
+
 _COLUMNS = (
     "key binary, value binary, topic string, partition int, offset bigint, "
     "timestamp timestamp, timestampType int"
 )
-_HEADERS = "headers array<struct<key: string, value: binary>>"
+_HEADERS = "headers array<struct<key:string,value:binary>>"
 
 
 def spark_schema(include_headers: bool) -> str:
     """In Spark's words."""
     return f"{_COLUMNS}, {_HEADERS}" if include_headers else _COLUMNS
+
+
+def check_schema(schema: StructType, include_headers: bool) -> None:
+    """Raise ValueError for a schema that somebody has given by hand and that is not this one."""
+    wanted = spark_schema(include_headers)
+    given = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema.fields)
+    if given != wanted:
+        raise ValueError(
+            f"the data source ottla has the columns {wanted}, not {given}: leave schema() away, "
+            "and cast or select afterwards"
+        )
+    for field in schema.fields:
+        if not field.nullable:
+            raise ValueError(f"the column {field.name} of the data source ottla may be null")
+
+
+@cache
+def arrow_schema(include_headers: bool) -> pa.Schema:
+    """The same in Arrow's, to the letter: Spark compares it, and takes nothing else."""
+    pa = pyarrow()
+    fields = [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("timestampType", pa.int32()),
+    ]
+    if include_headers:
+        header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+        fields.append(pa.field("headers", pa.list_(pa.field("element", header))))
+    return pa.schema(fields)
+
+
+def to_rows(
+    where: TopicPartition, parts: Sequence[Part], *, include_headers: bool
+) -> pa.RecordBatch:
+    """Records of one partition."""
+    pa = pyarrow()
+    schema = arrow_schema(include_headers)
+    plain = to_arrow(where, [_without_headers(columns) for columns, _ in parts])
+    kinds = array("i")
+    for columns, kind in parts:
+        kinds.extend(array("i", [kind]) * columns.count)
+    found = [
+        plain.column("key"),
+        plain.column("value"),
+        pa.repeat(pa.scalar(where.topic, pa.string()), plain.num_rows),
+        plain.column("partition"),
+        plain.column("offset"),
+        plain.column("timestamp").cast(schema.field("timestamp").type),
+        pa.Array.from_buffers(pa.int32(), plain.num_rows, [None, pa.py_buffer(kinds)], 0),
+    ]
+    if include_headers:
+        rows = [row for columns, _ in parts for row in _header_rows(columns)]
+        found.append(pa.array(rows, schema.field("headers").type))
+    return pa.RecordBatch.from_arrays(found, schema=schema)
+
+
+def _without_headers(columns: Columns) -> Columns:
+    if columns.headers is None:
+        return columns
+    return Columns(
+        columns.count, columns.offsets, columns.timestamps, columns.keys, columns.values, None
+    )
+
+
+def _header_rows(columns: Columns) -> list[list[dict[str, str | bytes | None]] | None]:
+    """A record without headers has null, as it has for Spark's connector."""
+    if columns.headers is None:
+        return [None] * columns.count
+    return [
+        [{"key": _text(name), "value": value} for name, value in row] or None
+        for row in columns.headers
+    ]
+
+
+def _text(name: str) -> str:
+    # What is not UTF-8 cannot be an Arrow string.
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

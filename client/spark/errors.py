@@ -1,0 +1,33 @@
+"""What reading raises beside the errors of clients; Spark shows the text to whoever asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.protocol.ids import TopicPartition
+
+
+class RecordsLost(Exception):
+    """Records that were to be read are not there any more."""
+
+    def __init__(self, loss: str) -> None:
+        super().__init__(
+            f"{loss}, so records may have been lost; to go on without them set the option "
+            "failOnDataLoss to false"
+        )
+
+
+class ReadTimedOut(Exception):
+    """A task got nothing for too long, though there is something to be had."""
+
+    def __init__(self, where: TopicPartition, offset: int, timeout_ms: int) -> None:
+        super().__init__(
+            f"{name_of(where)}: nothing came from offset {offset} on within {timeout_ms} ms, "
+            "which is what the option kafkaConsumer.pollTimeoutMs allows"
+        )
+
+
+def name_of(where: TopicPartition) -> str:
+    """As the clients' errors name it."""
+    return f"topic {where.topic!r} partition {where.partition}"

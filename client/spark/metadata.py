@@ -1,0 +1,215 @@
+"""What the driver asks the cluster for: topics, offsets, and to note how far the query is.
+
+Connects when it is first asked. What may pass is asked for again: an error here ends the query,
+since Spark does not try again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.client.cluster import Cluster
+from ottla.client.config import parse_addresses
+from ottla.client.deadline import TimeLimit
+from ottla.client.environment import real_environment
+from ottla.client.errors import ClientError, RequestRefused
+from ottla.client.groups import GroupAdmin
+from ottla.client.offsets import list_offsets
+from ottla.client.real_loop import shared_loop
+from ottla.client.routing import Router
+from ottla.client.spark.errors import name_of
+from ottla.client.spark.plan import Limits
+from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.client.state.transaction_asks import Committed
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import ZERO_UUID, TopicPartition, uuid_to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+
+    from ottla.client.spark.offsets import Offsets
+    from ottla.client.spark.options import Options
+    from ottla.client.state.metadata import TopicView
+
+    Topics = dict[str, TopicView]
+
+Result = TypeVar("Result")
+logger = logging.getLogger(__name__)
+
+# What a picture of the topics is good for: triggers may come many times a second.
+TOPICS_AGE_MS = 1_000.0
+# Noting the positions is a courtesy that must not hold the query up.
+COMMIT_MS = 3_000.0
+COMMIT_PAUSE_MS = 30_000.0
+
+
+class Metadata:
+    """For one query; its calls block."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._environment = real_environment()
+        self._cluster: Cluster | None = None
+        self._topics: Topics = {}
+        self._topics_at_ms: float | None = None
+        self._committed: tuple[str, Offsets] | None = None
+        self._no_commit_before_ms = 0.0
+
+    def close(self) -> None:
+        """End the connections."""
+        if self._cluster is not None:
+            _run(self._close(self._cluster))
+
+    def topics(self, expected: Iterable[str] = ()) -> Topics:
+        """The topics to read, with their partitions; those asked for by name or ``expected`` that
+        do not exist are missing. Raises ClientError."""
+        return _run(self._fresh_topics({*expected, *(self._options.subscription.names or ())}))
+
+    def partitions(self, topics: Topics) -> list[TopicPartition]:
+        """What is to be read of these topics."""
+        chosen = self._options.subscription.partitions
+        found = [
+            TopicPartition(name, number)
+            for name, view in topics.items()
+            for number in view.partitions
+        ]
+        return sorted(where for where in found if not chosen or where in chosen)
+
+    def limits(self, partitions: Iterable[TopicPartition]) -> Limits:
+        """Where these begin and end. Raises ClientError."""
+        wanted = list(partitions)
+        return Limits(self.firsts(wanted), self.lasts(wanted))
+
+    def firsts(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Where these begin. Raises ClientError."""
+        return self.at(dict.fromkeys(partitions, EARLIEST_TIMESTAMP))
+
+    def lasts(
+        self,
+        partitions: Iterable[TopicPartition],
+        reached: Mapping[TopicPartition, int] | None = None,
+    ) -> Offsets:
+        """Where these end. An end before ``reached`` is asked for again: a new leader may not know
+        yet how far the old one was. Raises ClientError."""
+        return _run(self._lasts(list(partitions), reached or {}))
+
+    def at(self, times: Mapping[TopicPartition, int]) -> Offsets:
+        """The first offsets that are not before these times, -1 where there is none. Raises
+        ClientError."""
+        return _run(self._patiently(lambda: self._at(times)))
+
+    def commit(self, group_id: str, offsets: Offsets) -> None:
+        """Note how far the query is, where everybody looks for the lag of a group; never raises."""
+        now_ms = self._environment.clock.now_ms()
+        if (group_id, offsets) == self._committed or now_ms < self._no_commit_before_ms:
+            return
+        try:
+            _run(self._commit(group_id, offsets))
+            self._committed = group_id, dict(offsets)
+        except (ClientError, TimeoutError) as error:
+            self._no_commit_before_ms = now_ms + COMMIT_PAUSE_MS
+            logger.warning("the positions of group %r are not stored: %s", group_id, error)
+
+    async def _router(self) -> Router:
+        if self._cluster is None:
+            options = self._options
+            cluster = Cluster(self._environment, parse_addresses(options.servers), options.config)
+            await cluster.refresh()
+            self._cluster = cluster
+        return Router(self._cluster)
+
+    async def _close(self, cluster: Cluster) -> None:
+        cluster.close()
+
+    async def _patiently(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+        for failures in range(1, self._options.attempts + 1):
+            try:
+                return await attempt()
+            except ClientError as error:
+                if not error.retriable or failures == self._options.attempts:
+                    raise
+                logger.warning("asking the cluster again: %s", error)
+                await self._pause()
+        raise AssertionError("unreachable")
+
+    async def _pause(self) -> None:
+        await self._environment.clock.sleep(self._options.retry_ms)
+
+    async def _fresh_topics(self, expected: set[str]) -> Topics:
+        now_ms = self._environment.clock.now_ms()
+        if self._topics_at_ms is None or now_ms - self._topics_at_ms >= TOPICS_AGE_MS:
+            self._topics = await self._asked_topics(expected)
+            self._topics_at_ms = now_ms
+        return self._topics
+
+    async def _asked_topics(self, expected: set[str]) -> Topics:
+        found: Topics = {}
+        for failures in range(1, self._options.attempts + 1):
+            found = await self._patiently(self._describe)
+            if expected <= set(found) or failures == self._options.attempts:
+                break
+            # A broker that has just started may not have heard of all topics yet.
+            await self._pause()
+        return found
+
+    async def _describe(self) -> Topics:
+        router = await self._router()
+        subscription = self._options.subscription
+        names = subscription.names
+        views = await router.repeated(lambda: router.cluster.describe(names), is_repeatable=True)
+        found = {}
+        for view in views:
+            if names is None and (view.is_internal or not subscription.takes(view.name)):
+                continue
+            if view.error is ErrorCode.NONE:
+                found[view.name] = view
+            elif view.error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise RequestRefused(view.error, topic=view.name)
+        return found
+
+    async def _lasts(
+        self, partitions: list[TopicPartition], reached: Mapping[TopicPartition, int]
+    ) -> Offsets:
+        wanted = dict.fromkeys(partitions, LATEST_TIMESTAMP)
+        found: Offsets = {}
+        for failures in range(1, self._options.attempts + 1):
+            found = await self._patiently(lambda: self._at(wanted))
+            behind = [where for where, last in found.items() if last < reached.get(where, 0)]
+            if not behind or failures == self._options.attempts:
+                break
+            logger.warning("%s seems to have lost its end; asking again", name_of(behind[0]))
+            await self._pause()
+        return found
+
+    async def _at(self, times: Mapping[TopicPartition, int]) -> Offsets:
+        if not times:
+            return {}
+        answers = await list_offsets(await self._router(), times, self._options.config.isolation)
+        found = {}
+        for where, answer in answers.items():
+            if isinstance(answer, ClientError):
+                raise answer
+            found[where] = answer.offset
+        return found
+
+    async def _commit(self, group_id: str, offsets: Offsets) -> None:
+        router = await self._router()
+        positions = {where: Committed(offset) for where, offset in offsets.items()}
+        async with TimeLimit(self._environment.clock, COMMIT_MS):
+            answers = await GroupAdmin(router).commit(group_id, positions)
+        for answer in answers.values():
+            if answer is not None:
+                raise answer
+
+
+def ids_of(topics: Topics) -> dict[str, str]:
+    """As they are kept in a checkpoint; empty for clusters that have none."""
+    return {
+        name: "" if view.topic_id == ZERO_UUID else uuid_to_text(view.topic_id)
+        for name, view in topics.items()
+    }
+
+
+def _run(work: Coroutine[object, object, Result]) -> Result:
+    return shared_loop().run(work)

@@ -1,0 +1,215 @@
+"""What a query reads next, from where it is and what the cluster says. Pure.
+
+What is lost comes back as sentences, and whoever asked decides whether they end the query.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.ranges import Range
+from ottla.client.spark.errors import name_of
+from ottla.client.spark.offsets import Bound, Offsets, Place
+from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ottla.protocol.ids import TopicPartition
+
+
+class Limits(NamedTuple):
+    """The first offset and the one after the last of each partition, as the cluster has them."""
+
+    firsts: Offsets
+    lasts: Offsets
+
+
+class Outcome(NamedTuple):
+    """Offsets, and what was lost on the way to them."""
+
+    offsets: Offsets
+    losses: list[str]
+
+
+def check_named(bound: Bound, partitions: Iterable[TopicPartition]) -> None:
+    """Raise ValueError unless offsets or times for each are for exactly these partitions: one that
+    is left out would be read from a place that nobody has chosen."""
+    named = bound.offsets if bound.times is None else bound.times
+    if named is None:
+        return
+    read = set(partitions)
+    text = f"the option {bound.option} has to name exactly the partitions that are read"
+    missing, unknown = sorted(read - set(named)), sorted(set(named) - read)
+    if missing:
+        raise ValueError(f"{text}, and {name_of(missing[0])} is missing")
+    if unknown:
+        raise ValueError(f"{text}, and {name_of(unknown[0])} is not among them")
+
+
+def start_of(bound: Bound, limits: Limits, found: Offsets, *, late_is_latest: bool) -> Outcome:
+    """Where to begin. ``found`` has, for times, the first offset that is not before them, -1 where
+    there is none; that is an error unless ``late_is_latest``. Raises ValueError."""
+    offsets, losses = _resolved(bound, limits, found)
+    for where, offset in found.items():
+        if offset < 0 and not late_is_latest:
+            raise ValueError(
+                f"{name_of(where)} has no record as late as the option {bound.option} says; with "
+                "startingOffsetsByTimestampStrategy 'latest' it is read from its end"
+            )
+    return Outcome(offsets, losses)
+
+
+def end_of(bound: Bound, limits: Limits, found: Offsets) -> Outcome:
+    """Where to end; without a record that late, at the end of the log."""
+    return _resolved(bound, limits, found)
+
+
+def _resolved(bound: Bound, limits: Limits, found: Offsets) -> Outcome:
+    offsets: Offsets = {}
+    losses = []
+    for where, last in limits.lasts.items():
+        first = limits.firsts[where]
+        if where in found:
+            offset = found[where] if found[where] >= 0 else last
+        elif bound.offsets is None:
+            offset = first if bound.time == EARLIEST_TIMESTAMP else last
+        else:
+            offset = bound.offsets[where]
+            if offset == EARLIEST_TIMESTAMP:
+                offset = first
+            elif offset == LATEST_TIMESTAMP:
+                offset = last
+            elif not first <= offset <= last:
+                losses.append(
+                    f"the option {bound.option} names offset {offset} of {name_of(where)}, which "
+                    f"has the offsets {first} to {last} only"
+                )
+        offsets[where] = min(max(offset, first), last)
+    return Outcome(offsets, losses)
+
+
+def ranges_between(starts: Offsets, ends: Offsets) -> list[Range]:
+    """For a batch query. Raises ValueError for a start beyond the end."""
+    for where, start in starts.items():
+        if start > ends[where]:
+            raise ValueError(
+                f"{name_of(where)} would be read from offset {start} to {ends[where]}: the start "
+                "lies beyond the end"
+            )
+    return [Range(where, starts[where], ends[where]) for where in sorted(starts)]
+
+
+def advanced(place: Place, limits: Limits, topic_ids: Mapping[str, str]) -> tuple[Place, list[str]]:
+    """Everything there is behind that place. ``limits.firsts`` is needed for those partitions
+    only that are new at that place (see ``new_at``)."""
+    losses = _missing(place, limits, topic_ids)
+    begins: Offsets = {}
+    for where in new_at(place, limits.lasts, topic_ids):
+        begins[where] = limits.firsts[where]
+        if begins[where] > 0 and where not in place.offsets:
+            losses.append(f"{name_of(where)} is new and begins at offset {begins[where]} only")
+    for where, last in limits.lasts.items():
+        offset = place.offsets.get(where, 0)
+        if where not in begins and last < offset:
+            losses.append(
+                f"{name_of(where)} ends at offset {last}, and the query had come to {offset}"
+            )
+            begins[where] = last
+    for where, offset in place.offsets.items():
+        # Nothing has been read of it yet: that this is its beginning is known to nobody else.
+        if where in limits.lasts and place.begins.get(where) == offset:
+            begins.setdefault(where, offset)
+    known = {name: text for name, text in topic_ids.items() if text}
+    return Place(dict(limits.lasts), begins, known, place.query_id), losses
+
+
+def _missing(place: Place, limits: Limits, topic_ids: Mapping[str, str]) -> list[str]:
+    losses = [
+        f"{name_of(where)} does not exist any more"
+        for where in sorted(place.offsets)
+        if where not in limits.lasts
+    ]
+    return losses + [
+        f"topic {name!r} was deleted and made anew"
+        for name in sorted(topic_ids)
+        if is_other(place, name, topic_ids)
+    ]
+
+
+def is_other(place: Place, topic: str, topic_ids: Mapping[str, str]) -> bool:
+    """Whether the topic is not the one that was read there; older clusters have no ids."""
+    known, now = place.topic_ids.get(topic), topic_ids.get(topic)
+    return bool(known) and bool(now) and known != now
+
+
+def new_at(
+    place: Place, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, str]
+) -> list[TopicPartition]:
+    """Those that the query has not read yet."""
+    return [
+        where
+        for where in partitions
+        if where not in place.offsets or is_other(place, where.topic, topic_ids)
+    ]
+
+
+def starts_of(start: Place, end: Place) -> Offsets:
+    """Where the batch from one place to the other begins in each partition."""
+    return {
+        where: end.begins.get(where, start.offsets.get(where, 0)) for where in sorted(end.offsets)
+    }
+
+
+def cut(start: Place, end: Place, limit: int) -> Place:
+    """No more than about so many offsets, shared out in proportion to what each partition has.
+
+    Each that has any gives one at least: a short partition must not wait for the long ones."""
+    starts = starts_of(start, end)
+    sizes = {where: end.offsets[where] - offset for where, offset in starts.items()}
+    total = sum(sizes.values())
+    if total <= limit:
+        return end
+    shares = {where: min(size, max(1, limit * size // total)) for where, size in sizes.items()}
+    for where in sorted(shares, key=lambda where: -shares[where]):
+        excess = sum(shares.values()) - limit
+        if excess <= 0:
+            break
+        shares[where] -= min(excess, max(0, shares[where] - 1))
+    return end._replace(offsets={where: starts[where] + share for where, share in shares.items()})
+
+
+def ranges_of(start: Place, end: Place) -> list[Range]:
+    """For a micro-batch. Raises ValueError if it would go backwards: Spark does not look."""
+    if start == end:
+        return []
+    return ranges_between(starts_of(start, end), end.offsets)
+
+
+def split(
+    ranges: Sequence[Range], min_partitions: int | None, max_records: int | None
+) -> list[Range]:
+    """What each task reads: a partition, or a part of one. Empty ranges are left out."""
+    parts = {one: 1 for one in ranges if one.start < one.stop}
+    if max_records is not None:
+        parts = {one: -(-_size(one) // max_records) for one in parts}
+    wanted = min(min_partitions or 0, sum(map(_size, parts)))
+    # One more for whoever has the most to read in one part.
+    while sum(parts.values()) < wanted:
+        longest = max(parts, key=lambda one: _size(one) / parts[one])
+        parts[longest] += 1
+    return [piece for one, count in parts.items() for piece in _pieces(one, count)]
+
+
+def _size(one: Range) -> int:
+    return one.stop - one.start
+
+
+def _pieces(one: Range, count: int) -> list[Range]:
+    edges = [one.start + _size(one) * number // count for number in range(count + 1)]
+    return [
+        Range(one.partition, start, stop)
+        for start, stop in itertools.pairwise(edges)
+        if start < stop
+    ]

@@ -1,0 +1,126 @@
+"""Reading what topics hold now: ``spark.read.format("ottla")``."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from ottla.client.spark.errors import RecordsLost
+from ottla.client.spark.metadata import Metadata
+from ottla.client.spark.options import Options
+from ottla.client.spark.plan import (
+    check_named,
+    end_of,
+    ranges_between,
+    split,
+    start_of,
+)
+from ottla.client.spark.pyspark_api import DataSourceReader, InputPartition
+from ottla.client.spark.reading import read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import pyarrow as pa
+
+    from ottla.client.ranges import Range
+    from ottla.client.spark.offsets import Bound, Offsets
+    from ottla.client.spark.plan import Outcome
+    from ottla.protocol.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class RangePartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, one: Range) -> None:
+        super().__init__(tuple(one))
+        self.range = one
+
+
+class BatchReader(DataSourceReader):
+    """Made by the driver, then pickled to its tasks."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = Options.of(options)
+
+    def partitions(self) -> list[InputPartition]:
+        """What each task reads; offsets are settled here, once for each execution of the query."""
+        options = self._options
+        with closing(Metadata(options)) as metadata:
+            starts, ends = _ends_of(metadata, options)
+        ranges = ranges_between(starts, ends)
+        return as_partitions(split(ranges, options.min_partitions, options.max_records))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """In a worker."""
+        return rows_of(partition, self._options)
+
+
+def _ends_of(metadata: Metadata, options: Options) -> tuple[Offsets, Offsets]:
+    assert options.end is not None
+    partitions = chosen(metadata, options)
+    limits = metadata.limits(partitions)
+    starting = found_times(metadata, options.start, partitions)
+    ending = found_times(metadata, options.end, partitions)
+    late = options.late_start_is_latest
+    start = start_of(options.start, limits, starting, late_is_latest=late)
+    end = end_of(options.end, limits, ending)
+    return without_loss(start, options), without_loss(end, options)
+
+
+def chosen(metadata: Metadata, options: Options) -> list[TopicPartition]:
+    """The partitions to be read. Raises ValueError if one that is named does not exist, or one
+    that exists has no place to begin or end."""
+    topics = metadata.topics()
+    subscription = options.subscription
+    for name in subscription.names or ():
+        if name not in topics:
+            raise ValueError(
+                f"the option {subscription.option} names topic {name!r}, which does not exist"
+            )
+    found = metadata.partitions(topics)
+    for where in subscription.partitions:
+        if where not in found:
+            raise ValueError(
+                f"the option {subscription.option} names partition {where.partition} of topic "
+                f"{where.topic!r}, which has {topics[where.topic].partition_count} only"
+            )
+    check_named(options.start, found)
+    if options.end is not None:
+        check_named(options.end, found)
+    return found
+
+
+def found_times(metadata: Metadata, bound: Bound, partitions: Iterable[TopicPartition]) -> Offsets:
+    """For a bound that is a time, what the cluster has there."""
+    times = {where: bound.time_of(where) for where in partitions}
+    return metadata.at({where: time for where, time in times.items() if time is not None})
+
+
+def without_loss(outcome: Outcome, options: Options) -> Offsets:
+    """The offsets. Raises RecordsLost where the query is to end for it."""
+    report(outcome.losses, options)
+    return outcome.offsets
+
+
+def report(losses: list[str], options: Options) -> None:
+    """Raise RecordsLost, or warn."""
+    if losses and options.fails_on_loss:
+        raise RecordsLost(losses[0])
+    for loss in losses:
+        logger.warning("%s: going on without what is missing", loss)
+
+
+def as_partitions(ranges: list[Range]) -> list[InputPartition]:
+    """For Spark."""
+    return [RangePartition(one) for one in ranges]
+
+
+def rows_of(partition: InputPartition, options: Options) -> Iterator[pa.RecordBatch]:
+    """What a task reads. Spark makes an empty partition of its own where there is nothing."""
+    if not isinstance(partition, RangePartition):
+        return iter(())
+    return read_rows(partition.range, options)

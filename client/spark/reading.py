@@ -1,0 +1,207 @@
+"""Reading one range of one partition, in a worker of Spark.
+
+A range ends when the position has passed it, whatever markers, aborted records and holes lie
+before its end. What retention or a truncated log has taken from it is a loss, and only that.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ottla.client.batches import columns_before
+from ottla.client.consumer import Consumer
+from ottla.client.environment import real_environment
+from ottla.client.errors import ClientError, NoOffset
+from ottla.client.ranges import has_passed
+from ottla.client.real_loop import shared_loop
+from ottla.client.spark.errors import ReadTimedOut, RecordsLost, name_of
+from ottla.client.spark.rows import to_rows
+from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator
+
+    import pyarrow as pa
+
+    from ottla.client.batches import FetchedBatch
+    from ottla.client.ranges import Range
+    from ottla.client.spark.options import Options
+    from ottla.client.spark.rows import Part
+
+logger = logging.getLogger(__name__)
+
+WAIT_MS = 1_000.0
+# For so long a log that seems to end too early may be one whose new leader is catching up.
+DOUBT_MS = 10_000.0
+# What one Arrow batch holds, unless one batch of a producer is larger.
+ROWS_PER_BATCH = 65_536
+BYTES_PER_BATCH = 16 * 1024 * 1024
+# Consumers that wait for the next task of this worker.
+IDLE_MAX = 4
+
+
+def read_rows(one: Range, options: Options) -> Iterator[pa.RecordBatch]:
+    """The rows of that range. Raises RecordsLost, ReadTimedOut, ClientError."""
+    loop = shared_loop()
+    shelf = _shelf(os.getpid())
+    consumer = loop.run(shelf.take(options))
+    batches = RangeReading(consumer, one, options).batches()
+    is_done = False
+    try:
+        while (batch := loop.run(_next(batches))) is not None:
+            yield batch
+        is_done = True
+    finally:
+        loop.run(batches.aclose())
+        loop.run(shelf.put(options, consumer) if is_done else consumer.close())
+
+
+async def _next(batches: AsyncGenerator[pa.RecordBatch, None]) -> pa.RecordBatch | None:
+    return await anext(batches, None)
+
+
+class Shelf:
+    """Consumers of this process that nobody uses now: workers live on, and connecting costs more
+    than many a micro-batch."""
+
+    def __init__(self) -> None:
+        self._idle: list[tuple[Options, Consumer]] = []
+
+    async def take(self, options: Options) -> Consumer:
+        """One that has these options, made anew if there is none."""
+        for index, (known, consumer) in enumerate(self._idle):
+            if known.servers == options.servers and known.config == options.config:
+                del self._idle[index]
+                return consumer
+        consumer = Consumer(options.servers, options.config)
+        await consumer.start()
+        return consumer
+
+    async def put(self, options: Options, consumer: Consumer) -> None:
+        """It is not used any more."""
+        consumer.assign([])
+        self._idle.append((options, consumer))
+        if len(self._idle) > IDLE_MAX:
+            _, oldest = self._idle.pop(0)
+            await oldest.close()
+
+
+@cache
+def _shelf(process_id: int) -> Shelf:
+    # Workers are forked, and connections do not survive that.
+    return Shelf()
+
+
+class RangeReading:
+    """One reading of one range."""
+
+    def __init__(self, consumer: Consumer, one: Range, options: Options) -> None:
+        self._consumer = consumer
+        self._where, self._start, self._stop = one
+        self._options = options
+        self._clock = real_environment().clock
+        self._doubted_ms: float | None = None
+        self._is_over = False
+
+    async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
+        """What is there, in order."""
+        consumer, where = self._consumer, self._where
+        consumer.assign([where])
+        consumer.seek(where, self._start)
+        heard_ms = self._clock.now_ms()
+        while not (self._is_over or has_passed(consumer, where, self._stop)):
+            try:
+                found = await consumer.poll_batches(WAIT_MS)
+            except NoOffset:
+                await self._go_on_behind_loss()
+                continue
+            if found:
+                heard_ms, self._doubted_ms = self._clock.now_ms(), None
+                for batch in self._joined(found):
+                    yield batch
+                continue
+            await self._check_end()
+            if self._clock.now_ms() - heard_ms > self._options.poll_timeout_ms:
+                raise ReadTimedOut(where, self._position, self._options.poll_timeout_ms)
+
+    @property
+    def _position(self) -> int:
+        position = self._consumer.position(self._where)
+        return self._start if position is None else position
+
+    def _joined(self, batches: list[FetchedBatch]) -> Iterator[pa.RecordBatch]:
+        parts: list[Part] = []
+        rows = size_bytes = 0
+        for batch in batches:
+            if batch.base_offset >= self._stop:
+                break
+            columns = batch.columns()
+            if batch.next_offset > self._stop:
+                columns = columns_before(columns, self._stop)
+            if not columns.count:
+                continue
+            parts.append((columns, int(batch.header.timestamp_type)))
+            rows += columns.count
+            size_bytes += len(columns.keys.data) + len(columns.values.data)
+            if rows >= ROWS_PER_BATCH or size_bytes >= BYTES_PER_BATCH:
+                yield self._rows(parts)
+                parts, rows, size_bytes = [], 0, 0
+        if parts:
+            yield self._rows(parts)
+
+    def _rows(self, parts: list[Part]) -> pa.RecordBatch:
+        return to_rows(self._where, parts, include_headers=self._options.has_headers)
+
+    async def _go_on_behind_loss(self) -> None:
+        """The log does not hold the position."""
+        where, offset = self._where, self._position
+        first, last = await self._limits()
+        if first <= offset <= last:
+            # It does by now: a leader that had to truncate its log has caught up.
+            await self._clock.sleep(self._options.retry_ms)
+        elif first > offset:
+            self._lose(f"{name_of(where)} begins at offset {first}, and {offset} was to be read")
+            if first >= self._stop:
+                self._is_over = True
+                return
+            offset = first
+        else:
+            self._lose(f"{name_of(where)} ends at offset {last}, and {offset} was to be read")
+            self._is_over = True
+            return
+        self._consumer.seek(where, offset)
+
+    async def _check_end(self) -> None:
+        """Nothing comes: is there anything to come?"""
+        where = self._where
+        try:
+            _, last = await self._limits()
+            loss = f"{name_of(where)} ends at offset {last}, and {self._stop} was its end before"
+        except ClientError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                # It cannot be reached: that may pass.
+                return
+            last, loss = -1, f"{name_of(where)} does not exist any more"
+        now_ms = self._clock.now_ms()
+        if last >= self._stop:
+            self._doubted_ms = None
+        elif self._doubted_ms is None:
+            self._doubted_ms = now_ms
+        elif now_ms - self._doubted_ms > DOUBT_MS:
+            self._lose(loss)
+            self._is_over = True
+
+    async def _limits(self) -> tuple[int, int]:
+        consumer, where = self._consumer, self._where
+        first = (await consumer.offsets_at({where: EARLIEST_TIMESTAMP}))[where].offset
+        last = (await consumer.offsets_at({where: LATEST_TIMESTAMP}))[where].offset
+        return first, last
+
+    def _lose(self, loss: str) -> None:
+        if self._options.fails_on_loss:
+            raise RecordsLost(loss)
+        logger.warning("%s: going on without what is missing", loss)

@@ -1,0 +1,186 @@
+"""Reading topics as a stream: ``spark.readStream.format("ottla")``.
+
+Where the query is stands in its checkpoint and nowhere else. That goes for its start, too: each
+place has the first offsets of whatever the batch before it is the first to read. Spark asks for
+the start again when the very first batch is repeated, and would get another one from a topic that
+has grown; what is read then is what stood in the checkpoint.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.environment import real_environment
+from ottla.client.spark.metadata import Metadata, ids_of
+from ottla.client.spark.offsets import Offsets, Place, nested
+from ottla.client.spark.options import Options
+from ottla.client.spark.plan import (
+    Limits,
+    advanced,
+    cut,
+    is_other,
+    new_at,
+    ranges_of,
+    split,
+    start_of,
+    starts_of,
+)
+from ottla.client.spark.pyspark_api import (
+    DataSourceStreamReader,
+    ReadAllAvailable,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from ottla.client.spark.reader import (
+    as_partitions,
+    chosen,
+    found_times,
+    report,
+    rows_of,
+    without_loss,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from ottla.client.spark.pyspark_api import InputPartition, ReadLimit
+    from ottla.protocol.ids import TopicPartition
+
+QUERY_ID_BYTES = 6
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One in the driver for each run of a query; another is pickled to its tasks, for ``read``."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._given = dict(options)
+        self._options = Options.of(options, is_stream=True)
+        self._metadata = Metadata(self._options)
+        self._clock = real_environment().clock
+        self._initial: Place | None = None
+        # Where AvailableNow ends.
+        self._target: tuple[Offsets, dict[str, str]] | None = None
+        self._reported: Offsets = {}
+        self._last_trigger_ms: float | None = None
+
+    def __reduce__(self) -> tuple[type[StreamReader], tuple[dict[str, str]]]:
+        return StreamReader, (self._given,)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where a new query begins: the same place however often it is asked in one run."""
+        if self._initial is None:
+            self._initial = self._resolved_start()
+        return self._initial.as_json()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the next batch ends, ``start`` itself if there is none."""
+        place = Place.from_json(start)
+        self._commit(place)
+        end = self._available(place)
+        starts = starts_of(place, end)
+        count = sum(end.offsets[where] - starts[where] for where in starts)
+        if (not count and end.offsets == place.offsets) or self._is_too_little(count, limit):
+            return start
+        if self._options.max_offsets is not None and not isinstance(limit, ReadAllAvailable):
+            end = cut(place, end, self._options.max_offsets)
+        self._last_trigger_ms = self._clock.now_ms()
+        return end.as_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What the options say; Trigger.Once asks for everything in spite of it."""
+        if self._options.max_offsets is not None:
+            return ReadMaxRows(self._options.max_offsets)
+        if self._options.min_offsets is not None:
+            return ReadMinRows(self._options.min_offsets)
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """For the progress that Spark shows: the ends of the topics as last heard of."""
+        return nested(self._reported) or None
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What is there now is all that this run reads."""
+        self._target = self._ends(None)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """What each task of the batch reads."""
+        place = Place.from_json(end)
+        ranges = ranges_of(Place.from_json(start), place)
+        if ranges:
+            self._check_same_topics(place)
+        return as_partitions(split(ranges, self._options.min_partitions, self._options.max_records))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """In a worker."""
+        return rows_of(partition, self._options)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The batch that ends here is done."""
+        self._commit(Place.from_json(end))
+
+    def stop(self) -> None:
+        """The query has failed; otherwise Spark just ends the process."""
+        self._metadata.close()
+
+    def _resolved_start(self) -> Place:
+        options, metadata = self._options, self._metadata
+        partitions = chosen(metadata, options)
+        ids = ids_of(metadata.topics())
+        limits = metadata.limits(partitions)
+        found = found_times(metadata, options.start, partitions)
+        late = options.late_start_is_latest
+        outcome = start_of(options.start, limits, found, late_is_latest=late)
+        offsets = without_loss(outcome, options)
+        query_id = real_environment().random.token(QUERY_ID_BYTES).hex()
+        known = {name: text for name, text in ids.items() if text}
+        return Place(offsets, dict(offsets), known, query_id)
+
+    def _available(self, place: Place) -> Place:
+        """Everything there is behind that place. Raises RecordsLost."""
+        lasts, topic_ids = self._target or self._ends(place)
+        firsts = self._metadata.firsts(new_at(place, lasts, topic_ids))
+        end, losses = advanced(place, Limits(firsts, lasts), topic_ids)
+        report(losses, self._options)
+        return end
+
+    def _ends(self, place: Place | None) -> tuple[Offsets, dict[str, str]]:
+        metadata = self._metadata
+        reached: Mapping[TopicPartition, int] = {} if place is None else place.offsets
+        topics = metadata.topics({where.topic for where in reached})
+        self._reported = metadata.lasts(metadata.partitions(topics), reached)
+        return self._reported, ids_of(topics)
+
+    def _is_too_little(self, count: int, limit: ReadLimit) -> bool:
+        """Whether to wait for more, as minOffsetsPerTrigger wants it."""
+        least = self._options.min_offsets
+        if least is None or self._target is not None or isinstance(limit, ReadAllAvailable):
+            return False
+        if count >= least or self._last_trigger_ms is None:
+            return False
+        return self._clock.now_ms() - self._last_trigger_ms < self._options.max_delay_ms
+
+    def _check_same_topics(self, place: Place) -> None:
+        """A topic of the same name is no replacement: what it has at these offsets is another
+        thing. Matters to batches that are repeated after a restart."""
+        topic_ids = ids_of(self._metadata.topics())
+        report(
+            [
+                f"topic {name!r} was deleted and made anew"
+                for name in sorted(place.topic_ids)
+                if is_other(place, name, topic_ids)
+            ],
+            self._options,
+        )
+
+    def _commit(self, place: Place) -> None:
+        """Let everybody see how far the query is, as with a group that has no members.
+
+        Spark tells of a finished batch only when it begins the next; where that begins is known
+        before, even if nothing is there to be read."""
+        options = self._options
+        if options.commits and place.offsets:
+            group_id = options.group_id or f"{options.group_prefix}-{place.query_id}"
+            self._metadata.commit(group_id, place.offsets)

@@ -1,0 +1,51 @@
+"""Records for the tests of Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.spark.reader import BatchReader
+from ottla.client.spark.stream_reader import StreamReader
+from ottla.client.sync.producer import Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ottla.client.spark.pyspark_api import InputPartition
+
+AnyReader = BatchReader | StreamReader
+
+
+def fill(broker: str, topic: str, count: int, partitions: int = 1, first: int = 0) -> None:
+    """That many records in each partition; the values are numbers from ``first`` on."""
+    with Producer(broker) as producer:
+        for partition in range(partitions):
+            values = [b"%d" % number for number in range(first, first + count)]
+            producer.send_batch(topic, values, partition=partition).result()
+
+
+def frame(spark: SparkSession, broker: str, **options: object) -> DataFrame:
+    """A batch query."""
+    return spark.read.format("ottla").options(**given(broker, options)).load()
+
+
+def given(broker: str, options: Mapping[str, object]) -> dict[str, str]:
+    """Options as Spark hands them over; an underscore stands for the dots of ``kafka_...``."""
+    texts = {
+        name.replace("_", ".") if name.startswith("kafka_") else name: str(value)
+        for name, value in options.items()
+    }
+    return {"kafka.bootstrap.servers": broker, **texts}
+
+
+def offsets_in(reader: AnyReader, tasks: Iterable[InputPartition]) -> dict[int, list[int]]:
+    """What the tasks read, by partition, without a Spark around them."""
+    found: dict[int, list[int]] = {}
+    for task in tasks:
+        for batch in reader.read(task):
+            columns = batch.to_pydict()
+            for partition, offset in zip(columns["partition"], columns["offset"], strict=True):
+                found.setdefault(partition, []).append(offset)
+    return found
