@@ -16,6 +16,7 @@ if tuple(int(part) for part in _installed.__version__.split(".")[:2]) < NEEDED:
 # Spark itself needs it in the workers, and says so with a traceback only.
 library("pyarrow", "spark")
 
+from pyspark import TaskContext  # noqa: E402
 from pyspark.sql.datasource import (  # noqa: E402
     DataSource,
     DataSourceArrowWriter,
@@ -47,5 +48,6 @@ __all__ = [
     "ReadMinRows",
     "StructType",
     "SupportsTriggerAvailableNow",
+    "TaskContext",
     "WriterCommitMessage",
 ]

@@ -106,6 +106,15 @@ class Transaction:
         assert self.state is State.UNINITIALIZED
         self.state = State.INITIALIZING
 
+    def resume(self, identity: Identity, version: int) -> None:
+        """Take over a transaction that another producer has left open, to end it."""
+        assert self.state is State.UNINITIALIZED
+        self.identity = identity
+        self.version = self.level = version
+        self.state = State.READY
+        self.begin()
+        self.parts.is_known = True
+
     def begin(self) -> None:
         """Open a transaction, which nobody else hears of before something is sent in it."""
         assert self.state is State.READY

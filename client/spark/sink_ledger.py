@@ -1,0 +1,168 @@
+"""What a query has written, told by what it has committed; what to do with a micro-batch that may
+have been written before. Pure.
+
+Each task writes into a transaction of its own, which also commits an ``Entry``, and leaves it
+open. When every task has done so the driver commits them: that of task 0 first, and only when that
+has succeeded the others. So at most one attempt at a micro-batch gets anything committed: another
+one has either fenced the transactional id of task 0 before that, or finds the entry of task 0,
+which tells how many tasks there were. What a later attempt finds committed it compares and leaves.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.errors import ClientError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FORMAT = "1"
+
+
+class WriteRefused(ClientError):
+    """Writing this micro-batch could store rows twice, or lose some."""
+
+
+class Entry(NamedTuple):
+    """The last micro-batch that a task has committed. Only task 0 knows ``task_count``."""
+
+    batch_id: int
+    row_count: int
+    checksum: str
+    task_count: int = 0
+
+    @property
+    def text(self) -> str:
+        """As it stands in the metadata of a committed offset."""
+        return (
+            f"v={FORMAT} batch={self.batch_id} rows={self.row_count} checksum={self.checksum} "
+            f"tasks={self.task_count}"
+        )
+
+
+def read_entry(text: str) -> Entry:
+    """The other way round. Raises WriteRefused for what no sink has written."""
+    words = dict(word.partition("=")[::2] for word in text.split())
+    try:
+        if words["v"] != FORMAT:
+            raise ValueError
+        return Entry(
+            int(words["batch"]), int(words["rows"]), words["checksum"], int(words["tasks"])
+        )
+    except (KeyError, ValueError):
+        raise WriteRefused(
+            f"the committed offset of this query says {text!r}, which no sink of this version "
+            "has written; is the group used for something else?"
+        ) from None
+
+
+def name_of(prefix: str, query_id: str, partition_id: int) -> str:
+    """The transactional id of a task, which is also the group of its entry."""
+    return f"{prefix}-{query_id}-{partition_id}"
+
+
+def is_written(before: Entry | None, batch_id: int) -> bool:
+    """Whether a task finds its part of the micro-batch committed. Raises WriteRefused if what it
+    finds is from later on."""
+    if before is None or before.batch_id < batch_id:
+        return False
+    if before.batch_id == batch_id:
+        return True
+    raise WriteRefused(
+        f"micro-batch {batch_id} is older than {before.batch_id}, which this query has committed: "
+        "another run of it is going on, or its checkpoint was set back"
+    )
+
+
+class Outcome(Enum):
+    """How a task ended."""
+
+    # Its transaction is open, and complete.
+    OPEN = "open"
+    # Its rows are committed already: the same ones, or others.
+    SAME = "same"
+    OTHER = "other"
+
+
+class Part(NamedTuple):
+    """What one task has done; ``before`` is the entry it has found."""
+
+    partition_id: int
+    outcome: Outcome
+    row_count: int
+    checksum: str
+    before: Entry | None
+
+
+class Verdict(NamedTuple):
+    """What the driver does: commit task 0, if ``is_new``, and when that is done the ``rest``.
+
+    Or, with ``foreign_count``, so many other tasks may have written it all: ``judge_foreign`` tells
+    once their entries are known."""
+
+    is_new: bool = False
+    rest: tuple[int, ...] = ()
+    foreign_count: int = 0
+
+
+def judge_batch(batch_id: int, parts: Sequence[Part], *, may_begin: bool) -> Verdict:
+    """Every task has ended. Raises WriteRefused; nothing may be committed then.
+
+    ``may_begin``: a query that has written before may begin without an entry."""
+    by_id = {part.partition_id: part for part in parts}
+    assert sorted(by_id) == list(range(len(parts))), "some tasks are missing"
+    zero = by_id[0].before
+    if zero is None or zero.batch_id < batch_id:
+        if zero is None and batch_id > 0 and not may_begin:
+            raise WriteRefused(
+                f"micro-batch {batch_id} is not the first of this query, and nothing tells what "
+                "it has written before: either it did not write exactly once so far, or it has "
+                "stood still for longer than the brokers keep committed offsets "
+                "(offsets.retention.minutes); the option missingLedger=begin lets it go on, and "
+                "stores twice what an earlier attempt at this micro-batch has committed"
+            )
+        return Verdict(is_new=True, rest=tuple(range(1, len(parts))))
+    if zero.task_count != len(parts):
+        return Verdict(foreign_count=zero.task_count)
+    for part in by_id.values():
+        if part.outcome is Outcome.OTHER:
+            raise WriteRefused(_differs(batch_id, part))
+    missing = [part.partition_id for part in parts if part.outcome is Outcome.OPEN]
+    return Verdict(rest=tuple(sorted(missing)))
+
+
+def judge_foreign(
+    batch_id: int, parts: Sequence[Part], entries: Mapping[int, Entry | None]
+) -> None:
+    """Nothing is left to do if the other number of tasks has written everything.
+
+    ``entries`` are those of all of these tasks. Raises WriteRefused if they have not, or if they
+    have written another number of rows."""
+    found = [entry for entry in entries.values() if entry is not None]
+    written = [entry.row_count for entry in found if entry.batch_id == batch_id]
+    if len(written) < len(entries):
+        raise WriteRefused(
+            f"micro-batch {batch_id} was partly written by {len(entries)} tasks and is now written "
+            f"by {len(parts)}, which divide its rows in another way; go back to {len(entries)} "
+            "tasks (spark.sql.shuffle.partitions, minPartitions, repartition) for this one"
+        )
+    row_count = sum(part.row_count for part in parts)
+    if sum(written) != row_count:
+        raise WriteRefused(
+            f"micro-batch {batch_id} was written with {sum(written)} rows and has {row_count} now: "
+            "the query is nondeterministic, so that it cannot be written exactly once"
+        )
+
+
+def _differs(batch_id: int, part: Part) -> str:
+    before = part.before
+    assert before is not None
+    return (
+        f"micro-batch {batch_id} is written already, and the rows of its task {part.partition_id} "
+        f"were others then ({before.row_count} with checksum {before.checksum}, now "
+        f"{part.row_count} with {part.checksum}): the query is nondeterministic (the order of a "
+        "shuffle, random(), current_timestamp(), a source that has changed), so that it cannot be "
+        "written exactly once"
+    )

@@ -1,0 +1,79 @@
+"""The options of writing, checked once; every complaint is one sentence that names the option."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.config import ProducerConfig
+from ottla.client.spark.given import Given
+from ottla.client.spark.sink_rows import Shape, shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+WRITING = ("topic", "exactlyOnce", "transactionalIdPrefix", "missingLedger")
+# What Spark and the reading side may have put there as well: a table in SQL has one set of options
+# for both.
+IGNORED = (
+    "path",
+    "checkpointLocation",
+    "queryName",
+    "outputMode",
+    "includeHeaders",
+    "subscribe",
+    "subscribePattern",
+    "assign",
+)
+REFUSED = {
+    "transactional.id": "it is made of the option transactionalIdPrefix, the query and the task",
+    "key.serializer": "keys are binary or string columns",
+    "value.serializer": "values are binary or string columns",
+}
+# What Kafka's brokers allow at most: a transaction is open until its whole micro-batch is written.
+TRANSACTION_TIMEOUT_MS = 900_000
+DEFAULT_PREFIX = "ottla-spark"
+
+
+class SinkOptions(NamedTuple):
+    """How to write; small, and goes to every task."""
+
+    servers: str
+    config: ProducerConfig
+    shape: Shape
+    is_exactly_once: bool
+    prefix: str
+    may_begin: bool
+
+
+def sink_options(
+    options: Mapping[str, str], fields: Iterable[tuple[str, str]], *, exactly_once: bool
+) -> SinkOptions:
+    """From Spark's options and the names and types of the columns. ``exactly_once`` is the
+    default. Raises ValueError."""
+    given = Given(options)
+    given.check_names((*WRITING, *IGNORED))
+    servers = given.bootstrap_servers()
+    is_exactly_once = given.truth("exactlyOnce", default=exactly_once)
+    settings = given.client_fields(ProducerConfig, REFUSED)
+    if is_exactly_once:
+        settings.setdefault("transaction_timeout_ms", TRANSACTION_TIMEOUT_MS)
+    try:
+        config = ProducerConfig(**settings)
+        if is_exactly_once:
+            config = replace(config, transactional_id="checked here")
+            config = replace(config, transactional_id=None)
+    except ValueError as error:
+        raise ValueError(f"among the options kafka.*: {error}") from None
+    prefix = given.text("transactionalIdPrefix")
+    if prefix is not None and not prefix.strip():
+        raise ValueError("the option transactionalIdPrefix is empty")
+    missing = given.choice("missingLedger", ("fail", "begin"), "fail")
+    return SinkOptions(
+        servers,
+        config,
+        shape_of(fields, given.text("topic")),
+        is_exactly_once,
+        prefix or DEFAULT_PREFIX,
+        missing == "begin",
+    )

@@ -1,0 +1,162 @@
+"""Writes the rows of one task, a batch at a time: memory holds what the producer may hold.
+
+Runs on the loop that all blocking clients of a process share.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.errors import ProducerFenced, RequestRefused, TransactionError
+from ottla.client.handover import leave_open
+from ottla.client.producer import Producer
+from ottla.client.spark.sink_ledger import Entry, Outcome, Part, WriteRefused, is_written, name_of
+from ottla.client.spark.sink_rows import RowsChecksum
+from ottla.client.spark.sink_wire import as_offset, entry_of
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ottla.client.delivery import BatchDelivery
+    from ottla.client.handover import OpenTransaction
+    from ottla.client.spark.sink_options import SinkOptions
+
+
+class TaskId(NamedTuple):
+    """Which part of which micro-batch of which query; a batch job is a query of one batch."""
+
+    query_id: str
+    partition_id: int
+    batch_id: int
+
+
+class Writing:
+    """A producer, and deliveries that nobody has looked at yet."""
+
+    def __init__(self, options: SinkOptions, transactional_id: str | None = None) -> None:
+        config = replace(options.config, transactional_id=transactional_id)
+        self.producer: Producer[bytes, bytes] = Producer(options.servers, config)
+        self._shape = options.shape
+        self._deliveries: deque[BatchDelivery] = deque()
+
+    async def send(self, batch: pa.RecordBatch) -> None:
+        """Take rows; waits while the producer's memory is full. Raises for earlier ones, too."""
+        for topic, rows in self._shape.parts(batch):
+            try:
+                self._deliveries.append(await self.producer.send_batch(topic, rows))
+            except RequestRefused as error:
+                if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    named = "option" if self._shape.topic is not None else "column"
+                    raise ValueError(
+                        f"the {named} topic names what is not there: {error}"
+                    ) from error
+                raise
+        while self._deliveries and self._deliveries[0].done:
+            await self._deliveries.popleft()
+
+    async def delivered(self) -> None:
+        """Return when all is acknowledged. Raises ClientError for what is not."""
+        await self.producer.flush()
+        while self._deliveries:
+            await self._deliveries.popleft()
+
+
+class PlainTask:
+    """At least once: a second attempt at the task writes its rows again."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._writing = Writing(options)
+        self.row_count = 0
+
+    async def open(self) -> None:
+        """Reach the cluster."""
+        await self._writing.producer.start()
+
+    async def take(self, batch: pa.RecordBatch) -> None:
+        """The next rows."""
+        self.row_count += batch.num_rows
+        await self._writing.send(batch)
+
+    async def finish(self) -> None:
+        """All rows are stored."""
+        await self._writing.delivered()
+
+    async def close(self) -> None:
+        """Leave; what is not delivered by now is given up."""
+        await self._writing.producer.close(deliver=False)
+
+
+class OnceTask:
+    """Exactly once: what it writes stays invisible until the driver commits it.
+
+    The rows of a task that has been committed before are only compared."""
+
+    def __init__(self, options: SinkOptions, task: TaskId) -> None:
+        self._task = task
+        self._options = options
+        self._name = name_of(options.prefix, task.query_id, task.partition_id)
+        self._writing = Writing(options, self._name)
+        self._checksum = RowsChecksum(options.shape)
+        self._before: Entry | None = None
+        self._is_written = False
+
+    async def open(self) -> None:
+        """Fence earlier attempts, so that what they have committed cannot change any more, and
+        only then look at it."""
+        producer = self._writing.producer
+        await producer.start()
+        try:
+            await producer.init_transactions()
+        except TransactionError as error:
+            if error.code is not ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+                raise
+            raise ValueError(
+                "the brokers do not allow the option kafka.transaction.timeout.ms="
+                f"{self._options.config.transaction_timeout_ms}: it is at most their "
+                "transaction.max.timeout.ms"
+            ) from error
+        cluster = producer._cluster
+        assert cluster is not None
+        self._before = await entry_of(cluster, self._name, require_stable=True)
+        self._is_written = is_written(self._before, self._task.batch_id)
+        if not self._is_written:
+            await producer.begin_transaction()
+
+    async def take(self, batch: pa.RecordBatch) -> None:
+        """The next rows."""
+        self._checksum.add(batch)
+        if not self._is_written:
+            await self._sent(batch)
+
+    async def _sent(self, batch: pa.RecordBatch) -> None:
+        try:
+            await self._writing.send(batch)
+        except ProducerFenced as error:
+            raise WriteRefused(
+                f"{error}; another attempt at this task has taken over, or it took longer than "
+                f"kafka.transaction.timeout.ms={self._options.config.transaction_timeout_ms}"
+            ) from error
+
+    async def finish(self) -> tuple[Part, OpenTransaction | None]:
+        """All rows are stored, and the entry with them; or they were the same as before."""
+        task, checksum = self._task, self._checksum
+        entry = Entry(task.batch_id, checksum.row_count, checksum.text)
+        outcome, left = Outcome.OPEN, None
+        if self._is_written:
+            assert self._before is not None
+            same = self._before._replace(task_count=0) == entry
+            outcome = Outcome.SAME if same else Outcome.OTHER
+        else:
+            await self._writing.delivered()
+            producer = self._writing.producer
+            await producer.send_offsets_to_transaction(as_offset(entry), self._name)
+            left = await leave_open(producer)
+        part = Part(task.partition_id, outcome, entry.row_count, entry.checksum, self._before)
+        return part, left
+
+    async def close(self) -> None:
+        """Leave; a transaction that was not finished is aborted."""
+        await self._writing.producer.close(deliver=False)

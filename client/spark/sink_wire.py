@@ -1,0 +1,123 @@
+"""The sink's side of the cluster: entries of the ledger, and the end of open transactions.
+
+An entry is a committed offset, because only offsets can be part of a transaction and be read by
+name. Its group has the name of the task; its partition is one that every cluster has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from ottla.client.api import declare
+from ottla.client.cluster import Cluster
+from ottla.client.config import parse_addresses
+from ottla.client.coordinators import Coordinators
+from ottla.client.environment import real_environment
+from ottla.client.errors import ClientError
+from ottla.client.group_requests import committed_offsets, fetch_request
+from ottla.client.handover import TakenOver
+from ottla.client.routing import Router
+from ottla.client.spark.sink_ledger import Entry, WriteRefused, read_entry
+from ottla.client.state.transaction_asks import Committed, ConsumerGroupMetadata
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.ids import TopicPartition
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from ottla.client.connection import Connection
+    from ottla.client.handover import OpenTransaction
+    from ottla.client.spark.sink_options import SinkOptions
+
+# The first version that waits for transactions which are about to move an offset (KIP-447).
+STABLE_FETCH = declare(ApiKey.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, 7, 7)
+LEDGER = TopicPartition("__consumer_offsets", 0)
+
+
+def as_offset(entry: Entry) -> dict[TopicPartition, Committed]:
+    """What is sent to the transaction."""
+    return {LEDGER: Committed(entry.batch_id + 1, metadata=entry.text)}
+
+
+async def entry_of(cluster: Cluster, group_id: str, *, require_stable: bool) -> Entry | None:
+    """The task's entry. ``require_stable`` waits until a transaction that is being committed has
+    moved it. Raises ClientError."""
+
+    def read(
+        response: OffsetFetchResponse, _: int, connection: Connection
+    ) -> dict[TopicPartition, Committed]:
+        return committed_offsets(response, group_id, connection)
+
+    found = await Coordinators(Router(cluster)).ask(
+        group_id,
+        STABLE_FETCH,
+        fetch_request(group_id, [LEDGER], require_stable=require_stable),
+        read,
+    )
+    return None if LEDGER not in found else read_entry(found[LEDGER].metadata)
+
+
+@asynccontextmanager
+async def connected(options: SinkOptions) -> AsyncIterator[Cluster]:
+    """The cluster, for as long as the block."""
+    cluster = Cluster(real_environment(), parse_addresses(options.servers), options.config)
+    try:
+        await cluster.refresh()
+        yield cluster
+    finally:
+        cluster.close()
+
+
+async def commit(cluster: Cluster, options: SinkOptions, left: OpenTransaction) -> None:
+    """Commit what a task has left open. Raises WriteRefused with a reason that helps."""
+    await _committed(TakenOver(cluster, options.config, left), options, left)
+
+
+async def commit_with_entry(
+    cluster: Cluster, options: SinkOptions, left: OpenTransaction, entry: Entry
+) -> None:
+    """The same, with an entry in the place of the one that the task has sent."""
+    taken = TakenOver(cluster, options.config, left)
+    try:
+        group = ConsumerGroupMetadata(left.transactional_id)
+        await taken.send_offsets(as_offset(entry), group)
+    except ClientError as error:
+        raise _failed(options, left, error) from error
+    await _committed(taken, options, left)
+
+
+async def _committed(taken: TakenOver, options: SinkOptions, left: OpenTransaction) -> None:
+    try:
+        await taken.commit()
+    except ClientError as error:
+        raise _failed(options, left, error) from error
+
+
+def _failed(options: SinkOptions, left: OpenTransaction, error: ClientError) -> WriteRefused:
+    return WriteRefused(
+        f"the transaction {left.transactional_id} cannot be committed: {error}; another attempt "
+        "at its task has taken over (spark.speculation has to be off), or all tasks together took "
+        f"longer than kafka.transaction.timeout.ms={options.config.transaction_timeout_ms}"
+    )
+
+
+async def commit_all(
+    cluster: Cluster, options: SinkOptions, lefts: Iterable[OpenTransaction]
+) -> None:
+    """Commit all at once; the first failure is raised when every one has its fate."""
+    ends = [commit(cluster, options, left) for left in lefts]
+    results = await asyncio.gather(*ends, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+
+
+async def abort_all(
+    cluster: Cluster, options: SinkOptions, lefts: Iterable[OpenTransaction]
+) -> None:
+    """Undo what is open still; those that fail end by themselves when their time is over."""
+    ends = [TakenOver(cluster, options.config, left).abort() for left in lefts]
+    await asyncio.gather(*ends, return_exceptions=True)

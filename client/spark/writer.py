@@ -1,0 +1,127 @@
+"""Writing a frame to topics: ``DataFrame.write.format("ottla").mode("append")``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.client.environment import real_environment
+from ottla.client.real_loop import shared_loop
+from ottla.client.spark.pyspark_api import (
+    DataSourceArrowWriter,
+    TaskContext,
+    WriterCommitMessage,
+)
+from ottla.client.spark.sink_options import sink_options
+from ottla.client.spark.sink_task import OnceTask, PlainTask, TaskId
+from ottla.client.spark.sink_wire import abort_all, commit_all, connected
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from ottla.client.handover import OpenTransaction
+    from ottla.client.spark.pyspark_api import StructType
+    from ottla.client.spark.sink_ledger import Part
+    from ottla.client.spark.sink_options import SinkOptions
+
+Result = TypeVar("Result")
+
+RUN_ID_BYTES = 8
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task tells the driver. ``part`` and ``left`` only where it writes exactly once."""
+
+    query_id: str
+    row_count: int
+    part: Part | None = None
+    left: OpenTransaction | None = None
+
+
+def run(work: Coroutine[object, object, Result]) -> Result:
+    """Do it on the loop of this process, and wait."""
+    return shared_loop().run(work)
+
+
+def write_plainly(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
+    """One task's rows, at least once."""
+    task = PlainTask(options)
+    try:
+        run(task.open())
+        for batch in batches:
+            run(task.take(batch))
+        run(task.finish())
+    finally:
+        run(task.close())
+    return Written("", task.row_count)
+
+
+def write_once(options: SinkOptions, task_id: TaskId, batches: Iterator[pa.RecordBatch]) -> Written:
+    """One task's rows, in a transaction that is left open."""
+    task = OnceTask(options, task_id)
+    try:
+        run(task.open())
+        for batch in batches:
+            run(task.take(batch))
+        part, left = run(task.finish())
+    finally:
+        run(task.close())
+    return Written(task_id.query_id, part.row_count, part, left)
+
+
+def open_of(messages: Iterable[WriterCommitMessage | None]) -> list[OpenTransaction]:
+    """What tasks have left open; of those that have failed there is no message."""
+    told = [message for message in messages if isinstance(message, Written)]
+    return [message.left for message in told if message.left is not None]
+
+
+def columns_of(schema: StructType) -> list[tuple[str, str]]:
+    """Names and types, in Spark's words."""
+    return [(field.name, field.dataType.simpleString()) for field in schema]
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Made by the driver, then pickled to the tasks and to the driver's own commit.
+
+    At least once: a task that is tried again writes its rows again. With ``exactlyOnce`` each task
+    has a transaction, and all are committed when every task has succeeded."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise ValueError(
+                "mode('overwrite') cannot be had: records of a topic stay; use mode('append')"
+            )
+        self._options = sink_options(options, columns_of(schema), exactly_once=False)
+        # A second attempt at a task fences the first by this name, and nobody else does.
+        self._run_id = real_environment().random.token(RUN_ID_BYTES).hex()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """In a task."""
+        if not self._options.is_exactly_once:
+            return write_plainly(self._options, iterator)
+        context = TaskContext.get()
+        assert context is not None
+        return write_once(self._options, TaskId(self._run_id, context.partitionId(), 0), iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """In the driver, when every task has succeeded."""
+        lefts = open_of(messages)
+        if lefts:
+            run(self._commit(lefts))
+
+    async def _commit(self, lefts: Sequence[OpenTransaction]) -> None:
+        async with connected(self._options) as cluster:
+            await commit_all(cluster, self._options, lefts)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """In the driver, when a task has failed for good."""
+        lefts = open_of(messages)
+        if lefts:
+            run(self._abort(lefts))
+
+    async def _abort(self, lefts: Sequence[OpenTransaction]) -> None:
+        async with connected(self._options) as cluster:
+            await abort_all(cluster, self._options, lefts)

@@ -1,0 +1,134 @@
+"""What becomes of a micro-batch that may have been written before."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.client.spark.sink_ledger import (
+    Entry,
+    Outcome,
+    Part,
+    Verdict,
+    WriteRefused,
+    is_written,
+    judge_batch,
+    judge_foreign,
+    name_of,
+    read_entry,
+)
+
+LAST = Entry(4, 10, "c4", 2)
+THIS = Entry(5, 10, "c5", 2)
+
+
+def part(number: int, outcome: Outcome, before: Entry | None = None, rows: int = 10) -> Part:
+    return Part(number, outcome, rows, "c5", before)
+
+
+def test_an_entry_survives_the_way_through_a_committed_offset() -> None:
+    """All that is known after a crash is this text."""
+    entry = Entry(7, 123, "00ff00ff00ff00ff", 3)
+
+    assert read_entry(entry.text) == entry
+
+
+@pytest.mark.parametrize("text", ["", "hello", "v=2 batch=1 rows=1 checksum=a tasks=1", "v=1"])
+def test_offsets_that_no_sink_has_written_are_refused(text: str) -> None:
+    """To take them for "nothing written yet" would store rows twice."""
+    with pytest.raises(WriteRefused, match="used for something else"):
+        read_entry(text)
+
+
+def test_every_query_and_task_has_a_name_of_its_own() -> None:
+    """Two queries with one prefix must not fence each other."""
+    names = {name_of("p", query, task) for query in ("a", "b") for task in range(3)}
+
+    assert len(names) == 6
+
+
+def test_a_task_writes_unless_its_part_is_committed() -> None:
+    """Batch 0 of a new query finds nothing, later ones the batch before or an even older one."""
+    assert not is_written(None, 0)
+    assert not is_written(LAST, 5)
+    assert not is_written(LAST, 9)
+    assert is_written(THIS, 5)
+
+
+def test_a_batch_from_before_the_last_one_is_refused() -> None:
+    """A checkpoint that was set back would write everything once more."""
+    with pytest.raises(WriteRefused, match="micro-batch 3 is older than 4"):
+        is_written(LAST, 3)
+
+
+def test_task_0_is_committed_before_the_others() -> None:
+    """Its entry is what tells every later attempt how many tasks there were."""
+    parts = [part(number, Outcome.OPEN, LAST) for number in range(3)]
+
+    assert judge_batch(5, parts, may_begin=False) == Verdict(is_new=True, rest=(1, 2))
+
+
+def test_the_first_batch_needs_no_entry() -> None:
+    """Nothing can have been written before it."""
+    verdict = judge_batch(0, [part(0, Outcome.OPEN)], may_begin=False)
+
+    assert verdict == Verdict(is_new=True)
+
+
+def test_a_later_batch_without_an_entry_is_refused_until_somebody_says_it_is_right() -> None:
+    """The entry may have expired, and with it the knowledge of what was written."""
+    parts = [part(0, Outcome.OPEN)]
+
+    with pytest.raises(WriteRefused, match="missingLedger=begin"):
+        judge_batch(5, parts, may_begin=False)
+    assert judge_batch(5, parts, may_begin=True).is_new
+
+
+def test_what_a_crash_has_left_out_is_committed_and_the_rest_left_alone() -> None:
+    """The driver died while it committed one task after the other."""
+    parts = [
+        part(0, Outcome.SAME, THIS._replace(task_count=3)),
+        part(1, Outcome.OPEN, LAST),
+        part(2, Outcome.SAME, THIS),
+    ]
+
+    assert judge_batch(5, parts, may_begin=False) == Verdict(rest=(1,))
+
+
+def test_a_batch_that_is_written_needs_nothing() -> None:
+    """Spark died after the sink had committed and before it noted that."""
+    parts = [part(number, Outcome.SAME, THIS) for number in range(2)]
+
+    assert judge_batch(5, parts, may_begin=False) == Verdict()
+
+
+def test_other_rows_than_before_are_refused_as_nondeterminism() -> None:
+    """What is committed cannot be taken back, and rows that moved to it would be lost."""
+    parts = [part(0, Outcome.SAME, THIS), part(1, Outcome.OTHER, THIS)]
+
+    with pytest.raises(WriteRefused, match=r"task 1 .* nondeterministic"):
+        judge_batch(5, parts, may_begin=False)
+
+
+def test_another_number_of_tasks_is_refused_while_some_of_the_others_are_missing() -> None:
+    """Tasks of another number have other rows, some of which are committed."""
+    parts = [part(0, Outcome.OTHER, THIS), part(1, Outcome.OPEN), part(2, Outcome.OPEN)]
+
+    verdict = judge_batch(5, parts, may_begin=False)
+    assert verdict == Verdict(foreign_count=2)
+    with pytest.raises(WriteRefused, match="by 2 tasks and is now written by 3"):
+        judge_foreign(5, parts, {0: THIS, 1: LAST})
+
+
+def test_another_number_of_tasks_finds_everything_written() -> None:
+    """Then nothing has to be done, whoever has done it."""
+    parts = [part(0, Outcome.OTHER, THIS), part(1, Outcome.OPEN), part(2, Outcome.OPEN, rows=0)]
+
+    judge_foreign(5, parts, {0: THIS, 1: THIS})
+    with pytest.raises(WriteRefused, match="with 20 rows and has 30 now"):
+        judge_foreign(5, [part(n, Outcome.OTHER) for n in range(3)], {0: THIS, 1: THIS})
+
+
+def test_a_missing_task_is_our_own_mistake() -> None:
+    """To commit without it would lose its rows."""
+    with pytest.raises(AssertionError, match="missing"):
+        judge_batch(0, [part(1, Outcome.OPEN)], may_begin=False)
