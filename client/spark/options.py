@@ -57,8 +57,9 @@ POLL_TIMEOUT_MS = 120_000
 ATTEMPTS = 3
 RETRY_MS = 1_000
 TRIGGER_DELAY_MS = 15 * 60_000
-# How soon a task hears that there is nothing to be had.
-FETCH_WAIT_MS = 200
+# What a task wants is there already. Its last request, for what lies behind, is to end soon: the
+# next task of the worker has to wait for it.
+FETCH_WAIT_MS = 10
 # Of one partition at a time: a task has one only, and asks for the next part while it works.
 PARTITION_BYTES = 4 * 1024 * 1024
 
