@@ -6,9 +6,11 @@ reads; a row counts once its test has passed in any tier.
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from tests.requirements import known_ids, record_shown
 
@@ -18,9 +20,17 @@ if TYPE_CHECKING:
 _SHOWN = pytest.StashKey[dict[str, set[str]]]()
 
 
+# How long an example takes depends on what else the machine does: a limit finds nothing but that.
+settings.register_profile("ottla", deadline=None)
+settings.load_profile("ottla")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Start the run with nothing shown."""
     config.stash[_SHOWN] = {}
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts what it puts into the background deaf to Ctrl-C, and tests press it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _marked_ids(item: pytest.Item) -> Iterable[str]:
