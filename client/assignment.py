@@ -5,6 +5,7 @@ The half of the consumer that never waits: it changes positions, and the fetcher
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 from ottla.client.config import Isolation
@@ -32,7 +33,7 @@ class Assignment:
         self._assign(partitions, is_awaiting=False)
 
     def _assign(self, partitions: Iterable[TopicPartition], *, is_awaiting: bool) -> None:
-        wanted = [TopicPartition(*partition) for partition in partitions]
+        wanted = [_checked(partition) for partition in partitions]
         self._positions.assign(wanted, is_awaiting=is_awaiting)
         self._has_moved()
 
@@ -118,3 +119,11 @@ class Assignment:
     def _has_moved(self) -> None:
         self._fetcher.drop_stale_chunks()
         self._fetcher.wake()
+
+
+def _checked(partition: TopicPartition) -> TopicPartition:
+    """The partition, which may be a plain pair. Raises TypeError."""
+    match partition:
+        case (str() as topic, Integral() as number):
+            return TopicPartition(topic, int(number))
+    raise TypeError(f"a partition is a topic and a number, not {partition!r}")

@@ -121,6 +121,7 @@ class Cluster:
         known = self.metadata.topics.get(name)
         if known is not None and known.available:
             return known
+        check_topic(name)
         self.follow([name])
         clock = self.environment.clock
         deadline_ms = clock.now_ms() + self.config.call_timeout_ms
@@ -142,9 +143,15 @@ class Cluster:
                 code = ErrorCode.LEADER_NOT_AVAILABLE
             if not self._may_pass(code) or clock.now_ms() >= deadline_ms:
                 self.unfollow([name])
-                raise RequestRefused(code, topic=name)
+                raise RequestRefused(code, self._missing(code), topic=name)
             await self.pause(failures)
         raise AssertionError("unreachable")
+
+    def _missing(self, code: ErrorCode) -> str | None:
+        """What to do about a topic that is not there; nothing more is known of other errors."""
+        if code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or self.config.allow_auto_create:
+            return None
+        return "there is no such topic: create it, or have brokers do so by allow_auto_create=True"
 
     def _may_pass(self, code: ErrorCode) -> bool:
         if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -247,3 +254,9 @@ class Cluster:
                 self.pool.adopt(node_id, connection)
         for node_id in before - set(self.metadata.brokers):
             self.pool.forget(node_id)
+
+
+def check_topic(name: object) -> None:
+    """Raise TypeError for what cannot be a topic's name."""
+    if not isinstance(name, str):
+        raise TypeError(f"a topic is called by a text, not {name!r}")

@@ -12,7 +12,13 @@ from ottla.client.cluster import Cluster
 from ottla.client.config import ConsumerConfig, parse_addresses
 from ottla.client.deadline import TimeLimit
 from ottla.client.environment import Environment, real_environment
-from ottla.client.errors import ClientClosed, ClientError, RequestRefused
+from ottla.client.errors import (
+    ClientClosed,
+    ClientError,
+    RequestRefused,
+    not_running,
+    started_before,
+)
 from ottla.client.fetcher import Fetcher
 from ottla.client.group_calls import GroupCalls
 from ottla.client.offsets import OffsetAt, list_offsets
@@ -65,7 +71,8 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
 
     async def start(self) -> None:
         """Reach the cluster. Raises TransportError; a wrong address is BrokerUnreachable."""
-        assert not self._started, "started twice"
+        if self._closed or self._started:
+            raise ClientClosed(started_before("consumer"))
         try:
             await self._cluster.refresh()
         except BaseException:
@@ -168,7 +175,12 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
                 self.seek(where, offset)
             if not read:
                 raise failure
-        return reading.intercepted(read)
+        try:
+            return reading.intercepted(read)
+        except BaseException:
+            # The application has not seen them.
+            self._handout.rewind()
+            raise
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]:
         while not self._closed:
@@ -178,13 +190,9 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     def _one_by_one(
         self, records: list[ConsumerRecord[ReadKey, ReadValue]]
     ) -> Iterator[ConsumerRecord[ReadKey, ReadValue]]:
-        handed = self._handout.handed
-        iteration = handed.iterate(records)
-        for iteration.count, record in enumerate(records, 1):
-            yield record
-            if not handed.is_current(iteration):
-                # What is left may be somebody else's to read; the next poll knows.
-                break
+        """One after the other, until it is interrupted: what is left may be somebody else's to
+        read then, and the next poll knows. Also called outside of the event loop's thread."""
+        return iter(self._handout.handed.iterate(records))
 
     def parallel(
         self,
@@ -254,34 +262,37 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         kept: list[Chunk] = []
         moved = False
         wants_more = True
-        while wants_more and fetcher.chunks:
-            chunk = fetcher.chunks.popleft()
-            if not fetcher.is_current(chunk):
-                continue
-            if positions[chunk.partition].is_paused:
-                kept.append(chunk)
-                continue
-            before = chunk.position
-            handed.take(chunk.partition, before)
-            try:
-                wants_more = take(chunk)
-            except RequestRefused:
-                # Fetch it again from where the application is; the damage may be the way's.
-                positions.seek(chunk.partition, chunk.position)
-                self._has_moved()
-                if moved:
-                    break
-                raise
-            moved = moved or chunk.position > before
-            positions.read_to(chunk.partition, chunk.position)
-            if chunk.is_done:
-                positions.chunk_done(chunk.partition)
-                fetcher.wake()
-            else:
-                kept.append(chunk)
-        fetcher.chunks.extendleft(reversed(kept))
+        try:
+            while wants_more and fetcher.chunks:
+                chunk = fetcher.chunks.popleft()
+                if not fetcher.is_current(chunk):
+                    continue
+                if positions[chunk.partition].is_paused:
+                    kept.append(chunk)
+                    continue
+                before = chunk.position
+                handed.take(chunk.partition, before)
+                try:
+                    wants_more = take(chunk)
+                except BaseException as error:
+                    # Fetch it again from where the application is; the damage may be the way's.
+                    positions.seek(chunk.partition, chunk.position)
+                    self._has_moved()
+                    if moved and isinstance(error, RequestRefused):
+                        break
+                    raise
+                moved = moved or chunk.position > before
+                positions.read_to(chunk.partition, chunk.position)
+                if chunk.is_done:
+                    positions.chunk_done(chunk.partition)
+                    fetcher.wake()
+                else:
+                    kept.append(chunk)
+        finally:
+            # Also after damage: what waits of other partitions is nowhere else.
+            fetcher.chunks.extendleft(reversed(kept))
         return moved
 
     def _check_running(self) -> None:
         if not self._started or self._closed:
-            raise ClientClosed("the consumer is " + ("closed" if self._closed else "not started"))
+            raise ClientClosed(not_running("consumer", is_closed=self._closed))

@@ -213,6 +213,18 @@ class ClientClosed(ClientError):
     """The client was closed, or was never started."""
 
 
+def not_running(kind: str, *, is_closed: bool) -> str:
+    """Why a client of that kind does nothing."""
+    if is_closed:
+        return f"the {kind} is closed"
+    return f"the {kind} is not started: use it under 'with' or 'async with', or call start()"
+
+
+def started_before(kind: str) -> str:
+    """Why it does not start."""
+    return f"a {kind} starts once: make another"
+
+
 class TransactionError(ClientError):
     """Something about a transaction. ``code`` is what a broker answered, NONE where none did."""
 

@@ -15,6 +15,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from ottla.client.batch_reading import BatchReading
+from ottla.client.cluster import check_topic
 from ottla.client.config import Isolation
 from ottla.client.group_member import GroupMember
 from ottla.client.groups import GroupAdmin
@@ -55,9 +56,11 @@ class GroupCalls(BatchReading):
         self._check_running()
         if self.assignment and not group.is_subscribed:
             raise ValueError("partitions are assigned by hand; assign none before subscribing")
-        if isinstance(topics, str):
-            topics = [topics]
-        group.subscribe(topics if isinstance(topics, re.Pattern) else list(topics), listener)
+        if not isinstance(topics, re.Pattern):
+            topics = [topics] if isinstance(topics, str) else list(topics)
+            for topic in topics:
+                check_topic(topic)
+        group.subscribe(topics, listener)
 
     async def unsubscribe(self) -> None:
         """Leave the group and read nothing any more. What was handed out counts as read."""

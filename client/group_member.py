@@ -138,9 +138,7 @@ class GroupMember:
                 self.offsets.forget(change.lost)
                 await self._tell("on_lost", change.lost, errors)
             if change.revoked:
-                await self.offsets.commit_at_last(member.identity)
-                await self._tell("on_revoked", change.revoked, errors)
-                self.offsets.forget(change.revoked)
+                await self._give_up(change.revoked, errors)
         finally:
             self._apply(change)
             try:
@@ -152,6 +150,17 @@ class GroupMember:
                 member.liveness.exit_poll(self._clock.now_ms())
         if errors:
             raise errors[0]
+
+    async def _give_up(self, partitions: Sequence[TopicPartition], errors: list[Exception]) -> None:
+        """Whatever cancels this: the listener is told, and nothing is stored any more that the
+        next owner's positions would be taken back by."""
+        try:
+            try:
+                await self.offsets.commit_at_last(self._member.identity)
+            finally:
+                await self._tell("on_revoked", partitions, errors)
+        finally:
+            self.offsets.forget(partitions)
 
     def _apply(self, change: Change) -> None:
         positions = self._fetcher.positions

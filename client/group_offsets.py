@@ -66,7 +66,9 @@ class GroupOffsets:
         self, offsets: Mapping[TopicPartition, Committed] | None, member: MemberIdentity
     ) -> None:
         """Store these, or the positions after all that was handed out."""
-        await self._commits.commit(self._handout.given() if offsets is None else offsets, member)
+        positions = self._handout.given() if offsets is None else offsets
+        self._handout.settle(positions)
+        await self._commits.commit(positions, member)
 
     async def stored(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
         """Where the group stands, with what was stored beside it. Raises GroupRefused."""

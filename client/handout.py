@@ -34,6 +34,18 @@ class Handout:
         """Whatever may be in work has not been read."""
         self._put_back({**self.handed.interrupt(), **self.handed.unfinished()})
 
+    def settle(self, positions: Mapping[TopicPartition, Committed]) -> None:
+        """The application commits these by itself: it has finished with what is before them."""
+        places = self._positions
+        known = {where: place for where in positions if (place := places.get(where)) is not None}
+        self.handed.settle(
+            {
+                where: min(positions[where].offset, place.offset)
+                for where, place in known.items()
+                if place.offset is not None
+            }
+        )
+
     def _put_back(self, offsets: Mapping[TopicPartition, int]) -> None:
         for where, offset in offsets.items():
             if self._positions.get(where) is not None:

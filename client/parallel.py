@@ -248,9 +248,12 @@ class ParallelRun:
     async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Let what is in work of these end, and store it: the next member begins there."""
         self._lanes.give_up(partitions)
-        await self._workers.drain(partitions, self._plan.limits.farewell_ms)
-        await self._commit_at_last()
-        self._lanes.forget(partitions)
+        try:
+            await self._workers.drain(partitions, self._plan.limits.farewell_ms)
+            await self._commit_at_last()
+        finally:
+            # A commit after this would take the next owner's position back.
+            self._lanes.forget(partitions)
 
     def on_lost(self, partitions: Iterable[TopicPartition]) -> None:
         """Another member may be at work on these already."""

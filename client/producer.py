@@ -15,7 +15,13 @@ from ottla.client.cluster import Cluster
 from ottla.client.config import ProducerConfig, parse_addresses
 from ottla.client.delivery import BatchDelivered, Delivery
 from ottla.client.environment import Environment, real_environment
-from ottla.client.errors import ClientClosed, RequestRefused, TransactionMisuse
+from ottla.client.errors import (
+    ClientClosed,
+    RequestRefused,
+    TransactionMisuse,
+    not_running,
+    started_before,
+)
 from ottla.client.interceptors import ProducerRecord
 from ottla.client.partitioners import Unplaced, partitioner
 from ottla.client.preparation import preparation
@@ -80,7 +86,8 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
 
     async def start(self) -> None:
         """Reach the cluster. Raises TransportError; a wrong address is BrokerUnreachable."""
-        assert self._cluster is None, "started twice"
+        if self._closed or self._cluster is not None:
+            raise ClientClosed(started_before("producer"))
         cluster = Cluster(self._environment, self._bootstrap, self.config)
         try:
             await cluster.refresh()
@@ -237,7 +244,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
     def _running(self) -> Sender:
         sender = self._sender
         if sender is None or self._closed:
-            raise ClientClosed("the producer is not started" if sender is None else "it is closed")
+            raise ClientClosed(not_running("producer", is_closed=self._closed))
         if sender.failure is not None:
             raise ClientClosed(f"the producer has stopped: {sender.failure}")
         return sender

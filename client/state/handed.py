@@ -6,12 +6,13 @@ when it asks for the next. Positions alone cannot tell: they are past whatever h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections import deque
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 class Placed(Protocol):
@@ -25,14 +26,49 @@ class Placed(Protocol):
     def offset(self) -> int: ...
 
 
-class Iteration:
-    """Records that are handed out one by one; ``count`` of them have been."""
+Record = TypeVar("Record", bound=Placed)
 
-    __slots__ = ("count", "records")
 
-    def __init__(self, records: Sequence[Placed]) -> None:
+class Iteration(Generic[Record]):
+    """Records that are handed out one by one.
+
+    A blocking program takes them in its own thread, and may be interrupted from the event loop's
+    in the midst of it. So there is one queue, and whoever gets a record out of it has it."""
+
+    __slots__ = ("_waiting", "records")
+
+    def __init__(self, records: Sequence[Record]) -> None:
         self.records = records
-        self.count = 0
+        self._waiting = deque(records)
+
+    @property
+    def count(self) -> int:
+        """How many have been handed out."""
+        return len(self.records) - len(self._waiting)
+
+    def __iter__(self) -> Iterator[Record]:
+        take = self._waiting.popleft
+        while self._waiting:
+            try:
+                record = take()
+            except IndexError:
+                # Somebody else has taken the last one meanwhile.
+                return
+            yield record
+
+    def end(self) -> int:
+        """Hand out no more; return how many have been.
+
+        From the other end, so that whoever takes at the same moment gets the next record and none
+        behind it."""
+        left_count = 0
+        while self._waiting:
+            try:
+                self._waiting.pop()
+            except IndexError:
+                break
+            left_count += 1
+        return len(self.records) - left_count
 
     def firsts(self, index: int) -> dict[TopicPartition, int]:
         """For each partition the offset of its first record from that index on."""
@@ -45,44 +81,54 @@ class Iteration:
 class Handed:
     """Owned by one consumer."""
 
-    __slots__ = ("_iteration", "_seen_count", "_unfinished")
+    __slots__ = ("_iteration", "_seen_count", "_settled", "_unfinished")
 
     def __init__(self) -> None:
-        self._iteration: Iteration | None = None
+        self._iteration: Iteration[Any] | None = None
         # Where what has been handed out, and may be in work, begins.
         self._unfinished: dict[TopicPartition, int] = {}
+        # What the application has said itself, by a commit.
+        self._settled: dict[TopicPartition, int] = {}
         self._seen_count = 0
 
     def finish(self) -> None:
         """The application asks for more."""
-        self._iteration = None
+        self._end_iteration()
         self._unfinished.clear()
+        self._settled.clear()
+
+    def settle(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """The application says that it has finished with all that it was given before these."""
+        self._settled.update(offsets)
 
     def take(self, partition: TopicPartition, offset: int) -> None:
         """From this offset on it is given more of the partition."""
         self._unfinished.setdefault(partition, offset)
 
-    def iterate(self, records: Sequence[Placed]) -> Iteration:
+    def iterate(self, records: Sequence[Record]) -> Iteration[Record]:
         """What it was given last is handed out one by one."""
+        self._end_iteration()
         self._unfinished.clear()
-        self._iteration = Iteration(records)
+        iteration = self._iteration = Iteration(records)
         self._seen_count = 0
-        return self._iteration
+        return iteration
 
-    def is_current(self, iteration: Iteration) -> bool:
-        """Whether the rest of it may still be handed out."""
-        return self._iteration is iteration
+    def _end_iteration(self) -> None:
+        iteration, self._iteration = self._iteration, None
+        if iteration is not None:
+            iteration.end()
 
     def interrupt(self) -> dict[TopicPartition, int]:
         """Hand out no more of what waits; the answer says where that begins."""
         iteration, self._iteration = self._iteration, None
         if iteration is None:
             return {}
-        if iteration.count:
+        count = iteration.end()
+        if count:
             # The last one is in work.
-            last = iteration.records[iteration.count - 1]
+            last = iteration.records[count - 1]
             self._unfinished[TopicPartition(last.topic, last.partition)] = last.offset
-        return iteration.firsts(iteration.count)
+        return iteration.firsts(count)
 
     def has_progressed(self) -> bool:
         """Whether a record has been handed out, by iteration, since this was asked last."""
@@ -97,6 +143,8 @@ class Handed:
 
     def unfinished(self) -> dict[TopicPartition, int]:
         """Where what the application may not have finished with begins."""
-        if self._iteration is None:
-            return dict(self._unfinished)
-        return self._iteration.firsts(max(0, self._iteration.count - 1))
+        iteration, found = self._iteration, self._unfinished
+        if iteration is not None:
+            found = iteration.firsts(max(0, iteration.count - 1))
+        # An automatic commit must not take back what the application has committed.
+        return {where: max(first, self._settled.get(where, 0)) for where, first in found.items()}

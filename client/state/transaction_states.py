@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class State(Enum):
     """See above."""
 
-    UNINITIALIZED = "not initialized"
+    UNINITIALIZED = "not initialized: call init_transactions() first"
     INITIALIZING = "being initialized"
     READY = "without a transaction"
     OPEN = "in a transaction"

@@ -140,6 +140,24 @@ async def test_a_commit_within_an_iteration_is_up_to_its_record(site: Site) -> N
 
 
 @pytest.mark.requirement("CON-21")
+@pytest.mark.parametrize("offset", [None, 4])
+async def test_an_automatic_commit_takes_back_no_other_one(site: Site, offset: int | None) -> None:
+    """Who commits says that it has finished with what is before that, though it asks for no more
+    yet; a crash after that would repeat what was committed."""
+    (first,) = site.parts(0)
+    await site.create()
+    await site.fill(10)
+    async with site.consumer(auto_commit_interval_ms=50) as consumer:
+        await consumer.subscribe([site.topic])
+        await read(consumer, 1)
+        await consumer.poll()
+        await consumer.commit(None if offset is None else {first: offset})
+        expected = offset or consumer.position(first)
+        for _ in range(15):
+            await asyncio.sleep(0.1)
+            assert await site.committed() == {0: expected}
+
+
 async def test_a_seek_within_a_group_is_where_the_next_record_comes_from(site: Site) -> None:
     """Also in the midst of an iteration."""
     await site.create()

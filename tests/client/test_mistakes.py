@@ -1,0 +1,69 @@
+"""What an application does wrong it is told in a sentence, in the call that does it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ottla.client.consumer import Consumer
+from ottla.client.errors import ClientClosed, RequestRefused, TransactionMisuse
+from ottla.client.producer import Producer
+
+if TYPE_CHECKING:
+    from tests.client.toy_broker import ToyCluster
+
+
+@pytest.mark.parametrize("kind", [Producer, Consumer])
+async def test_a_client_starts_once(toy: ToyCluster, kind: type[Producer] | type[Consumer]) -> None:
+    """One that was closed has no connections to come back to."""
+    client = kind(toy.bootstrap)
+    async with client:
+        with pytest.raises(ClientClosed, match="starts once: make another"):
+            await client.start()
+    with pytest.raises(ClientClosed, match="starts once: make another"):
+        await client.start()
+
+
+async def test_a_client_that_is_not_started_says_how(toy: ToyCluster) -> None:
+    """And one that is closed says that instead, started or not."""
+    producer = Producer(toy.bootstrap)
+    with pytest.raises(ClientClosed, match=r"not started: use it under .* or call start\(\)"):
+        await producer.send("t", b"x")
+    await producer.close()
+    with pytest.raises(ClientClosed, match="the producer is closed"):
+        await producer.send("t", b"x")
+
+
+async def test_an_unknown_topic_says_what_to_do(toy: ToyCluster) -> None:
+    """Users of other clients expect that sending makes a topic."""
+    async with Producer(toy.bootstrap) as producer:
+        with pytest.raises(
+            RequestRefused, match=r"create it, or have .* by allow_auto_create=True"
+        ):
+            await producer.send("nowhere", b"x")
+
+
+async def test_a_topic_is_called_by_a_text(toy: ToyCluster) -> None:
+    """Bytes came out as a complaint about a request."""
+    wrong: Any = b"t"
+    async with Producer(toy.bootstrap) as producer, Consumer(toy.bootstrap, group_id="g") as reader:
+        with pytest.raises(TypeError, match="a topic is called by a text, not b't'"):
+            await producer.send(wrong, b"x")
+        with pytest.raises(TypeError, match="a topic is called by a text, not b't'"):
+            await reader.subscribe([wrong])
+
+
+async def test_partitions_to_assign_are_pairs(toy: ToyCluster) -> None:
+    """A topic of two letters was taken for topic and partition."""
+    wrong: Any = ["ab"]
+    async with Consumer(toy.bootstrap) as consumer:
+        with pytest.raises(TypeError, match="a partition is a topic and a number, not 'ab'"):
+            consumer.assign(wrong)
+
+
+async def test_transactions_begin_with_their_initialization(toy: ToyCluster) -> None:
+    """Kafka's clients need it as well, so it is forgotten as often."""
+    async with Producer(toy.bootstrap, transactional_id="t") as producer:
+        with pytest.raises(TransactionMisuse, match=r"call init_transactions\(\) first"):
+            await producer.begin_transaction()
