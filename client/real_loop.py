@@ -38,9 +38,12 @@ class LoopThread:
         self._thread.start()
         atexit.register(self.stop)
 
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+    def run(
+        self, work: Coroutine[Any, Any, Result], on_lost: Callable[[], object] | None = None
+    ) -> Result:
         """Do it on the loop and wait for its result; an interrupt (Ctrl-C) cancels it first.
 
+        ``on_lost`` is called there if it had ended all the same, and nobody gets the result.
         Raises RuntimeError where waiting would be for ever."""
         try:
             self._check_may_wait()
@@ -64,6 +67,8 @@ class LoopThread:
             # Begun by now, since both go through the same queue of the loop.
             self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
             self._await_end(tasks, inbox)
+            if on_lost is not None and has_result(tasks[0]):
+                self._loop.call_soon_threadsafe(on_lost)
             raise
 
     def _check_may_wait(self) -> None:
@@ -108,6 +113,11 @@ class LoopThread:
                 task.cancel()
             self._loop.run_until_complete(asyncio.sleep(0))
             self._loop.close()
+
+
+def has_result(task: asyncio.Task[Any]) -> bool:
+    """Whether it has ended, and well."""
+    return task.done() and not task.cancelled() and task.exception() is None
 
 
 async def in_caller(function: Callable[..., Result], *arguments: object) -> Result:

@@ -205,7 +205,8 @@ def method_text(text: Text, name: str, member: Any, table: dict[str, tuple[str, 
         use(text, annotation, table, at_run_time=False)
         annotation, shape = wrapped(text, annotation)
         if inspect.iscoroutinefunction(plain):
-            line = f"return {shape.format(f'self._run({call})')}"
+            run = "_take" if name.startswith("poll") else "_run"
+            line = f"return {shape.format(f'self.{run}({call})')}"
         else:
             line = f"return {shape.format(f'self._call(lambda: {call})')}"
         if annotation == "None":
@@ -342,8 +343,11 @@ def client_text(
         lines += [
             f"    def __iter__(self) -> Iterator[{inner}]:",
             "        while not self._inner._closed:",
-            "            records = self._run(self._inner.poll(STEP_WAIT_MS, RECORDS_PER_STEP))",
+            "            records = self._take(self._inner.poll(STEP_WAIT_MS, RECORDS_PER_STEP))",
             "            yield from self._inner._one_by_one(records)",
+            "",
+            "    def _give_back(self) -> None:",
+            "        self._inner._handout.rewind()",
             "",
         ]
     return lines

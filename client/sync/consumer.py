@@ -103,7 +103,7 @@ class BatchReading(Assignment):
     def poll_batches(self, max_wait_ms: float = 1000) -> list[FetchedBatch]:
         """All batches that are ready, undecoded, in order within each partition; empty when none
         came in time."""
-        return self._run(self._inner.poll_batches(max_wait_ms))
+        return self._take(self._inner.poll_batches(max_wait_ms))
 
     def batches(self) -> Iterator[FetchedBatch]:
         """Batch after batch, for ever."""
@@ -114,7 +114,7 @@ class BatchReading(Assignment):
     ) -> list[tuple[TopicPartition, Columns]]:
         """About that many of the next records as columns, one for each batch; empty when none came
         in time."""
-        return self._run(self._inner.poll_columns(max_wait_ms, max_records))
+        return self._take(self._inner.poll_columns(max_wait_ms, max_records))
 
     def arrow(
         self, max_wait_ms: float | None = None, max_records: int = RECORDS_PER_TABLE
@@ -208,8 +208,11 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
 
     def __iter__(self) -> Iterator[ConsumerRecord[ReadKey, ReadValue]]:
         while not self._inner._closed:
-            records = self._run(self._inner.poll(STEP_WAIT_MS, RECORDS_PER_STEP))
+            records = self._take(self._inner.poll(STEP_WAIT_MS, RECORDS_PER_STEP))
             yield from self._inner._one_by_one(records)
+
+    def _give_back(self) -> None:
+        self._inner._handout.rewind()
 
     def start(self) -> None:
         """Reach the cluster."""
@@ -235,7 +238,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         self, max_wait_ms: float = 1000, max_records: int = RECORDS_PER_POLL_MAX
     ) -> list[ConsumerRecord[ReadKey, ReadValue]]:
         """The next records of any partition, in order within each; empty when none came in time."""
-        return self._run(self._inner.poll(max_wait_ms, max_records))
+        return self._take(self._inner.poll(max_wait_ms, max_records))
 
     def parallel(
         self,

@@ -24,6 +24,13 @@ class Face:
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self._loop.run(work)
 
+    def _take(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """As ``_run``, for what can be given back if an interrupt keeps it from the caller."""
+        return self._loop.run(work, self._give_back)
+
+    def _give_back(self) -> None:
+        """The caller has not got what it was given last. Called on the loop."""
+
     def _call(self, function: Callable[[], Result]) -> Result:
         """Call what does not wait; it must not run beside the loop either."""
 
@@ -38,7 +45,7 @@ class Face:
         try:
             while True:
                 try:
-                    item = self._run(_next(items))
+                    item = self._take(_next(items))
                 except _End:
                     return
                 yield item

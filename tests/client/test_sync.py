@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import inspect
 import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -19,10 +21,14 @@ import ottla.sync
 from ottla.client.admin_requests import NewTopic
 from ottla.client.errors import ClientClosed, RequestRefused
 from ottla.client.groups import GroupAdmin
+from ottla.client.interceptors import ConsumerInterceptor
 from ottla.client.real_loop import in_caller, shared_loop
 from ottla.client.sync.groups import GroupAdmin as SyncGroupAdmin
 from ottla.protocol.ids import TopicPartition
 from tests.sync_faces import FACES, FOLDER, file_text
+
+if TYPE_CHECKING:
+    from ottla.client.consumer_record import ConsumerRecord
 
 
 @pytest.fixture
@@ -175,6 +181,43 @@ def test_ctrl_c_ends_a_call_that_waits(broker: str, topic: str) -> None:
         timer.join()
 
         assert consumer.poll(0) == []
+
+
+class Interrupting(ConsumerInterceptor):
+    """Ctrl-C in the very moment in which a poll has got its records."""
+
+    def __init__(self) -> None:
+        self.is_armed = True
+
+    def on_consume(self, records: list[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]:
+        if records and self.is_armed:
+            self.is_armed = False
+            _thread.interrupt_main()
+        return records
+
+
+TAKES: dict[str, Callable[[Any], object]] = {
+    "poll": lambda consumer: consumer.poll(60_000),
+    "iterate": lambda consumer: next(iter(consumer)),
+}
+
+
+@pytest.mark.parametrize("take", TAKES.values(), ids=TAKES)
+def test_records_that_ctrl_c_keeps_from_the_application_come_again(
+    broker: str, topic: str, take: Callable[[Any], object]
+) -> None:
+    """They count as read when it asks for more, so a commit would go past them unseen."""
+    where = TopicPartition(topic, 0)
+    with ottla.sync.Producer(broker) as producer:
+        producer.send_batch(topic, [b"0", b"1", b"2"], partition=0).result()
+    with ottla.sync.Consumer(broker, interceptors=(Interrupting(),)) as consumer:
+        consumer.assign([where])
+        consumer.seek(where, 0)
+        with pytest.raises(KeyboardInterrupt):
+            take(consumer)
+
+        assert consumer.position(where) == 0
+        assert [record.value for record in consumer.poll(60_000)] == [b"0", b"1", b"2"]
 
 
 def test_a_forked_child_makes_its_own_and_is_told_so(broker: str, topic: str) -> None:
