@@ -9,7 +9,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -28,6 +27,8 @@ from ottla.protocol.ids import TopicPartition
 from tests.sync_faces import FACES, FOLDER, file_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.client.consumer_record import ConsumerRecord
 
 
