@@ -61,6 +61,8 @@ def create_request(
     """The request for new topics."""
     request = CreateTopicsRequest(timeout_ms=timeout_ms, validate_only=validate_only)
     for topic in topics:
+        if not isinstance(topic, NewTopic):
+            raise TypeError(f"a topic to create is a NewTopic, not {topic!r}")
         creatable = CreatableTopic(
             topic.name,
             topic.partition_count,

@@ -121,7 +121,7 @@ class Assignment:
         self._fetcher.wake()
 
 
-def _checked(partition: TopicPartition) -> TopicPartition:
+def _checked(partition: object) -> TopicPartition:
     """The partition, which may be a plain pair. Raises TypeError."""
     match partition:
         case (str() as topic, Integral() as number):

@@ -177,12 +177,15 @@ class Cluster:
             await self.refresh()
         failure: BrokerUnreachable | None = None
         for node_id in self._shuffled(sorted(self.metadata.brokers)):
+            if not self.pool.knows(node_id):
+                # It has left the cluster while others were tried.
+                continue
             try:
                 return await self.pool.connection(node_id)
             except BrokerUnreachable as error:
                 failure = error
         self._is_stale = True
-        assert failure is not None
+        assert failure is not None, "the first of them was known"
         raise failure
 
     async def _connection_to_ask(self) -> Connection:

@@ -24,6 +24,7 @@ from ottla.client.state.positions import (
     LATEST_TIMESTAMP,
     Positions,
 )
+from ottla.client.tasks import guarded
 from ottla.client.upkeep import Upkeep
 from ottla.protocol.errors import ErrorCode, KafkaError, error_code
 
@@ -143,7 +144,8 @@ class Fetcher:
         timeout_ms = self._config.request_timeout_ms + self._config.fetch_wait_ms
         future = connection.send(FETCH, request, version=version, timeout_ms=timeout_ms)
         self._fetching.add(node_id)
-        future.add_done_callback(partial(self._on_answer, node_id, connection, (session, wanted)))
+        on_answer = partial(self._on_answer, node_id, connection, (session, wanted))
+        future.add_done_callback(guarded(on_answer, self.crash))
 
     def _session(self, node_id: int, connection: Connection) -> FetchSession:
         """The session of that connection: another one may lead to a broker that was restarted."""
@@ -285,8 +287,9 @@ class Fetcher:
             self.positions.delay(where, self._clock.now_ms() + delay_ms)
 
     def fail(self, error: ClientError) -> None:
-        """Let the application hear of it, once."""
-        self._failures.append(error)
+        """Let the application hear of it, once, however often it happens before it does."""
+        if all(str(known) != str(error) for known in self._failures):
+            self._failures.append(error)
         self.arrived.set()
 
     def crash(self, failure: BaseException) -> None:

@@ -7,15 +7,17 @@ aborted transactions have left is not part of it unless it is asked for.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Required, TypedDict, TypeVar, Unpack
 
 from ottla.client.arrow import pyarrow, schema, to_arrow
 from ottla.client.config import Isolation
 from ottla.client.consumer import Consumer
 from ottla.client.environment import real_environment
+from ottla.client.nearest import one_of
 from ottla.client.optional import library
 from ottla.client.ranges import Range, range_config, read_range, read_ranges, resolve
 from ottla.client.real_loop import shared_loop
+from ottla.client.settings import ISOLATIONS, IsolationName
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator, Sequence
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from ottla.protocol.records.columns import Columns
 
 Result = TypeVar("Result")
-IsolationName = Literal["read_uncommitted", "read_committed"]
 
 # Parts are joined up to so many records or bytes; beyond, joining costs more than it gives.
 _JOINED_RECORDS = 65_536
@@ -56,7 +57,8 @@ async def aread_arrow(topic: str, **options: Unpack[ReadOptions]) -> pa.Table:
     kept = _checked(options.get("columns"))
     isolation = options.get("isolation", Isolation.READ_COMMITTED)
     if isinstance(isolation, str):
-        isolation = Isolation[isolation.upper()]
+        one_of("isolation", isolation, ISOLATIONS)
+        isolation = ISOLATIONS[isolation]
     wall_ms = real_environment().clock.wall_ms()
     async with Consumer(options["bootstrap_servers"], range_config(isolation)) as consumer:
         ends = options.get("start", "earliest"), options.get("end", "latest")

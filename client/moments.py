@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from numbers import Integral
 from typing import NamedTuple
 
 from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -45,7 +46,13 @@ def spot_of(moment: Moment, partition: int, wall_ms: int) -> Spot:
         return Spot(timestamp=wall_ms - moment // timedelta(milliseconds=1))
     if isinstance(moment, str):
         return Spot(timestamp=_timestamp(moment, wall_ms))
-    return Spot(offset=moment)
+    return Spot(offset=_offset(moment))
+
+
+def _offset(moment: object) -> int:
+    if isinstance(moment, bool) or not isinstance(moment, Integral):
+        raise TypeError(f"{moment!r} is no place in a topic; an offset, a text and a time are")
+    return int(moment)
 
 
 def _timestamp(text: str, wall_ms: int) -> int:

@@ -60,7 +60,12 @@ class Router:
     async def to_node(
         self, node_id: int, api: Api[Request, Response], request: Request
     ) -> Response:
-        """Ask one broker, once."""
+        """Ask one broker, once. Raises RequestRefused for one that nobody has told of."""
+        if not self.cluster.pool.knows(node_id):
+            known = ", ".join(map(str, sorted(self.cluster.metadata.brokers)))
+            raise RequestRefused(
+                ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {node_id}, only {known}"
+            )
         connection = await self.cluster.pool.connection(node_id)
         return await connection.send(api, request)
 

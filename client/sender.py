@@ -27,6 +27,7 @@ from ottla.client.state.batch import Batch, Phase
 from ottla.client.state.deliveries import Answer, Deliveries
 from ottla.client.state.transaction_states import State
 from ottla.client.state.verdict import Verdict
+from ottla.client.tasks import guarded
 from ottla.client.transactions import Transactions
 from ottla.client.upkeep import Upkeep
 from ottla.protocol.errors import ErrorCode
@@ -229,7 +230,8 @@ class Sender:
         version = version_for(connection, request, is_implicit=is_implicit)
         future = connection.send(PRODUCE, request, version=version)
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
-        future.add_done_callback(partial(self._on_answer, node_id, connection, sent))
+        on_answer = partial(self._on_answer, node_id, connection, sent)
+        future.add_done_callback(guarded(on_answer, self._on_crash))
         return True
 
     def _on_answer(

@@ -9,6 +9,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 
+def guarded(
+    callback: Callable[[asyncio.Future[Any]], None], on_crash: Callable[[BaseException], None]
+) -> Callable[[asyncio.Future[Any]], None]:
+    """For ``add_done_callback``: the event loop would log what the callback raises and go on, and
+    whoever waits for what it was to do would wait for ever."""
+
+    def call(future: asyncio.Future[Any]) -> None:
+        try:
+            callback(future)
+        except Exception as error:
+            on_crash(error)
+
+    return call
+
+
 class Tasks:
     """Owned by one client, which stops them when it closes."""
 

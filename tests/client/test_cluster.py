@@ -109,6 +109,21 @@ async def test_a_broker_that_goes_while_it_is_asked_costs_one_more_question(
     cluster.close()
 
 
+async def test_a_broker_that_has_left_meanwhile_is_passed_over(toy: ToyCluster) -> None:
+    """While one is tried in vain, another look at the cluster may find that the next is gone."""
+    toy.start(3)
+    cluster = cluster_of(toy)
+    await cluster.refresh()
+    for node_id in (1, 2):
+        toy.nodes[node_id].close()
+        cluster.pool.forget(node_id)
+    for _ in range(5):
+        connection = await cluster.any_connection()
+        assert connection.address == toy.nodes[3].address
+        connection.close()
+    cluster.close()
+
+
 async def test_an_unknown_topic_is_refused_and_not_asked_for_again(toy: ToyCluster) -> None:
     """A mistyped name must not stay in every later request."""
     cluster = cluster_of(toy)

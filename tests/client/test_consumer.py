@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -245,6 +246,25 @@ async def test_a_damaged_batch_is_an_error_and_not_passed_over(toy: ToyCluster) 
         assert consumer.position(FIRST) == 1
         batches[1] = good
         assert [record.value for record in await read(consumer, 2)] == [b"damaged", b"behind"]
+
+
+async def test_what_fails_again_and_again_is_told_once(toy: ToyCluster) -> None:
+    """Whoever works for minutes between two polls is not to find a heap of the same errors."""
+    toy.add_topic("t")
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    toy.judge = lambda seen: code if seen.api_key is ApiKey.FETCH else None
+    async with Consumer(toy.bootstrap, config()) as consumer:
+        consumer.assign([FIRST])
+        consumer.seek(FIRST, 0)
+        while toy.counts()[ApiKey.FETCH] < 8:
+            await asyncio.sleep(0.01)
+        toy.judge = lambda seen: None
+        while toy.counts()[ApiKey.FETCH] < 10:
+            await asyncio.sleep(0.01)
+        with pytest.raises(RequestRefused, match="TOPIC_AUTHORIZATION_FAILED"):
+            await consumer.poll()
+
+        assert await consumer.poll(200) == []
 
 
 async def test_a_paused_partition_keeps_its_records_for_later(toy: ToyCluster) -> None:

@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ottla.client.admin import Admin
+from ottla.client.admin_requests import NewTopic
+from ottla.client.config_requests import ResourceType
 from ottla.client.consumer import Consumer
 from ottla.client.errors import ClientClosed, RequestRefused, TransactionMisuse
+from ottla.client.frames import aread_arrow
 from ottla.client.producer import Producer
 
 if TYPE_CHECKING:
@@ -67,3 +71,38 @@ async def test_transactions_begin_with_their_initialization(toy: ToyCluster) -> 
     async with Producer(toy.bootstrap, transactional_id="t") as producer:
         with pytest.raises(TransactionMisuse, match=r"call init_transactions\(\) first"):
             await producer.begin_transaction()
+
+
+async def test_topics_to_create_are_new_topics(toy: ToyCluster) -> None:
+    """Names alone, or one topic in place of a list of them, ended in an AttributeError."""
+    wrong: Any = ["t"]
+    async with Admin(toy.bootstrap) as admin:
+        with pytest.raises(TypeError, match="a topic to create is a NewTopic, not 't'"):
+            await admin.create_topics(wrong)
+        wrong = NewTopic("t")
+        with pytest.raises(TypeError, match="is a NewTopic, not 't'"):
+            await admin.create_topics(wrong)
+
+
+async def test_a_broker_that_nobody_knows_is_named(toy: ToyCluster) -> None:
+    """A KeyError tells little."""
+    async with Admin(toy.bootstrap) as admin:
+        with pytest.raises(RequestRefused, match="there is no broker 9, only 1"):
+            await admin.describe_configs(ResourceType.BROKER, "9")
+
+
+@pytest.mark.parametrize("start", [1.5, True, b"earliest"])
+async def test_a_place_in_a_topic_is_checked_before_it_is_asked_for(
+    toy: ToyCluster, start: Any
+) -> None:
+    """A consumer stopped with a traceback when its first request could not be written."""
+    toy.add_topic("t")
+    with pytest.raises(TypeError, match="is no place in a topic"):
+        await aread_arrow("t", bootstrap_servers=toy.bootstrap, start=start)
+
+
+async def test_an_isolation_that_is_none_is_answered_with_those_that_are(toy: ToyCluster) -> None:
+    """Also where it is not a setting."""
+    wrong: Any = "read_commited"
+    with pytest.raises(ValueError, match="did you mean 'read_committed'"):
+        await aread_arrow("t", bootstrap_servers=toy.bootstrap, isolation=wrong)
