@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from functools import cache, lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.optional import library
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ottla.protocol.ids import TopicPartition
-    from ottla.protocol.records.record import Headers
+    from ottla.protocol.records.record import Header, Headers
 
     SCHEMA: pa.Schema
 
@@ -89,32 +90,50 @@ def _joined(arrays: list[pa.Array]) -> pa.Array:
     return arrays[0] if len(arrays) == 1 else pyarrow().concat_arrays(arrays)
 
 
+# Arrays are made from buffers throughout: pyarrow.array would import pandas, where it is installed,
+# to ask whether a list is one of its own.
+
+
 @lru_cache(maxsize=_TOPICS_MAX)
 def _topic(name: str) -> pa.Array:
-    return pyarrow().array([name], pyarrow().string())
+    return _binary(BytesColumn.of([name.encode()]), 1, pyarrow().string())
+
+
+def _binary(column: BytesColumn, count: int, kind: pa.DataType | None = None) -> pa.Array:
+    pa = pyarrow()
+    validity = None if column.validity is None else pa.py_buffer(column.validity)
+    buffers = [validity, pa.py_buffer(column.ends), pa.py_buffer(column.data)]
+    return pa.Array.from_buffers(kind or pa.binary(), count, buffers, column.null_count)
+
+
+def _headers(columns: Columns) -> pa.Array:
+    pa = pyarrow()
+    headers = [()] * columns.count if columns.headers is None else columns.headers
+    ends = array("i", accumulate(map(len, headers), initial=0))
+    made = _header_array([header for row in headers for header in row])
+    kind, buffers = schema().field("headers").type, [None, pa.py_buffer(ends)]
+    return pa.Array.from_buffers(kind, columns.count, buffers, 0, children=[made])
 
 
 @cache
 def _no_header() -> pa.Array:
-    return pyarrow().array([], schema().field("headers").type.value_type)
+    return _header_array(())
 
 
-def _binary(column: BytesColumn, count: int) -> pa.Array:
+def _header_array(headers: Sequence[Header]) -> pa.Array:
+    """All headers of all rows, one after the other."""
     pa = pyarrow()
-    validity = None if column.validity is None else pa.py_buffer(column.validity)
-    buffers = [validity, pa.py_buffer(column.ends), pa.py_buffer(column.data)]
-    return pa.Array.from_buffers(pa.binary(), count, buffers, column.null_count)
+    count = len(headers)
+    names = BytesColumn.of([_text(name) for name, _ in headers])
+    values = BytesColumn.of([value for _, value in headers])
+    kind = schema().field("headers").type.value_type
+    children = [_binary(names, count, pa.string()), _binary(values, count)]
+    return pa.Array.from_buffers(kind, count, [None], 0, children=children)
 
 
-def _headers(columns: Columns) -> pa.Array:
-    headers = [()] * columns.count if columns.headers is None else columns.headers
-    rows = [[{"key": _text(name), "value": value} for name, value in row] for row in headers]
-    return pyarrow().array(rows, schema().field("headers").type)
-
-
-def _text(name: str) -> str:
+def _text(name: str) -> bytes:
     # What is not UTF-8 cannot be an Arrow string.
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode()
 
 
 def batches_of(records: Any) -> list[pa.RecordBatch]:

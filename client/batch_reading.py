@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.arrow import schema, to_arrow
 from ottla.client.assignment import Assignment
-from ottla.client.chunk import Chunk
+from ottla.client.chunk import Chunk, Enough
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ STEP_WAIT_MS = 60_000.0
 RECORDS_PER_TABLE = 65_536
 # From here on an Arrow batch is handed out without a copy; smaller ones are joined, since what is
 # done for each table costs more than that.
-RECORDS_WORTH_A_TABLE = 4_096
+WORTH_A_TABLE = Enough(4_096, 256 * 1024)
 
 
 class BatchReading(Assignment, ABC):
@@ -95,7 +95,7 @@ class BatchReading(Assignment, ABC):
 
         def take(chunk: Chunk) -> bool:
             # No more than what is handed out next: a commit must not be of what comes after it.
-            parts = chunk.take_columns(max_records, RECORDS_WORTH_A_TABLE)
+            parts = chunk.take_columns(max_records, WORTH_A_TABLE)
             if parts:
                 found.append((chunk.partition, parts))
             return not parts

@@ -16,12 +16,13 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.batch import check_crc
 from ottla.protocol.records.codec import decode_as, decode_columns, decode_values
-from ottla.protocol.records.record import record_bytes
+from ottla.protocol.records.record import record_view
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ottla.client.config import ConsumerConfig
+    from ottla.protocol.ports import Buffer
     from ottla.protocol.records.batch import RecordBatch
     from ottla.protocol.records.columns import Columns
 
@@ -43,7 +44,7 @@ class FetchedBatch:
         self.next_offset = header.next_offset
         self.header = header
         self._config = config
-        self._data: bytes | None = None
+        self._data: Buffer | None = None
 
     def __repr__(self) -> str:
         place = f"{self.topic}-{self.partition}"
@@ -92,7 +93,7 @@ class FetchedBatch:
         without pyarrow."""
         return to_arrow(TopicPartition(self.topic, self.partition), [self.columns()])
 
-    def _open(self) -> bytes:
+    def _open(self) -> Buffer:
         """The records' bytes, checked and decompressed."""
         data = self._data
         if data is None:
@@ -122,10 +123,10 @@ def _offsets(columns: Columns) -> memoryview:
     return memoryview(columns.offsets).cast("B").cast("q")
 
 
-def open_batch(batch: RecordBatch, config: ConsumerConfig) -> bytes:
+def open_batch(batch: RecordBatch, config: ConsumerConfig) -> Buffer:
     """The bytes of its records, decompressed. Raises KafkaError."""
     if config.check_crc and not check_crc(batch):
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {batch.base_offset} is damaged"
         )
-    return record_bytes(batch, config.batch_bytes_max)
+    return record_view(batch, config.batch_bytes_max)

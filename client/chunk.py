@@ -6,8 +6,9 @@ decompressing and decoding happen in the application's turn, at its pace, a batc
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.batches import ConsumerRecord as ConsumerRecord
 from ottla.client.batches import FetchedBatch, last_offset
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
     from ottla.client.fetch_request import Wanted
     from ottla.protocol.records.batch import RecordBatch
     from ottla.protocol.records.columns import Columns
+
+
+class Enough(NamedTuple):
+    """So many records, or so many bytes of batches: whichever is reached first."""
+
+    records: int
+    size_bytes: int
+
+
+EVERYTHING = Enough(sys.maxsize, sys.maxsize)
 
 
 class Chunk:
@@ -95,12 +106,12 @@ class Chunk:
             self._take_opened(found, count - len(found))
         return found
 
-    def take_columns(self, count: int, enough: int | None = None) -> list[Columns]:
+    def take_columns(self, count: int, enough: Enough = EVERYTHING) -> list[Columns]:
         """The next records as columns, one for each batch: whole batches where that many are
         wanted, and no more of them once there are ``enough``. Raises as ``take``."""
         found: list[Columns] = []
-        stop = 0 if enough is None else count - enough
-        while count > max(stop, 0):
+        stop, size_bytes = max(count - enough.records, 0), 0
+        while count > stop and size_bytes < enough.size_bytes:
             batch = self._opened if self._opened is not None else self._next_visible()
             if batch is None:
                 break
@@ -121,6 +132,7 @@ class Chunk:
                 self.position = last_offset(columns) + 1
                 self._opened = None
             count -= columns.count
+            size_bytes += batch.size_bytes
             if columns.count:
                 found.append(columns)
         return found

@@ -181,14 +181,18 @@ class ConsumerConfig(ClientConfig):
     one (KIP-848): the coordinator assigns, by its ``remote_assignor``, and has its own session and
     heartbeat settings. A ``group_instance_id`` makes a static member (KIP-345). Whoever does not
     poll for ``max_poll_interval_ms`` leaves the group; ``rebalance_timeout_ms`` is how long the
-    others wait for it in a rebalance, None for the same time."""
+    others wait for it in a rebalance, None for the same time.
+
+    ``partition_bytes_max`` is how much one fetch asks for of each partition. None shares 16 MiB out
+    among those that are assigned, 4 MiB at most and 1 MiB at least for each: few large fetches cost
+    less than many small ones."""
 
     offset_reset: OffsetReset = "latest"
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     fetch_wait_ms: int = 500
     fetch_bytes_min: int = 1
     fetch_bytes_max: int = 50 * 1024 * 1024
-    partition_bytes_max: int = 1024 * 1024
+    partition_bytes_max: int | None = None
     # What one batch may grow to when it is decompressed: a bomb ends here.
     batch_bytes_max: int = 256 * 1024 * 1024
     check_crc: bool = True
@@ -214,6 +218,8 @@ class ConsumerConfig(ClientConfig):
             raise ValueError(
                 f"offset_reset is 'earliest', 'latest' or 'none', not {self.offset_reset!r}"
             )
+        if self.partition_bytes_max is not None and self.partition_bytes_max < 1:
+            raise ValueError("partition_bytes_max has to be at least 1, or None")
         if self.fetch_wait_ms >= self.request_timeout_ms:
             raise ValueError("fetch_wait_ms has to be below request_timeout_ms")
         self._check_group()

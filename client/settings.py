@@ -78,7 +78,7 @@ class ConsumerSettings(ClientSettings, Generic[ReadKey, ReadValue], total=False)
     fetch_wait_ms: int
     fetch_bytes_min: int
     fetch_bytes_max: int
-    partition_bytes_max: int
+    partition_bytes_max: int | None
     batch_bytes_max: int
     check_crc: bool
     rack: str

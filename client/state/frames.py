@@ -2,7 +2,8 @@
 
 A frame is a length of four bytes and that many more. Small frames share a scratch buffer and are
 copied out of it; a large one gets a buffer of its own as soon as its length is known, into which
-the socket then reads directly, so that fetched records are never copied at all.
+the socket then reads directly, so that fetched records are never copied at all. Buffers are used
+again once nobody holds what was in them: fresh memory costs more than reading into it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,53 @@ from ottla.protocol.errors import RemoteProtocolError
 
 SCRATCH_BYTES = 64 * 1024
 LENGTH_BYTES = 4
+# What an idle connection keeps: enough for a fetch under way, one that waits and one that is read.
+SPARES_MAX = 4
+SPARES_BYTES_MAX = 16 * 1024 * 1024
+# Frames of one stream differ a little in size.
+SPARE_STEP_BYTES = 128 * 1024
+
+
+class Spares:
+    """Buffers to read into. Nobody says when a frame is not needed any more; it is known all the
+    same, since a bytearray refuses to change its size as long as somebody looks into it."""
+
+    __slots__ = ("_buffers",)
+
+    def __init__(self) -> None:
+        self._buffers: list[bytearray] = []
+
+    def take(self, size_bytes: int) -> memoryview:
+        """A place for that many bytes, whatever they are now."""
+        for index, buffer in enumerate(self._buffers):
+            if len(buffer) >= size_bytes and _is_free(buffer):
+                # The one that was used last is the likeliest to be in the processor's cache.
+                self._buffers.insert(0, self._buffers.pop(index))
+                return memoryview(buffer)[:size_bytes]
+        made = bytearray(-(-size_bytes // SPARE_STEP_BYTES) * SPARE_STEP_BYTES)
+        self._buffers.insert(0, made)
+        while len(self._buffers) > SPARES_MAX or self.kept_bytes > SPARES_BYTES_MAX:
+            self._buffers.pop()
+        return memoryview(made)[:size_bytes]
+
+    @property
+    def kept_bytes(self) -> int:
+        return sum(map(len, self._buffers))
+
+
+def _is_free(buffer: bytearray) -> bool:
+    try:
+        last = buffer.pop()
+    except BufferError:
+        return False
+    buffer.append(last)
+    return True
 
 
 class FrameReader:
     """Owned by one connection. ``window`` is where the next bytes go; tell it what came."""
 
-    __slots__ = ("_filled", "_frame", "_limit_bytes", "_scratch")
+    __slots__ = ("_filled", "_frame", "_limit_bytes", "_scratch", "_spares")
 
     def __init__(self, limit_bytes: int) -> None:
         assert limit_bytes > 0
@@ -25,6 +67,7 @@ class FrameReader:
         # The frame under way, and how much of it (or of the scratch) is filled.
         self._frame: memoryview | None = None
         self._filled = 0
+        self._spares = Spares()
 
     def window(self) -> memoryview:
         """The free place; never empty."""
@@ -55,7 +98,7 @@ class FrameReader:
                 raise RemoteProtocolError(f"a frame of {size_bytes} bytes")
             start += LENGTH_BYTES
             if end - start < size_bytes:
-                self._frame = memoryview(bytearray(size_bytes))
+                self._frame = self._spares.take(size_bytes)
                 self._frame[: end - start] = self._scratch[start:end]
                 self._filled = end - start
                 return frames

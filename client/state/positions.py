@@ -20,6 +20,10 @@ LATEST_TIMESTAMP = -1
 # Chunks that wait for the application: one being read, one ready behind it.
 CHUNKS_MAX = 2
 DRY_COUNT_MIN = 2
+# What one fetch may bring, where nobody has said how much it shall be of each partition.
+SHARED_BYTES = 16 * 1024 * 1024
+SHARE_BYTES_MIN = 1024 * 1024
+SHARE_BYTES_MAX = 4 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -71,10 +75,13 @@ class Place:
 class Positions:
     """All assigned partitions of one consumer, in the order in which they are served."""
 
-    def __init__(self, limit_bytes: int, limit_bytes_max: int) -> None:
-        assert 0 < limit_bytes <= limit_bytes_max
-        self._limit_bytes = limit_bytes
+    def __init__(self, limit_bytes: int | None, limit_bytes_max: int) -> None:
+        """How much to fetch of each partition, None for a share of ``SHARED_BYTES``, and what that
+        may grow to for a batch that is larger."""
+        assert limit_bytes is None or 0 < limit_bytes <= limit_bytes_max
+        self._limit_bytes_given = limit_bytes
         self._limit_bytes_max = limit_bytes_max
+        self._limit_bytes = self._limit_for(1)
         self._places: dict[TopicPartition, Place] = {}
         self._turn = 0
 
@@ -92,10 +99,19 @@ class Positions:
         """Make this the assignment; partitions that stay keep their position.
 
         ``is_awaiting``: the others begin where ``begin_at`` will say, or a seek before it."""
+        wanted = list(partitions)
+        self._limit_bytes = self._limit_for(len(wanted))
         self._places = {
             partition: self._places.get(partition) or self._fresh(is_awaiting)
-            for partition in partitions
+            for partition in wanted
         }
+
+    def _limit_for(self, count: int) -> int:
+        if self._limit_bytes_given is not None:
+            return self._limit_bytes_given
+        share_bytes = SHARED_BYTES // max(count, 1)
+        share_bytes = min(max(share_bytes, SHARE_BYTES_MIN), SHARE_BYTES_MAX)
+        return min(share_bytes, self._limit_bytes_max)
 
     def _fresh(self, is_awaiting: bool) -> Place:
         # Turns are never repeated, so an answer for an earlier life of the partition is dropped.

@@ -16,6 +16,7 @@ from ottla.protocol.records import codec_pure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ottla.protocol.ports import Buffer
     from ottla.protocol.records.batch import RecordBatch
     from ottla.protocol.records.columns import Columns
     from ottla.protocol.records.record import Encoded, Entry, Record
@@ -34,21 +35,21 @@ class Twin(Protocol):
 
     def encode_columns(self, columns: Columns, start: int, stop: int) -> Encoded: ...
 
-    def decode_records(self, batch: RecordBatch, data: bytes) -> list[Record]: ...
+    def decode_records(self, batch: RecordBatch, data: Buffer) -> list[Record]: ...
 
     def decode_as(
         self,
         batch: RecordBatch,
-        data: bytes,
+        data: Buffer,
         cls: type[Row],
         prefix: tuple[object, ...],
         from_offset: int,
     ) -> list[Row]: ...
 
-    def decode_values(self, batch: RecordBatch, data: bytes) -> list[bytes | None]: ...
+    def decode_values(self, batch: RecordBatch, data: Buffer) -> list[bytes | None]: ...
 
     def decode_columns(
-        self, batch: RecordBatch, data: bytes, column_bytes_max: int = ...
+        self, batch: RecordBatch, data: Buffer, column_bytes_max: int = ...
     ) -> Columns: ...
 
 

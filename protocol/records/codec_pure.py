@@ -139,33 +139,33 @@ def encode_columns(columns: Columns, start: int, stop: int) -> Encoded:
     return encode_entries(entries)
 
 
-def decode_records(batch: RecordBatch, data: bytes) -> list[Record]:
-    """All records of a batch from its ``record_bytes``.
+def decode_records(batch: RecordBatch, data: Buffer) -> list[Record]:
+    """All records of a batch from its ``record_bytes`` or its ``record_view``.
 
     Raises KafkaError(CORRUPT_MESSAGE) where records and header disagree."""
     new = tuple.__new__
-    return [new(Record, row) for row in scan(batch, data)]
+    return [new(Record, row) for row in scan(batch, bytes(data))]
 
 
 def decode_as(
-    batch: RecordBatch, data: bytes, cls: type[Row], prefix: tuple[object, ...], from_offset: int
+    batch: RecordBatch, data: Buffer, cls: type[Row], prefix: tuple[object, ...], from_offset: int
 ) -> list[Row]:
     """The records at and after an offset, as ``cls(*prefix, offset, timestamp, key, value,
     headers)`` without a call of ``cls``, which is a named tuple of that many fields.
 
     Raises as ``decode_records`` does, for the records before the offset as well."""
     new = tuple.__new__
-    return [new(cls, prefix + row) for row in scan(batch, data) if row[0] >= from_offset]
+    return [new(cls, prefix + row) for row in scan(batch, bytes(data)) if row[0] >= from_offset]
 
 
-def decode_values(batch: RecordBatch, data: bytes) -> list[bytes | None]:
+def decode_values(batch: RecordBatch, data: Buffer) -> list[bytes | None]:
     """The values alone. Raises as ``decode_records`` does."""
-    return [row[3] for row in scan(batch, data)]
+    return [row[3] for row in scan(batch, bytes(data))]
 
 
 def decode_columns(
-    batch: RecordBatch, data: bytes, column_bytes_max: int = COLUMN_BYTES_MAX
+    batch: RecordBatch, data: Buffer, column_bytes_max: int = COLUMN_BYTES_MAX
 ) -> Columns:
     """The records as columns. Raises as ``decode_records`` does, and ValueError for keys or
     values of more bytes than that in all."""
-    return Columns.of(scan(batch, data), column_bytes_max)
+    return Columns.of(scan(batch, bytes(data)), column_bytes_max)

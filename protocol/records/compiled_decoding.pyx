@@ -7,7 +7,8 @@ believed, nothing is read that was not compared, and no memory is set aside for 
 bytes cannot hold. What is malformed raises as it does in the twin.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_INCREF
@@ -97,14 +98,14 @@ cdef struct Fields:
     int64_t header_count
 
 
-cdef Scope open_batch(object batch, bytes data) except *:
+cdef Scope open_batch(object batch, Py_ssize_t size_bytes) except *:
     cdef Scope scope
     scope.count = max(batch.record_count, 0)
     scope.base_offset = batch.base_offset
     scope.base_timestamp = batch.base_timestamp
     scope.is_append_time = batch.attributes & _APPEND_TIME_BIT != 0
     scope.append_time = batch.max_timestamp
-    if scope.count > PyBytes_GET_SIZE(data) // RECORD_BYTES_MIN:
+    if scope.count > size_bytes // RECORD_BYTES_MIN:
         raise malformed(batch, "the last one is incomplete")
     return scope
 
@@ -261,14 +262,42 @@ cdef object contradiction(object batch):
     return malformed(batch, "sizes within a record contradict its length")
 
 
-def decode_records(batch, bytes data not None):
+def decode_records(batch, data):
     return decode_as(batch, data, Record, (), INT64_MIN)
 
 
-def decode_as(batch, bytes data not None, type cls not None, tuple prefix not None, from_offset):
-    cdef Scope scope = open_batch(batch, data)
-    cdef Bytes at = <Bytes>PyBytes_AS_STRING(data)
-    cdef Bytes end = at + PyBytes_GET_SIZE(data)
+def decode_as(batch, data, type cls not None, tuple prefix not None, from_offset):
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        return rows_of(batch, <Bytes>view.buf, view.len, cls, prefix, from_offset)
+    finally:
+        PyBuffer_Release(&view)
+
+
+def decode_values(batch, data):
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        return values_of(batch, <Bytes>view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+
+
+def decode_columns(batch, data, column_bytes_max=COLUMN_BYTES_MAX):
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        return columns_of(batch, <Bytes>view.buf, view.len, column_bytes_max)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef list rows_of(
+    object batch, Bytes at, Py_ssize_t size_bytes, type cls, tuple prefix, object from_offset
+):
+    cdef Scope scope = open_batch(batch, size_bytes)
+    cdef Bytes end = at + size_bytes
     cdef Fields fields
     cdef Py_ssize_t start = len(prefix), index, found = 0
     # The offset after the last there can be does not fit 64 bits.
@@ -313,10 +342,9 @@ def decode_as(batch, bytes data not None, type cls not None, tuple prefix not No
     return rows
 
 
-def decode_values(batch, bytes data not None):
-    cdef Scope scope = open_batch(batch, data)
-    cdef Bytes at = <Bytes>PyBytes_AS_STRING(data)
-    cdef Bytes end = at + PyBytes_GET_SIZE(data)
+cdef list values_of(object batch, Bytes at, Py_ssize_t size_bytes):
+    cdef Scope scope = open_batch(batch, size_bytes)
+    cdef Bytes end = at + size_bytes
     cdef Fields fields
     cdef Py_ssize_t index
     cdef object value
@@ -333,10 +361,11 @@ def decode_values(batch, bytes data not None):
     return values
 
 
-def decode_columns(batch, bytes data not None, column_bytes_max=COLUMN_BYTES_MAX):
-    cdef Scope scope = open_batch(batch, data)
-    cdef Bytes at = <Bytes>PyBytes_AS_STRING(data)
-    cdef Bytes end = at + PyBytes_GET_SIZE(data)
+cdef object columns_of(
+    object batch, Bytes at, Py_ssize_t size_bytes, object column_bytes_max
+):
+    cdef Scope scope = open_batch(batch, size_bytes)
+    cdef Bytes end = at + size_bytes
     cdef int64_t limit = min(column_bytes_max, COLUMN_BYTES_MAX), index
     cdef Fields *found = <Fields *>PyMem_Malloc((scope.count or 1) * sizeof(Fields))
     cdef bint has_headers = False

@@ -72,9 +72,21 @@ def record_bytes(batch: RecordBatch, output_limit_bytes: int = OUTPUT_BYTES_MAX)
         # Compaction leaves empty batches behind to remember producers; they hold no frame.
         return b""
     data = decompress(batch.codec, batch.payload, output_limit_bytes)
+    _check_room(batch, data)
+    return data
+
+
+def record_view(batch: RecordBatch, output_limit_bytes: int = OUTPUT_BYTES_MAX) -> Buffer:
+    """As ``record_bytes``, but the batch's own bytes where they are not compressed."""
+    if batch.is_compressed or batch.payload.nbytes > output_limit_bytes:
+        return record_bytes(batch, output_limit_bytes)
+    _check_room(batch, batch.payload)
+    return batch.payload
+
+
+def _check_room(batch: RecordBatch, data: Buffer) -> None:
     if batch.record_count * RECORD_BYTES_MIN > len(data):
         raise malformed(batch, f"{len(data)} bytes cannot hold {batch.record_count} records")
-    return data
 
 
 def malformed(batch: RecordBatch, reason: str) -> KafkaError:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.state.frames import SCRATCH_BYTES, FrameReader
+from ottla.client.state.frames import SCRATCH_BYTES, SPARES_BYTES_MAX, FrameReader, Spares
 from ottla.protocol.errors import RemoteProtocolError
 
 LIMIT_BYTES = 1 << 20
@@ -87,3 +87,46 @@ def test_a_length_that_cannot_be_is_refused(size_bytes: int) -> None:
 def test_the_largest_frame_allowed_is_read() -> None:
     """The neighbour of the refused one."""
     assert feed(FrameReader(10), framed(b"0123456789")) == [b"0123456789"]
+
+
+def test_a_large_buffer_is_used_again_only_when_nobody_looks_into_it() -> None:
+    """Records that an application still holds must not change under its eyes."""
+    reader = FrameReader(LIMIT_BYTES)
+    size_bytes = 2 * SCRATCH_BYTES
+
+    def receive(byte: bytes) -> memoryview:
+        data = framed(byte * size_bytes)
+        while True:
+            window = reader.window()
+            count = min(len(window), len(data))
+            window[:count] = data[:count]
+            window.release()
+            data = data[count:]
+            if frames := reader.received(count):
+                (frame,) = frames
+                return frame
+
+    first = receive(b"a")
+    part = first[10:20]
+    first_buffer = id(first.obj)
+    del first
+    second = receive(b"b")
+    assert id(second.obj) != first_buffer
+    assert bytes(part) == b"a" * 10
+
+    del part
+    third = receive(b"c")
+    assert id(third.obj) == first_buffer
+    assert bytes(second) == b"b" * size_bytes
+    assert bytes(third) == b"c" * size_bytes
+
+
+def test_what_a_connection_keeps_is_bounded() -> None:
+    """One enormous answer must not be paid for until the connection is closed."""
+    spares = Spares()
+    held = [spares.take(SPARES_BYTES_MAX // 8 + number) for number in range(6)]
+    assert len(held) == 6
+    assert spares.kept_bytes <= SPARES_BYTES_MAX
+
+    assert len(spares.take(3 * SPARES_BYTES_MAX)) == 3 * SPARES_BYTES_MAX
+    assert spares.kept_bytes == 0

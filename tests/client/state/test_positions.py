@@ -142,3 +142,19 @@ def test_a_partition_that_was_fetched_is_last_in_turn() -> None:
     positions.fetched(FIRST, 10)
 
     assert positions.partitions == [SECOND, FIRST]
+
+
+def test_what_a_fetch_asks_for_is_shared_out_among_the_partitions() -> None:
+    """Large fetches cost less for each record, and all together must fit into memory."""
+    positions = Positions(None, 256 << 20)
+    found = []
+    for count in (1, 4, 8, 64):
+        partitions = [TopicPartition("t", number) for number in range(count)]
+        positions.assign([])
+        positions.assign(partitions)
+        found.append(positions[partitions[0]].limit_bytes >> 20)
+
+    assert found == [4, 4, 2, 1]
+    small = Positions(None, 1000)
+    small.assign([FIRST])
+    assert small[FIRST].limit_bytes == 1000

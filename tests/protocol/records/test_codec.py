@@ -13,7 +13,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import parse_batch
 from ottla.protocol.records.builder import BatchOptions, finish_batch
 from ottla.protocol.records.columns import BytesColumn, Columns
-from ottla.protocol.records.record import Encoded, Record, record_bytes
+from ottla.protocol.records.record import Encoded, Record, record_bytes, record_view
 from tests.protocol.records.samples import (
     COMMIT_MARKER,
     ENTRIES,
@@ -211,6 +211,19 @@ def test_columns_that_lie_are_refused_the_same(
 
     assert outcome(twin.encode_columns, columns, 0, stop) == expected
     assert expected[0] in ("found", "ValueError")
+
+
+@each
+def test_records_are_read_out_of_any_buffer(twin: Twin) -> None:
+    """A fetched batch is a view into the answer; to copy it first would double the work."""
+    batch = parse_batch(memoryview(bytearray(TRANSACTIONAL)))
+    view, expected = record_view(batch), PURE.decode_records(batch, record_bytes(batch))
+
+    assert isinstance(view, memoryview)
+    for data in (view, bytearray(view), bytes(view)):
+        assert twin.decode_records(batch, data) == expected
+        assert twin.decode_columns(batch, data).records() == expected
+        assert twin.decode_values(batch, data) == [record.value for record in expected]
 
 
 @each
