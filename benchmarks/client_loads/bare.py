@@ -8,8 +8,11 @@ from __future__ import annotations
 import socket
 
 from benchmarks.client_loads.orders import Orders, Watch
-from benchmarks.frames import batch_of, fetch_frame, produce_frame
-from ottla.protocol.records.batch import parse_batch
+from benchmarks.frames import FETCH, FETCH_VERSION, batch_of, fetch_frame, produce_frame
+from ottla.protocol.compile import decode
+from ottla.protocol.headers import decode_response_header
+from ottla.protocol.messages.fetch import FetchResponse
+from ottla.protocol.records.batch import iterate_whole_batches, parse_batch
 
 FRAME_BYTES = 1_000_000
 IN_FLIGHT = 5
@@ -59,19 +62,36 @@ def produce(orders: Orders) -> Watch:
 
 
 def consume(orders: Orders) -> Watch:
-    """Fetches of a megabyte, one of them under way while another is read."""
+    """Fetches of a megabyte, one of them under way while another is read: through the whole topic,
+    as consumers go, since the same megabyte again and again would come out of a cache. Where each
+    fetch begins is found out before."""
     buffer = memoryview(bytearray(FRAME_BYTES * 2))
-    frame = fetch_frame(orders.topic, 0, 0, FRAME_BYTES)
     with _connected(orders) as sock:
-        sock.sendall(frame)
-        size_bytes = _receive(sock, buffer)
-        records = size_bytes // (orders.record_bytes + 10)
-        requests = max(1, orders.count // records)
+        frames, records = _way_through(sock, orders, buffer)
         watch = Watch()
-        sock.sendall(frame)
-        for _ in range(requests):
+        sock.sendall(frames[0])
+        for frame in frames[1:]:
             sock.sendall(frame)
             _receive(sock, buffer)
-        watch.stop(requests * records)
         _receive(sock, buffer)
-        return watch
+        return watch.stop(records)
+
+
+def _way_through(
+    sock: socket.socket, orders: Orders, buffer: memoryview
+) -> tuple[list[bytes], int]:
+    """The fetches that bring that many records, and how many they bring."""
+    frames: list[bytes] = []
+    offset = 0
+    while offset < orders.count:
+        frames.append(fetch_frame(orders.topic, 0, offset, FRAME_BYTES))
+        sock.sendall(frames[-1])
+        size_bytes = _receive(sock, buffer)
+        _, position = decode_response_header(buffer[:size_bytes], FETCH, FETCH_VERSION)
+        answer = decode(FetchResponse, FETCH_VERSION, buffer[position:size_bytes])
+        records = answer.responses[0].partitions[0].records
+        if not isinstance(records, memoryview) or not records:
+            raise SystemExit(f"the topic ends at {offset}")
+        *_, last = iterate_whole_batches(records)
+        offset = last.next_offset
+    return frames, offset

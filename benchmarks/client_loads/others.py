@@ -30,12 +30,13 @@ def consume_by_aiokafka(orders: Orders) -> Watch:
     """``getmany``."""
 
     async def work() -> Watch:
-        watch, seen = Watch(), 0
         consumer = AIOKafkaConsumer(
             bootstrap_servers=orders.address, auto_offset_reset="earliest", enable_auto_commit=False
         )
         await consumer.start()
         consumer.assign([TopicPartition(orders.topic, 0)])
+        seen = len(await consumer.getmany(timeout_ms=10_000, max_records=1))
+        watch = Watch()
         while seen < orders.count:
             found = await consumer.getmany(timeout_ms=1000)
             seen += sum(map(len, found.values()))
@@ -62,11 +63,12 @@ def produce_by_kafka_python(orders: Orders) -> Watch:
 
 def consume_by_kafka_python(orders: Orders) -> Watch:
     """``poll``."""
-    watch, seen = Watch(), 0
     consumer = KafkaConsumer(
         bootstrap_servers=orders.address, auto_offset_reset="earliest", enable_auto_commit=False
     )
     consumer.assign([KafkaTopicPartition(orders.topic, 0)])
+    seen = len(consumer.poll(timeout_ms=10_000, max_records=1))
+    watch = Watch()
     while seen < orders.count:
         seen += sum(map(len, consumer.poll(timeout_ms=1000, max_records=5000).values()))
     watch.stop(seen)

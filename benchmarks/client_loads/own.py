@@ -61,9 +61,11 @@ def _produce(orders: Orders, records: Any) -> Watch:
 
 
 async def _consumer(orders: Orders) -> Consumer:
+    """One that has read its first records."""
     consumer = Consumer(orders.address, ConsumerConfig(offset_reset="earliest"))
     await consumer.start()
     consumer.assign([TopicPartition(orders.topic, 0)])
+    await consumer.poll(10_000, 1)
     return consumer
 
 
@@ -71,8 +73,8 @@ def consume_records(orders: Orders) -> Watch:
     """``poll`` with its defaults."""
 
     async def work() -> Watch:
-        watch, seen = Watch(), 0
-        consumer = await _consumer(orders)
+        consumer, seen = await _consumer(orders), 1
+        watch = Watch()
         while seen < orders.count:
             seen += len(await consumer.poll())
         watch.stop(seen)
@@ -86,8 +88,8 @@ def iterate_records(orders: Orders) -> Watch:
     """``async for record in consumer``."""
 
     async def work() -> Watch:
-        watch, seen = Watch(), 0
-        consumer = await _consumer(orders)
+        consumer, seen = await _consumer(orders), 1
+        watch = Watch()
         async for _ in consumer:
             seen += 1
             if seen == orders.count:
@@ -103,8 +105,8 @@ def consume_batches(orders: Orders) -> Watch:
     """``poll_batches``, and the values of each."""
 
     async def work() -> Watch:
-        watch, seen = Watch(), 0
-        consumer = await _consumer(orders)
+        consumer, seen = await _consumer(orders), 1
+        watch = Watch()
         while seen < orders.count:
             for batch in await consumer.poll_batches():
                 seen += len(batch.values())
@@ -119,8 +121,8 @@ def consume_arrow(orders: Orders) -> Watch:
     """``consumer.arrow()``."""
 
     async def work() -> Watch:
-        watch, seen = Watch(), 0
-        consumer = await _consumer(orders)
+        consumer, seen = await _consumer(orders), 1
+        watch = Watch()
         async for batch in consumer.arrow():
             seen += batch.num_rows
             if seen >= orders.count:
