@@ -1,0 +1,207 @@
+"""What tests that kill need: input with open ends, the program to kill, and what it has written."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow.parquet as pq
+
+from ottla.client.admin_requests import NewTopic
+from ottla.client.sync.admin import Admin
+from ottla.client.sync.consumer import Consumer
+from ottla.client.sync.producer import Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Self
+
+Values = dict[int, list[bytes | None]]
+
+ROOT = Path(__file__).parents[3]
+PARTITIONS = 6
+TRANSACTION_ROWS = 500
+ABORTED_SHARE = 0.2
+STOP_WAIT_S = 60
+IMPATIENCE = "Python worker failed to connect back"
+
+
+def fill(servers: str, topic: str, count: int, seed: int) -> None:
+    """Transactions of two writers, some of them aborted: what is committed are ``count`` records,
+    numbered in each partition."""
+    chance = random.Random(seed)
+    with Admin(servers) as admin:
+        admin.create_topics([NewTopic(topic, PARTITIONS)])
+    with (
+        Producer(servers, transactional_id=f"{topic}-a") as first,
+        Producer(servers, transactional_id=f"{topic}-b") as second,
+    ):
+        writers = (first, second)
+        for writer in writers:
+            writer.init_transactions()
+        written = 0
+        while written < count:
+            rows = min(TRANSACTION_ROWS, count - written)
+            is_aborted = chance.random() < ABORTED_SHARE
+            writer = chance.choice(writers)
+            writer.begin_transaction()
+            for partition in range(PARTITIONS):
+                numbers = range(written + partition, written + rows, PARTITIONS)
+                name = "aborted" if is_aborted else "record"
+                values = [f"{name} {number}".encode() for number in numbers]
+                if values:
+                    writer.send_batch(topic, values, partition=partition)
+            if is_aborted:
+                writer.abort_transaction()
+            else:
+                writer.commit_transaction()
+                written += rows
+
+
+def expected(count: int) -> Values:
+    """What is committed, by partition and in order."""
+    found: Values = {partition: [] for partition in range(PARTITIONS)}
+    for start in range(0, count, TRANSACTION_ROWS):
+        for partition in range(PARTITIONS):
+            numbers = range(start + partition, min(count, start + TRANSACTION_ROWS), PARTITIONS)
+            found[partition] += [f"record {number}".encode() for number in numbers]
+    return found
+
+
+def in_topic(servers: str, topic: str) -> Values:
+    """The committed values of a topic, by partition and in order."""
+    found: Values = {}
+    with Consumer(servers, isolation="read_committed") as consumer:
+        partitions = consumer.partitions_of(topic)
+        ends = consumer.end_offsets(partitions)
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        while any((consumer.position(where) or 0) < end for where, end in ends.items()):
+            for batch in consumer.poll_batches(1_000):
+                found.setdefault(batch.partition, []).extend(batch.values())
+    return found
+
+
+def in_files(folder: Path) -> Values:
+    """The values of the Parquet files that Spark has committed, by partition, as the source has
+    ordered them."""
+    names = set()
+    for log in (folder / "_spark_metadata").iterdir():
+        if not log.name.startswith("."):
+            names |= {json.loads(line)["path"] for line in log.read_text().splitlines()[1:]}
+    names_of = ("partition", "offset", "value")
+    rows: list[tuple[int, int, bytes]] = []
+    for name in names:
+        table = pq.read_table(name.removeprefix("file://"))
+        rows += zip(*(table.column(one).to_pylist() for one in names_of), strict=True)
+    found: Values = {}
+    for partition, _, value in sorted(rows):
+        found.setdefault(partition, []).append(value)
+    return found
+
+
+class Job(NamedTuple):
+    """What the program is told."""
+
+    master: str
+    servers: str
+    source: str
+    target: str
+    folder: Path
+    limit: int
+
+
+class Driver:
+    """One run of the program; killed, if it has not ended, at the end of the block."""
+
+    def __init__(self, job: Job) -> None:
+        command = [sys.executable, "-m", "tests.client.spark.copying", *map(str, job)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self._process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        self.told: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def lines(self) -> Iterator[str]:
+        """What it tells, until it ends."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.told.append(line.strip())
+            yield line.strip()
+
+    def batches(self, count: int) -> bool:
+        """Wait until it has told of so many micro-batches; whether it did."""
+        for line in self.lines():
+            count -= line.startswith("batch")
+            if count <= 0:
+                return True
+        self.check_patience()
+        return False
+
+    def check_patience(self) -> None:
+        """It has failed by itself: no other reason is right than that Spark, which waits ten
+        seconds for a Python process to come up, could not wait that long for a busy machine."""
+        told = "\n".join(self.told)
+        assert IMPATIENCE in told, told
+
+    def end(self) -> int:
+        """Wait until it ends by itself; its exit code."""
+        for _ in self.lines():
+            pass
+        return self._process.wait(STOP_WAIT_S)
+
+    def kill(self) -> bool:
+        """As by kill -9: Python and the JVM, but not the workers, which find out by themselves.
+
+        False if it had ended before."""
+        is_running = self._process.poll() is None
+        if is_running:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(STOP_WAIT_S)
+        return is_running
+
+    def descendants(self, words: str) -> list[int]:
+        """Processes below it whose command line has these words, the youngest last."""
+        table = _processes()
+        found, above = [], {self._process.pid}
+        for process_id, (parent_id, command) in sorted(table.items()):
+            if parent_id in above:
+                above.add(process_id)
+                if words in command:
+                    found.append(process_id)
+        return found
+
+
+def _processes() -> Mapping[int, tuple[int, str]]:
+    """All processes: parents and command lines."""
+    output = subprocess.run(
+        ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    ).stdout
+    rows = [line.split(None, 2) for line in output.splitlines()]
+    return {int(row[0]): (int(row[1]), row[2]) for row in rows if len(row) == 3}
+
+
+def pause(chance: random.Random, longest_s: float) -> None:
+    """For a moment within a micro-batch that nobody can tell before."""
+    time.sleep(chance.uniform(0, longest_s))

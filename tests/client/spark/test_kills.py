@@ -1,0 +1,138 @@
+"""Exactly once, whatever dies: the copies of a topic have every record, once and in order."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla import Cluster
+from ottla.client.admin_requests import NewTopic
+from ottla.client.sync.admin import Admin
+from tests.client.spark.killing import (
+    PARTITIONS,
+    Driver,
+    Job,
+    expected,
+    fill,
+    in_files,
+    in_topic,
+    pause,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+LOCAL = "local[2,20]"
+SEED = 20_261_121
+# About as long as a micro-batch takes.
+LONGEST_S = 0.8
+
+
+def job_of(servers: str, folder: Path, name: str, *, limit: int, master: str = LOCAL) -> Job:
+    """The topics of one test."""
+    with Admin(servers) as admin:
+        admin.create_topics([NewTopic(f"{name}-out", PARTITIONS)])
+    return Job(master, servers, f"{name}-in", f"{name}-out", folder, limit)
+
+
+def run_to_the_end(job: Job) -> None:
+    """The last run, which nobody kills."""
+    code = -1
+    while code != 0:
+        with Driver(job) as driver:
+            code = driver.end()
+            if code != 0:
+                driver.check_patience()
+
+
+def killed_drivers(job: Job, count: int, kills: int, batches_max: int) -> None:
+    """Kill so many runs at random moments, and let one go on to the end."""
+    chance = random.Random(SEED)
+    fill(job.servers, job.source, count, SEED)
+    killed = 0
+    while killed < kills:
+        with Driver(job) as driver:
+            if driver.batches(chance.randint(1, batches_max)):
+                pause(chance, LONGEST_S)
+                killed += driver.kill()
+    run_to_the_end(job)
+    assert in_topic(job.servers, job.target) == expected(count)
+    assert in_files(job.folder / "parquet") == expected(count)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_killed_driver_loses_and_repeats_nothing(broker: str, tmp_path: Path) -> None:
+    """The promise of the sink, in the form that a person tries first."""
+    killed_drivers(job_of(broker, tmp_path, "killed", limit=400), 3_000, kills=2, batches_max=2)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3_600)
+def test_twenty_killed_drivers_lose_and_repeat_nothing(broker: str, tmp_path: Path) -> None:
+    """The same with the full figures."""
+    job = job_of(broker, tmp_path, "soaked", limit=2_000)
+    killed_drivers(job, 200_000, kills=20, batches_max=4)
+
+
+def killed_while_running(
+    job: Job, count: int, kills: int, kill: Callable[[Driver, random.Random], None]
+) -> None:
+    """One run, that has to survive what is killed around it."""
+    chance = random.Random(SEED)
+    fill(job.servers, job.source, count, SEED)
+    with Driver(job) as driver:
+        for _ in range(kills):
+            assert driver.batches(2)
+            pause(chance, LONGEST_S)
+            kill(driver, chance)
+        assert driver.end() == 0, driver.told[-3:]
+    assert in_topic(job.servers, job.target) == expected(count)
+    assert in_files(job.folder / "parquet") == expected(count)
+
+
+def kill_one(words: str) -> Callable[[Driver, random.Random], None]:
+    """Kill some process of the program whose command line has these words."""
+
+    def kill(driver: Driver, chance: random.Random) -> None:
+        found = driver.descendants(words)
+        assert found
+        os.kill(chance.choice(found), signal.SIGKILL)
+
+    return kill
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+def test_killed_python_workers_are_replaced(broker: str, tmp_path: Path) -> None:
+    """Their tasks are tried again, and fence what they have begun."""
+    job = job_of(broker, tmp_path, "workers", limit=1_000)
+    killed_while_running(job, 40_000, kills=10, kill=kill_one("pyspark.daemon pyspark.worker"))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+def test_killed_executors_are_replaced(broker: str, tmp_path: Path) -> None:
+    """Executors that are processes of their own, as on a cluster."""
+    job = job_of(broker, tmp_path, "executors", limit=1_000, master="local-cluster[2,1,1024]")
+    killed_while_running(job, 30_000, kills=4, kill=kill_one("CoarseGrainedExecutorBackend"))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+def test_a_query_survives_killed_brokers(tmp_path: Path) -> None:
+    """Leaders and coordinators move, transactions are ended by others: the query goes on."""
+    with Cluster(brokers=3, subprocess=True) as cluster:
+        job = job_of(cluster.bootstrap_servers, tmp_path, "brokers", limit=1_000)
+
+        def kill(_: Driver, chance: random.Random) -> None:
+            broker_id = chance.randint(1, 3)
+            cluster.faults.kill(broker_id)
+            cluster.faults.restart(broker_id)
+
+        killed_while_running(job, 40_000, kills=6, kill=kill)
