@@ -35,6 +35,10 @@ logger = logging.getLogger(__name__)
 
 CLIENT_ID = "ottla-mirror"
 BACKOFF = Backoff(500, 30_000)
+FENCING = (
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+)
 # How often a link that waits looks whether it shall end.
 NAP_MS = 250.0
 # Bounds what is in memory: what one broker sends at once, and what waits to be acknowledged.
@@ -95,6 +99,11 @@ class Link:
             try:
                 await self._session()
             except ClientError as error:
+                if error.code in FENCING:
+                    raise MirrorError(
+                        f"another mirror named {self._settings.name!r} copies {self.source.alias}"
+                        " now, or a transaction was open for too long; this one ends"
+                    ) from error
                 if not may_pass(error):
                     raise
                 self._failures += 1

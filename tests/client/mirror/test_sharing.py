@@ -1,0 +1,104 @@
+"""Several processes of one mirror, and groups that move with the records."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla import Admin, Cluster, Consumer, TopicPartition
+from ottla.client.mirror.errors import MirrorError
+from ottla.client.mirror.mirror import Mirror
+from ottla.client.mirror.settings import Source
+from tests.client.mirror.clusters import PATIENCE_S, fill, read, settings, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ottla.client.mirror.settings import MirrorSettings
+
+
+@pytest.fixture(scope="module")
+def west() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def central() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+
+
+def of(west: Cluster, central: Cluster, topic: str, **changes: object) -> MirrorSettings:
+    """A mirror of that topic, with a name of its own."""
+    source = Source(alias="west", bootstrap=west.bootstrap_servers, topics=(topic,))
+    return settings(central.bootstrap_servers, source, name=topic, **changes)
+
+
+def copied(*mirrors: Mirror) -> int:
+    """Records of all together."""
+    return sum(one.progress()[0].records for one in mirrors)
+
+
+async def test_processes_of_one_name_share_the_work(west: Cluster, central: Cluster) -> None:
+    """Nothing is copied twice when one more comes, nor left out when one goes."""
+    west.create_topic("shared", 4)
+    how = of(west, central, "shared")
+    one, two = Mirror(how), Mirror(how)
+    async with one:
+        await fill(west.bootstrap_servers, "shared", [b"a%d" % number for number in range(100)])
+        await until(lambda: copied(one) == 100)
+        async with two:
+            await until(lambda: one.progress()[0].partitions == 2 == two.progress()[0].partitions)
+            await fill(west.bootstrap_servers, "shared", [b"b%d" % number for number in range(100)])
+            await until(lambda: copied(one, two) == 200)
+            assert copied(two) > 0
+        await until(lambda: one.progress()[0].partitions == 4)
+        await fill(west.bootstrap_servers, "shared", [b"c%d" % number for number in range(100)])
+        await until(lambda: copied(one, two) == 300)
+
+    copies = await read(central.bootstrap_servers, "shared", 300)
+    assert sum(map(len, copies.values())) == 300
+
+
+async def test_with_transactions_the_newer_process_takes_over(
+    west: Cluster, central: Cluster
+) -> None:
+    """Two that think that they are the only one must not both be right."""
+    west.create_topic("taken", 1)
+    how = of(west, central, "taken", exactly_once=True)
+    older, newer = Mirror(how), Mirror(how)
+    async with older:
+        await fill(west.bootstrap_servers, "taken", [b"1"])
+        await until(lambda: copied(older) == 1)
+        async with newer:
+            await until(lambda: newer.progress()[0].partitions == 1)
+            await fill(west.bootstrap_servers, "taken", [b"2"])
+            await until(lambda: copied(newer) == 1)
+            with pytest.raises(MirrorError, match="this one ends"):
+                async with asyncio.timeout(PATIENCE_S):
+                    await older.wait()
+
+    copies = await read(central.bootstrap_servers, "taken", 2)
+    assert [one.value for one in copies[0]] == [b"1", b"2"]
+
+
+async def test_groups_are_carried_over_while_the_mirror_runs(
+    west: Cluster, central: Cluster
+) -> None:
+    """When the source is gone it is too late to ask where its groups stood."""
+    west.create_topic("carried", 1)
+    where = TopicPartition("carried", 0)
+    mirror = Mirror(of(west, central, "carried", sync_groups=("^carried-",)))
+    async with mirror, Admin(central.bootstrap_servers) as admin:
+        await fill(west.bootstrap_servers, "carried", [b"%d" % number for number in range(9)])
+        async with Consumer(west.bootstrap_servers, group_id="carried-readers") as consumer:
+            consumer.assign([where])
+            await consumer.commit({where: 6})
+        async with asyncio.timeout(PATIENCE_S):
+            while not (stands := await admin.groups.offsets("carried-readers")):
+                await asyncio.sleep(0.05)
+
+    assert {one: position.offset for one, position in stands.items()} == {where: 6}
