@@ -6,6 +6,7 @@ since Spark does not try again.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from typing import TYPE_CHECKING, TypeVar
 
@@ -197,10 +198,14 @@ class Metadata:
         router = await self._router()
         positions = {where: Committed(offset) for where, offset in offsets.items()}
         async with TimeLimit(self._environment.clock, COMMIT_MS):
-            answers = await GroupAdmin(router).commit(group_id, positions)
-        for answer in answers.values():
-            if answer is not None:
-                raise answer
+            for failures in itertools.count(1):
+                answers = await GroupAdmin(router).commit(group_id, positions)
+                refused = [answer for answer in answers.values() if answer is not None]
+                if not refused:
+                    return
+                if not refused[0].retriable:
+                    raise refused[0]
+                await router.cluster.pause(failures)
 
 
 def ids_of(topics: Topics) -> dict[str, str]:

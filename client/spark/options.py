@@ -61,7 +61,7 @@ TRIGGER_DELAY_MS = 15 * 60_000
 # next task of the worker has to wait for it.
 FETCH_WAIT_MS = 10
 # Of one partition at a time: a task has one only, and asks for the next part while it works.
-PARTITION_BYTES = 4 * 1024 * 1024
+PARTITION_BYTES = 2 * 1024 * 1024
 
 
 class Subscription(NamedTuple):

@@ -1,27 +1,37 @@
-"""Topics as data frames of Spark."""
+"""Topics in a real Spark: what only it can show."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import PySparkException
 
 from ottla.client.sync.producer import Producer
-from tests.client.spark.topics import fill, frame
+from tests.client.spark.topics import fill, frame, given
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    Handle = Callable[[DataFrame, int], None]
+    NewTopicName = Callable[..., str]
 
 
-def test_rows_are_the_records(
-    spark: SparkSession, broker: str, new_topic: Callable[..., str]
-) -> None:
+# The usual is a few seconds, most of which Spark takes to start its processes.
+pytestmark = pytest.mark.timeout(400)
+END_S = 180
+
+
+def test_rows_are_the_records(spark: SparkSession, broker: str, new_topic: NewTopicName) -> None:
     """All columns of Spark's own connector, with what it has in them."""
     topic = new_topic(2)
     with Producer(broker) as producer:
-        producer.send(topic, b"v", b"k", partition=1, timestamp=1_500, headers=(("a", b"1"),))
+        headers = (("a", b"1"), ("b", None))
+        producer.send(topic, b"v", b"k", partition=1, timestamp=1_500, headers=headers)
         producer.send(topic, None, None, partition=1, timestamp=1_600)
         producer.flush()
 
@@ -34,20 +44,111 @@ def test_rows_are_the_records(
     ]
     assert [row.timestamp.timestamp() for row in rows] == [1.5, 1.6]
     assert [row.timestampType for row in rows] == [0, 0]
-    assert [row.headers for row in rows] == [[("a", b"1")], None]
+    assert [row.headers for row in rows] == [[("a", b"1"), ("b", None)], None]
 
 
-@pytest.mark.requirement("OPS-07", "CON-23")
+@pytest.mark.requirement("OPS-06", "OPS-07", "CON-23")
 def test_each_partition_is_a_task(
-    spark: SparkSession, broker: str, new_topic: Callable[..., str]
+    spark: SparkSession, broker: str, new_topic: NewTopicName
 ) -> None:
-    """Parallelism is the topic's own, and more where it is asked for."""
-    topic = new_topic(3)
-    fill(broker, topic, 100, 3)
+    """Parallelism is the topic's own, and more where it is asked for; nothing is read twice."""
+    topic = new_topic(4)
+    fill(broker, topic, 100, 4)
+    spark.sql(
+        f"create or replace temporary view v using ottla options "
+        f"(`kafka.bootstrap.servers` '{broker}', subscribe '{topic}')"
+    )
 
-    plain = frame(spark, broker, subscribe=topic)
-    parted = frame(spark, broker, subscribe=topic, minPartitions=7)
+    assert frame(spark, broker, subscribe=topic).rdd.getNumPartitions() == 4
+    assert frame(spark, broker, subscribe=topic, minPartitions=6).rdd.getNumPartitions() == 6
+    sums = spark.sql(
+        "select partition, count(distinct offset), count(*), sum(cast(string(value) as int)) "
+        "from v where offset >= 10 group by partition order by partition"
+    )
+    assert [tuple(row) for row in sums.collect()] == [(n, 90, 90, 4905) for n in range(4)]
+    assert len(frame(spark, broker, subscribe=topic).limit(3).collect()) == 3
 
-    assert plain.rdd.getNumPartitions() == 3
-    assert parted.rdd.getNumPartitions() == 7
-    assert plain.count() == parted.count() == 300
+
+def started(
+    spark: SparkSession, checkpoint: Path, handle: Handle, options: dict[str, str]
+) -> StreamingQuery:
+    """A query that ends when it has read what there is."""
+    stream = spark.readStream.format("ottla").options(**options).load()
+    writer = stream.writeStream.foreachBatch(handle).option("checkpointLocation", str(checkpoint))
+    return writer.trigger(availableNow=True).start()
+
+
+def finish(query: StreamingQuery) -> None:
+    """Wait for its end. Raises what it failed with."""
+    try:
+        assert query.awaitTermination(END_S), "the query does not end"
+    finally:
+        query.stop()
+
+
+@pytest.mark.requirement("OPS-07", "CON-24")
+def test_a_query_that_fails_and_begins_again_reads_the_same_again(
+    spark: SparkSession, broker: str, new_topic: NewTopicName, tmp_path: Path
+) -> None:
+    """Its checkpoint says where. Otherwise no output could be free of repetitions."""
+    topic = new_topic(2)
+    fill(broker, topic, 30, 2)
+    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "20"}
+    seen: dict[int, list[list[tuple[int, int]]]] = {}
+
+    def keep(batch: DataFrame, number: int) -> None:
+        rows = batch.select("partition", "offset").collect()
+        seen.setdefault(number, []).append(sorted((row[0], row[1]) for row in rows))
+        if len(seen) == 2 and len(seen[number]) == 1:
+            raise RuntimeError("the sink is full")
+
+    query = started(spark, tmp_path, keep, given(broker, options))
+    with pytest.raises(PySparkException, match="the sink is full"):
+        finish(query)
+    fill(broker, topic, 10, 2)
+    again = started(spark, tmp_path, keep, given(broker, options))
+    finish(again)
+
+    assert [len(rows) for rows in seen.values()] == [1, 2, 1, 1]
+    assert seen[1][0] == seen[1][1]
+    done = [row for rows in seen.values() for row in rows[-1]]
+    assert all(len(rows[-1]) == 20 for rows in seen.values())
+    assert sorted(done) == [(part, offset) for part in (0, 1) for offset in range(40)]
+    assert again.recentProgress[-1]["sources"][0]["latestOffset"] == nested_text(topic, 40)
+
+
+def nested_text(topic: str, end: int) -> dict[str, dict[str, int]]:
+    """The ends of the topic's two partitions."""
+    return {topic: {"0": end, "1": end}}
+
+
+def test_what_users_get_wrong_is_in_what_spark_tells_them(
+    spark: SparkSession, broker: str, topic: str, tmp_path: Path
+) -> None:
+    """It wraps the sentence, but it has to be there."""
+
+    def told(action: Callable[[], object]) -> str:
+        with pytest.raises(PySparkException) as caught:
+            action()
+        return str(caught.value)
+
+    assert "no option 'subscrib'; did you mean 'subscribe'?" in told(
+        lambda: frame(spark, broker, subscrib=topic).count()
+    )
+    assert "the option subscribe names topic 'nowhere', which does not exist" in told(
+        lambda: frame(spark, broker, subscribe="nowhere").count()
+    )
+    assert "the data source ottla has the columns key binary" in told(
+        lambda: (
+            spark.read.schema("key string")
+            .format("ottla")
+            .options(**given(broker, {"subscribe": topic}))
+            .load()
+            .count()
+        )
+    )
+    bad = given(broker, {"subscribe": topic, "startingOffsets": "first"})
+    query = started(spark, tmp_path, lambda batch, number: None, bad)
+    assert "startingOffsets is one of 'earliest', 'latest', not 'first'" in told(
+        lambda: finish(query)
+    )
