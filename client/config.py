@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
+from ottla.client.connection_config import ConnectionConfig
 from ottla.client.nearest import one_of
 from ottla.client.partitioners import PARTITIONERS
 from ottla.client.properties import fields_from
 from ottla.client.setting_types import check_types
 from ottla.client.state.accumulator import Limits
 from ottla.client.state.backoff import Backoff
-from ottla.protocol.ports import Address, SocketOptions
+from ottla.protocol.ports import Address
 from ottla.protocol.records.compression import Codec
 
 if TYPE_CHECKING:
@@ -41,19 +42,6 @@ class Isolation(IntEnum):
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionConfig:
-    """One connection to one broker."""
-
-    client_id: str = "ottla"
-    request_timeout_ms: float = 30_000
-    connect_timeout_ms: float = 10_000
-    reconnect_backoff: Backoff = field(default_factory=lambda: Backoff(50, 1_000))
-    # One batch may exceed any fetch limit (KIP-74), so this leaves room above 50 MiB of fetch.
-    response_bytes_max: int = 256 * 1024 * 1024
-    socket: SocketOptions = field(default_factory=SocketOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

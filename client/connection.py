@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.client.api import Api, VersionRange
-    from ottla.client.config import ConnectionConfig
+    from ottla.client.connection_config import ConnectionConfig
     from ottla.protocol.ports import Address, Clock, Net, Socket, Timer
 
 Request = TypeVar("Request")

@@ -15,7 +15,7 @@ from ottla.client.errors import ClientClosed as ClientClosed
 from ottla.client.state.backoff import Attempts
 
 if TYPE_CHECKING:
-    from ottla.client.config import ConnectionConfig
+    from ottla.client.connection_config import ConnectionConfig
     from ottla.protocol.ports import Address, Clock, Net, Random
 
 

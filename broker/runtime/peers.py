@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ottla.client.config import ConnectionConfig
 from ottla.client.connection import Connection, connect
+from ottla.client.connection_config import ConnectionConfig
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ports import Address, SocketOptions
 

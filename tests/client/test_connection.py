@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.client.cluster import METADATA
-from ottla.client.config import ConnectionConfig
 from ottla.client.connection import (
     BrokerUnreachable,
     Connection,
@@ -16,6 +15,7 @@ from ottla.client.connection import (
     RequestTimedOut,
     connect,
 )
+from ottla.client.connection_config import ConnectionConfig
 from ottla.client.errors import UnsupportedByBroker
 from ottla.client.real import RealClock, RealNet
 from ottla.protocol.apis import ApiKey

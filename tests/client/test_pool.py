@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.client.config import ConnectionConfig
+from ottla.client.connection_config import ConnectionConfig
 from ottla.client.errors import BrokerUnreachable, ClientClosed
 from ottla.client.pool import Pool
 from ottla.client.real import RealClock, RealNet, RealRandom
