@@ -20,7 +20,7 @@ from tests.client.spark.conftest import SETTINGS, prepare_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK_S = 0.02
 TASK_FAILURES_MAX = "20"
