@@ -114,7 +114,8 @@ class ParallelRun:
 
     async def run(self) -> None:
         """Until it ends. Raises HandlerFailed, and what ``poll`` raises."""
-        assert not self._has_begun, "begun twice"
+        if self._has_begun:
+            raise ClientError("a run begins once: ask the consumer for another")
         self._has_begun = True
         if self._group is not None:
             self._group.attach(self)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from ottla.broker.real import RealDisk, RealOffload
 from ottla.broker.stores import FIRST_BROKER_ID
 from ottla.broker.testing.faults import Faults
-from ottla.broker.testing.handles import BrokerHandle, Injected
+from ottla.broker.testing.handles import BrokerHandle, Brokers, Injected
 from ottla.broker.testing.log_tail import LogTail
 from ottla.broker.testing.loop_thread import LoopThread
 from ottla.broker.testing.members import ClusterError, Members
@@ -100,10 +100,8 @@ class Cluster:
         self._log = LogTail()
         self._begun_s = 0.0
         self.injected: list[Injected] = []
-        self.brokers = {
-            FIRST_BROKER_ID + place: BrokerHandle(self, FIRST_BROKER_ID + place)
-            for place in range(brokers)
-        }
+        numbers = range(FIRST_BROKER_ID, FIRST_BROKER_ID + brokers)
+        self.brokers = Brokers({number: BrokerHandle(self, number) for number in numbers})
 
     # ---- life ----
 

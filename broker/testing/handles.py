@@ -28,6 +28,14 @@ class Injected(NamedTuple):
         return f"{self.at_ms / 1000:8.3f} s  {self.what}"
 
 
+class Brokers(dict[int, "BrokerHandle"]):
+    """All of a cluster, by their numbers."""
+
+    def __missing__(self, broker_id: object) -> BrokerHandle:
+        known = ", ".join(map(str, self))
+        raise ClusterError(f"there is no broker {broker_id!r}, only {known}")
+
+
 class BrokerHandle:
     """One broker as seen from outside."""
 

@@ -132,7 +132,7 @@ class Members:
         """That broker, in whatever state. Raises ClusterError."""
         if node_id not in self.members:
             known = ", ".join(map(str, self.members))
-            raise ClusterError(f"there is no broker {node_id}, only {known}")
+            raise ClusterError(f"there is no broker {node_id!r}, only {known}")
         return self.members[node_id]
 
     # ---- all of them ----

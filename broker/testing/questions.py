@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 TOPIC_TIMEOUT_MS = 10_000.0
 ATTEMPTS_MAX = 500
 ATTEMPT_PAUSE_S = 0.01
+# A topic that a client makes by using it is heard of long before that; others are mistyped.
+UNHEARD_ATTEMPTS = 100
 
 
 async def wait_for_topic(members: Members, name: str, partitions: int) -> None:
@@ -29,14 +31,16 @@ async def wait_for_topic(members: Members, name: str, partitions: int) -> None:
 async def leader_of(members: Members, topic: str, partition: int) -> int:
     """Who leads it, once all who run agree on one that is not dead; -1 if it is nobody.
 
-    Raises ClusterError."""
-    leaders: set[int] = set()
-    for _attempt in range(ATTEMPTS_MAX):
+    Raises ClusterError, also for a partition that nobody has heard of."""
+    leaders: set[int | None] = set()
+    for attempt in range(ATTEMPTS_MAX):
         answers = await asyncio.gather(*(one.leaders(topic) for one in members.running.values()))
-        leaders = {answer.get(partition, -1) for answer in answers}
+        leaders = {answer.get(partition) for answer in answers}
         if len(leaders) == 1:
             (found,) = leaders
-            if found < 0 or members.member(found).state is not State.DEAD:
+            if found is not None and (found < 0 or members.member(found).state is not State.DEAD):
                 return found
+        if leaders == {None} and attempt >= UNHEARD_ATTEMPTS:
+            raise ClusterError(f"no broker has heard of {topic}-{partition}")
         await asyncio.sleep(ATTEMPT_PAUSE_S)
     raise ClusterError(f"the brokers do not agree who leads {topic}-{partition}: {leaders}")

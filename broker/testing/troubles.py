@@ -52,7 +52,8 @@ class Troubles:
         everybody: frozenset[int | str] = frozenset({*self._members.members, CLIENTS_GROUP})
         for group in sets:
             for one in group - {CLIENTS_GROUP}:
-                assert isinstance(one, int), "a broker's number, or clients"
+                if not isinstance(one, int):
+                    raise ClusterError(f"{one!r} is neither a broker's number nor 'clients'")
                 self._members.member(one)
         if sum(map(len, sets)) != len(frozenset[int | str]().union(*sets)):
             raise ClusterError("a broker can be on one side of a partition only")

@@ -125,6 +125,16 @@ def test_what_cannot_be_is_said_in_a_sentence(make: object, words: str) -> None:
         make()
 
 
+def test_what_is_not_there_is_said_in_a_sentence() -> None:
+    """A leader of -1 is nobody, and says nothing of a topic whose name is mistyped."""
+    with Cluster() as cluster:
+        with pytest.raises(ClusterError, match="there is no broker 0, only 1"):
+            cluster.brokers[0]
+        with pytest.raises(ClusterError, match="no broker has heard of ordres-0"):
+            cluster.leader("ordres")
+        assert 0 not in cluster.brokers
+
+
 def test_a_wrong_setting_leaves_no_thread() -> None:
     """The first attempt of every new user."""
     threads = threading.active_count()

@@ -302,6 +302,8 @@ def test_clear_undoes_what_lasts(cluster: Cluster) -> None:
     ("inject", "words"),
     [
         (lambda faults: faults.kill(4), "there is no broker 4, only 1, 2, 3"),
+        (lambda faults: faults.kill("1"), "there is no broker '1', only 1, 2, 3"),
+        (lambda faults: faults.partition({1}, {"clint"}), "'clint' is neither a broker's number"),
         (lambda faults: faults.resume(1), "broker 1 is not paused"),
         (lambda faults: faults.partition({1}, {1, 2}), "on one side of a partition only"),
         (lambda faults: faults.fail_request("Nothing", "NONE"), "there is no API 'Nothing'"),
