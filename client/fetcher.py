@@ -13,6 +13,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.client.absences import Absences
 from ottla.client.chunk import Chunk
 from ottla.client.config import Isolation
 from ottla.client.errors import ClientError, NoOffset, RequestRefused, TransportError
@@ -57,6 +58,7 @@ class Fetcher:
         self._config = config
         self._clock = self._cluster.environment.clock
         self._random = self._cluster.environment.random.child("fetcher")
+        self._absences = Absences(self._cluster.metadata)
         self._fetching: set[int] = set()
         self._sessions: dict[int, tuple[Connection, FetchSession]] = {}
         self._upkeep = Upkeep(self._cluster, self.wake, self.crash)
@@ -109,6 +111,7 @@ class Fetcher:
             leader = self._cluster.metadata.leader_of(partition)
             if leader is None:
                 leaderless = True
+                self._absences.miss_partition(partition)
             else:
                 by_node.setdefault(leader, []).append(partition)
         for node_id, partitions in by_node.items():

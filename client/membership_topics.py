@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.client.absences import GONE, Absences
 from ottla.client.errors import ClientError
 from ottla.client.state.assignors.assignor import GroupDetails
 from ottla.client.state.group.patterns import matching
@@ -27,7 +28,6 @@ logger = logging.getLogger(__name__)
 
 # A topic that is subscribed may be made at any moment.
 MISSING_LOOK_MS = 5_000.0
-GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
 class MembershipTopics:
@@ -38,6 +38,7 @@ class MembershipTopics:
         self._clock = cluster.environment.clock
         self._upkeep = upkeep
         self._looked_ms: float | None = None
+        self._absences = Absences(cluster.metadata)
         self._followed: frozenset[str] = frozenset()
 
     def follow(self, topics: Iterable[str]) -> None:
@@ -48,7 +49,9 @@ class MembershipTopics:
 
     def keep_fresh(self) -> None:
         """Have the cluster asked if there is reason to."""
-        missing = any(self._count(topic) == 0 for topic in self._followed)
+        missing = [topic for topic in sorted(self._followed) if self._count(topic) == 0]
+        for topic in missing:
+            self._absences.miss_topic(topic)
         updated_ms = self._cluster.metadata.updated_ms
         is_old = updated_ms is None or self._clock.now_ms() >= updated_ms + MISSING_LOOK_MS
         if self._cluster.is_stale or (missing and is_old):

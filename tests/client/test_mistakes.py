@@ -13,6 +13,9 @@ from ottla.client.consumer import Consumer
 from ottla.client.errors import ClientClosed, RequestRefused, TransactionMisuse
 from ottla.client.frames import aread_arrow
 from ottla.client.producer import Producer
+from ottla.client.state.backoff import Backoff
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
     from tests.client.toy_broker import ToyCluster
@@ -106,3 +109,21 @@ async def test_an_isolation_that_is_none_is_answered_with_those_that_are(toy: To
     wrong: Any = "read_commited"
     with pytest.raises(ValueError, match="did you mean 'read_committed'"):
         await aread_arrow("t", bootstrap_servers=toy.bootstrap, isolation=wrong)
+
+
+async def test_a_topic_to_read_that_is_not_there_is_told_once(
+    toy: ToyCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is waited for, as it may be made at any moment; a mistyped one would be for ever."""
+    toy.add_topic("t")
+    wanted = [TopicPartition("nowhere", 0), TopicPartition("t", 3)]
+    async with Consumer(toy.bootstrap, retry_backoff=Backoff(1, 5)) as consumer:
+        consumer.assign(wanted)
+        while toy.counts()[ApiKey.METADATA] < 6:
+            await consumer.poll(20)
+
+    told = [record.getMessage() for record in caplog.records if "waited for" in record.message]
+    assert told == [
+        "topic 'nowhere' does not exist; it is waited for",
+        "topic 't' has no partition 3, only 1 counted from 0; it is waited for",
+    ]
