@@ -126,6 +126,13 @@ ALLOWED: dict[str, set[str]] = {
         "client.state",
         "client.sync",
     },
+    "client.spark.jobs": {
+        "protocol",
+        "client",
+        "client.cli.parsers",
+        "client.spark",
+        "client.sync",
+    },
     # Command lines know no client: they must load in no time.
     "client.cli.parsers": {"client.cli.arguments", "client.cli.places"},
     "broker.replica": {"protocol", "protocol.messages", "protocol.records"},
@@ -149,6 +156,7 @@ ALLOWED: dict[str, set[str]] = {
         "client.api",
         "client.config",
         "client.connection",
+        "client.connection_config",
         "client.errors",
         "client.pool",
         "client.state.backoff",
