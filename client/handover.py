@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.client.errors import ClientClosed
 from ottla.client.state.sequences import Identity
@@ -36,7 +36,7 @@ class OpenTransaction(NamedTuple):
     version: int
 
 
-async def leave_open(producer: Producer[bytes, bytes]) -> OpenTransaction:
+async def leave_open(producer: Producer[Any, Any]) -> OpenTransaction:
     """Deliver what was sent, then close the producer without ending its transaction.
 
     Offsets must have been sent, or records, for the coordinator to have heard of it. Raises as
