@@ -17,7 +17,7 @@ from tests.requirements import known_ids, record_shown
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
-_SHOWN = pytest.StashKey[dict[str, set[str]]]()
+PROPERTY = "requirement"
 
 
 # How long an example takes depends on what else the machine does: a limit finds nothing but that.
@@ -25,9 +25,8 @@ settings.register_profile("ottla", deadline=None)
 settings.load_profile("ottla")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Start the run with nothing shown."""
-    config.stash[_SHOWN] = {}
+def pytest_configure() -> None:
+    """Let Ctrl-C be heard."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell starts what it puts into the background deaf to Ctrl-C, and tests press it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -51,14 +50,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Note the rows of a test whose body passed."""
+    """Note the rows of a test; with the report they come out of a worker of xdist as well."""
     report = yield
-    if report.when == "call" and report.passed:
-        for row_id in _marked_ids(item):
-            item.config.stash[_SHOWN].setdefault(row_id, set()).add(item.nodeid)
+    if report.when == "call":
+        report.user_properties += [(PROPERTY, row_id) for row_id in _marked_ids(item)]
     return report
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Keep what was shown for ``make requirements``."""
-    record_shown(session.config.rootpath, session.config.stash[_SHOWN])
+    """Keep what the tests that passed have shown, for ``make requirements``.
+
+    Workers have nobody to report to, and would write over each other's record."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None:
+        return
+    shown: dict[str, set[str]] = {}
+    for report in reporter.stats.get("passed", []):
+        for name, row_id in report.user_properties:
+            if name == PROPERTY:
+                shown.setdefault(row_id, set()).add(report.nodeid)
+    record_shown(session.config.rootpath, shown)
