@@ -71,4 +71,4 @@ async def test_a_follower_that_catches_up_takes_its_time() -> None:
         await until(lambda: site.on(site.first).log.log_end_offset == 5)
 
         # 150 000 bytes, the first 40 000 for nothing, the last batch before its debt.
-        assert 1.5 < asyncio.get_running_loop().time() - started < 5
+        assert 1.5 < asyncio.get_running_loop().time() - started < 20
