@@ -113,7 +113,9 @@ class Fetcher:
                 leaderless = True
                 self._absences.miss_partition(partition)
             else:
-                by_node.setdefault(leader, []).append(partition)
+                brokers = self._cluster.metadata.brokers
+                source = self.positions[partition].source(leader, brokers, now_ms)
+                by_node.setdefault(source, []).append(partition)
         for node_id, partitions in by_node.items():
             self._fetch_from(node_id, partitions, now_ms)
         if self.positions.partitions and (leaderless or self._cluster.is_stale):
@@ -176,6 +178,7 @@ class Fetcher:
             session.lost()
             self._cluster.mark_stale()
             for want in wanted:
+                self._ask_leader(want.partition)
                 self._again_later(want.partition, want.turn)
             if not isinstance(failure, TransportError):
                 self.crash(failure)
@@ -216,6 +219,10 @@ class Fetcher:
         place.high_watermark = part.high_watermark
         place.last_stable_offset = part.last_stable_offset
         place.log_start_offset = part.log_start_offset
+        if part.preferred_read_replica >= 0:
+            # Its leader gives us nothing as long as a nearer replica has it.
+            place.read_replica = part.preferred_read_replica
+            place.read_replica_until_ms = self._clock.now_ms() + self._config.metadata_max_age_ms
         records = part.records
         if not isinstance(records, memoryview) or not records:
             return
@@ -256,11 +263,13 @@ class Fetcher:
         place = self.positions.get(where)
         if place is None or place.turn != want.turn:
             return
+        was_follower = self._ask_leader(where)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            if place.chunk_count == 0:
+            if place.chunk_count == 0 and not was_follower:
                 self._reset(where, want.offset)
             else:
-                # What is buffered is still good; the broker will say it again afterwards.
+                # What is buffered is still good, and a follower may lag: asked again, the leader
+                # will say it afterwards.
                 self._again_later(where, want.turn)
             return
         if code.refresh_metadata or code is ErrorCode.UNKNOWN_LEADER_EPOCH:
@@ -268,6 +277,14 @@ class Fetcher:
         if not (code.retriable or code in PASSING):
             self.fail(RequestRefused.for_partition(code, where, str(connection.address)))
         self._again_later(where, want.turn)
+
+    def _ask_leader(self, where: TopicPartition) -> bool:
+        """Fetch from the leader next; return whether it was another replica until now."""
+        place = self.positions.get(where)
+        if place is None or place.read_replica is None:
+            return False
+        place.read_replica = None
+        return True
 
     def _reset(self, where: TopicPartition, offset: int | None) -> None:
         """There is no position, or it is out of range: do what the policy says."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from ottla.protocol.ids import TopicPartition
 
@@ -51,6 +51,17 @@ class Place:
     # A fetch from here brought nothing although the log goes on, so many times.
     dry_offset: int = -1
     dry_count: int = 0
+    # Another replica than the leader, which the leader has sent us to, until that is old.
+    read_replica: int | None = None
+    read_replica_until_ms: float = 0.0
+
+    def source(self, leader: int, brokers: Container[int], now_ms: float) -> int:
+        """Whom to fetch from (KIP-392): the leader, or whom it has named last."""
+        replica = self.read_replica
+        if replica is None or (now_ms < self.read_replica_until_ms and replica in brokers):
+            return leader if replica is None else replica
+        self.read_replica = None
+        return leader
 
     def came_dry(self, offset: int) -> None:
         """A fetch from that offset brought nothing for this partition nor for any other.

@@ -229,7 +229,7 @@ class ToyConnection:
                 error = error or cluster.transactions.judge_produce(seen.request, seen.version)
                 return toy_produce(cluster.topics, seen.request, seen.node_id, error)
             case ApiKey.FETCH:
-                return toy_fetch(cluster.topics, seen.request, error)
+                return toy_fetch(cluster.topics, seen.request, seen.node_id, error)
             case ApiKey.LIST_OFFSETS:
                 return toy_list_offsets(cluster.topics, seen.request, error)
         raise AssertionError(f"the toy does not serve {seen.api_key.name}")

@@ -49,6 +49,8 @@ class ToyPartition:
     batches: list[bytes] = field(default_factory=list)
     # (producer id) -> (epoch, next sequence, {base sequence: base offset} of recent batches)
     producers: dict[int, tuple[int, int, dict[int, int]]] = field(default_factory=dict)
+    # Whom the leader sends consumers to (KIP-392).
+    read_replica: int | None = None
 
     def append(self, data: bytes) -> tuple[ErrorCode, int]:
         """Append one batch and return its base offset, or say why not."""
@@ -150,9 +152,9 @@ def toy_produce(
 
 
 def toy_fetch(
-    topics: Mapping[str, Topic], request: FetchRequest, error: ErrorCode
+    topics: Mapping[str, Topic], request: FetchRequest, node_id: int, error: ErrorCode
 ) -> FetchResponse:
-    """Answer at once with what there is."""
+    """Answer at once with what there is, or with who has it nearer."""
     response = FetchResponse()
     for topic in request.topics:
         _, found = find(topics, topic.topic, topic.topic_id)
@@ -168,6 +170,9 @@ def toy_fetch(
             part.high_watermark = part.last_stable_offset = log.next_offset
             part.log_start_offset = log.start_offset
             if error is not ErrorCode.NONE:
+                continue
+            if log.read_replica is not None and log.leader_id == node_id:
+                part.preferred_read_replica = log.read_replica
                 continue
             if not log.start_offset <= wanted.fetch_offset <= log.next_offset:
                 part.error_code = int(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.client.config import ConsumerConfig
+from ottla.client.consumer import Consumer
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.batch import iterate_batches
 from tests.broker.api.followers import (
     VERSION,
@@ -55,6 +58,25 @@ async def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_there(
         assert sent.error_code == ErrorCode.NONE
         assert [one.base_offset for one in iterate_batches(bytes(read.records))] == [0, 1, 2]
         assert (read.error_code, read.high_watermark) == (ErrorCode.NONE, 3)
+
+
+async def test_our_consumer_goes_where_it_is_sent() -> None:
+    """And goes on with the leader when that replica dies."""
+    async with racked() as site:
+        await written(site, 3)
+        address = site.cluster[site.leader_id].address
+        where = TopicPartition("t", 0)
+        settings = ConsumerConfig(rack=f"r{site.first}", offset_reset="earliest")
+        async with Consumer(str(address), settings) as consumer:
+            consumer.assign([where])
+            before = [record.offset for record in await consumer.poll(20_000)]
+            nearer = site.cluster[site.first]
+            await nearer.stop()
+            site.cluster.running.brokers.remove(nearer)
+            await site.produced(1)
+            after = [record.offset for record in await consumer.poll(20_000)]
+
+        assert (before, after) == ([0, 1, 2], [3])
 
 
 async def test_the_leader_serves_who_is_as_near_to_it_or_nowhere() -> None:
