@@ -14,10 +14,69 @@ if TYPE_CHECKING:
 
 
 class BatchDelivered(NamedTuple):
-    """What became of a batch: -1 for an offset that nobody told, and for times not set there."""
+    """What became of a batch: -1 for an offset that nobody told, and for times not set there.
+
+    One that was too large for its topic went in ``pieces``, each with a fate of its own."""
 
     base_offset: int
     append_time_ms: int
+    pieces: tuple[Piece, ...] = ()
+
+
+class Piece(NamedTuple):
+    """So many of a batch's records, and what became of them."""
+
+    record_count: int
+    fate: BatchDelivered | BaseException
+
+
+class Share(NamedTuple):
+    """Records that are next to each other; the offset is the first one's."""
+
+    offset: int
+    append_time_ms: int
+    record_count: int
+
+
+def join(
+    whole: asyncio.Future[BatchDelivered],
+    halves: list[tuple[int, asyncio.Future[BatchDelivered]]],
+) -> None:
+    """Settle the future of a batch once those of its halves are."""
+
+    def settle(_: asyncio.Future[BatchDelivered]) -> None:
+        if whole.done() or not all(future.done() for _, future in halves):
+            return
+        pieces: list[Piece] = []
+        for record_count, future in halves:
+            error = future.exception()
+            fate = error if error is not None else future.result()
+            if isinstance(fate, BatchDelivered) and fate.pieces:
+                pieces += fate.pieces
+            else:
+                pieces.append(Piece(record_count, fate))
+        whole.set_result(BatchDelivered(-1, -1, tuple(pieces)))
+
+    for _, future in halves:
+        future.add_done_callback(settle)
+
+
+def shares_of(fate: BatchDelivered, index: int, record_count: int) -> list[Share]:
+    """Where records of a batch are, from that index on. Raises what the first of them failed with
+    that has."""
+    if not fate.pieces:
+        offset = -1 if fate.base_offset < 0 else fate.base_offset + index
+        return [Share(offset, fate.append_time_ms, record_count)]
+    found: list[Share] = []
+    for piece in fate.pieces:
+        count = min(record_count, piece.record_count - index)
+        if count > 0:
+            if isinstance(piece.fate, BaseException):
+                raise piece.fate
+            found += shares_of(piece.fate, index, count)
+            record_count -= count
+        index = max(index - piece.record_count, 0)
+    return found
 
 
 class Delivered(NamedTuple):
@@ -34,7 +93,7 @@ class Delivery:
     """Await it to learn that the record is acknowledged, and where it is.
 
     For records that were sent together it tells where the first is; they are ``record_count``
-    records at consecutive offsets."""
+    records, at consecutive offsets unless their batch was too large for the topic (KIP-126)."""
 
     __slots__ = ("_future", "_index", "_timestamp", "partition", "record_count")
 
@@ -62,11 +121,15 @@ class Delivery:
         return self._future is other._future
 
     def __await__(self) -> Generator[object, None, Delivered]:
-        # Shielded: giving up one record must not cancel those that share its batch.
-        base_offset, append_time_ms = yield from asyncio.shield(self._future).__await__()
-        offset = -1 if base_offset < 0 else base_offset + self._index
+        offset, append_time_ms, _ = (yield from self.shares())[0]
         timestamp = self._timestamp if append_time_ms < 0 else append_time_ms
         return Delivered(*self.partition, offset, timestamp)
+
+    def shares(self) -> Generator[object, None, list[Share]]:
+        """To be awaited from within: where all the records are."""
+        # Shielded: giving up one record must not cancel those that share its batch.
+        fate = yield from asyncio.shield(self._future).__await__()
+        return shares_of(fate, self._index, self.record_count)
 
 
 class DeliveredBatch(NamedTuple):
@@ -105,11 +168,14 @@ class BatchDelivery:
         failure: ClientError | None = None
         for part in self.parts:
             try:
-                topic, partition, offset, _ = yield from part.__await__()
+                shares = yield from part.shares()
             except ClientError as error:
                 failure = failure or error
             else:
-                found.append(DeliveredBatch(topic, partition, offset, part.record_count))
+                found += [
+                    DeliveredBatch(*part.partition, share.offset, share.record_count)
+                    for share in shares
+                ]
         if failure is not None:
             raise failure
         return found

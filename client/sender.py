@@ -10,7 +10,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.client.delivery import BatchDelivered
+from ottla.client.delivery import BatchDelivered, join
 from ottla.client.errors import (
     ClientClosed,
     ClientError,
@@ -268,6 +268,8 @@ class Sender:
         verdict = self._deliveries.answered(batch, answer, now_ms, self._random.random())
         if verdict is Verdict.DELIVERED:
             self._succeed(batch, BatchDelivered(answer.base_offset, answer.append_time_ms))
+        elif verdict is Verdict.SPLIT:
+            self._split(batch)
         elif verdict is Verdict.AGAIN_ELSEWHERE:
             self._cluster.mark_stale()
         elif verdict not in (Verdict.AGAIN, Verdict.RENUMBER):
@@ -278,6 +280,11 @@ class Sender:
             if self.transactions is not None:
                 self.transactions.machine.dropped(was_numbered=batch.is_numbered)
             self._tell_failure(answer.code)
+
+    def _split(self, batch: Batch) -> None:
+        future = self.futures.pop(batch, None)
+        if future is not None:
+            join(future, [(half.record_count, self.future_of(half)) for half in batch.halves])
 
     # Fates.
 

@@ -244,6 +244,11 @@ class Accumulator:
         if line.is_empty:
             self._idle[batch.partition] = self._lines.pop(batch.partition)
 
+    def split(self, batch: Batch) -> None:
+        """The batch is too large for its topic: two smaller ones stand in its place."""
+        halves = self._lines[batch.partition].split(batch)
+        self.held_bytes += sum(half.size_bytes for half in halves) - batch.size_bytes
+
     def line(self, partition: TopicPartition) -> Line:
         """The line of a partition that has taken a record before."""
         line = self._lines.get(partition)

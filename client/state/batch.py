@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ottla.client.state.sequences import NO_STAMP, Stamp
+from ottla.client.state.items import item_size_bytes
+from ottla.client.state.sequences import NO_STAMP, Stamp, add_to_sequence
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Batch:
         "created_ms",
         "encoded",
         "follows_gap",
+        "halves",
         "items",
         "last_answer",
         "not_before_ms",
@@ -62,6 +64,8 @@ class Batch:
         # The batch numbered before it was given up: a gap in the sequence is our own doing.
         self.follows_gap = False
         self.last_answer = ErrorCode.NONE
+        # What it was split into.
+        self.halves: tuple[Batch, ...] = ()
 
     def __repr__(self) -> str:
         topic, partition = self.partition
@@ -75,3 +79,32 @@ class Batch:
     def is_numbered(self) -> bool:
         """Whether it has a sequence, that is, has been on the wire of an idempotent producer."""
         return self.stamp.base_sequence >= 0
+
+    def split(self) -> tuple[Batch, Batch]:
+        """Two batches in its place, which is too large for its topic (KIP-126). They keep its
+        sequence numbers between them: whatever is numbered already stays right behind."""
+        count = self.record_count // 2
+        assert count > 0
+        first, second = (
+            Batch(self.partition, self.created_ms),
+            Batch(self.partition, self.created_ms),
+        )
+        if self.part is not None:
+            middle = self.part.start + count
+            first.part = self.part._replace(stop=middle)
+            second.part = self.part._replace(start=middle)
+        else:
+            first.items, second.items = self.items[:count], self.items[count:]
+        for half in (first, second):
+            half.phase = Phase.CLOSED
+            half.attempts = self.attempts
+            half.last_answer = self.last_answer
+            half.size_bytes += (
+                sum(map(item_size_bytes, half.items)) if half.part is None else half.part.size_bytes
+            )
+        if self.is_numbered:
+            sequence = add_to_sequence(self.stamp.base_sequence, count)
+            first.stamp, second.stamp = self.stamp, self.stamp._replace(base_sequence=sequence)
+        first.follows_gap = self.follows_gap
+        self.halves = first, second
+        return first, second

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.state.backoff import Backoff
 from ottla.client.state.sequences import NO_STAMP, Sequences
-from ottla.client.state.verdict import Verdict, judge, judge_in_transaction
+from ottla.client.state.verdict import TOO_LARGE, Verdict, judge, judge_in_transaction
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.builder import BatchOptions, finish_batch
 from ottla.protocol.records.codec import encode_entries
@@ -124,6 +124,8 @@ class Deliveries:
                 backoff = WHILE_COMPLETING if is_busy else self._backoff
                 delay_ms = backoff.delay_ms(batch.attempts, chance)
                 line.return_batch(batch, now_ms + delay_ms)
+            case Verdict.SPLIT:
+                self._accumulator.split(batch)
             case Verdict.RENUMBER:
                 line.return_batch(batch, now_ms)
                 line.restarting = True
@@ -142,6 +144,9 @@ class Deliveries:
 
     def _judge(self, batch: Batch, line: Line, code: ErrorCode) -> Verdict:
         is_oldest = line.is_oldest(batch)
+        # Halves of what may be in the log would not be recognised as being there.
+        if code in TOO_LARGE and batch.record_count > 1 and not batch.outcome_unknown:
+            return Verdict.SPLIT
         if self._transactional:
             return judge_in_transaction(code, is_oldest=is_oldest)
         return judge(

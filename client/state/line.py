@@ -59,7 +59,7 @@ class Line:
         """The only batch that may go out next: the oldest that came back, else the oldest new."""
         if self.restarting:
             return None
-        if self.in_flight_count < len(self.sent):
+        if self.in_flight_count < min(len(self.sent), self.window):
             for batch in self.sent:
                 if batch.phase is not Phase.IN_FLIGHT:
                     return batch
@@ -90,6 +90,16 @@ class Line:
         batch.phase = Phase.CLOSED
         batch.not_before_ms = not_before_ms
         self.in_flight_count -= 1
+
+    def split(self, batch: Batch) -> tuple[Batch, Batch]:
+        """It has come back too large: its halves go out in its place."""
+        assert batch.phase is Phase.IN_FLIGHT
+        halves = batch.split()
+        place = self.sent.index(batch)
+        self.remove(batch)
+        for half in reversed(halves):
+            self.sent.insert(place, half)
+        return halves
 
     def leave_gap(self, batch: Batch) -> None:
         """The batch is about to be given up: whoever is numbered right behind it follows a gap.

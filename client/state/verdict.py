@@ -7,6 +7,7 @@ The table, for a batch that carries a sequence; without one the sequence errors 
     OUT_OF_ORDER_SEQUENCE           failed, renumber rest   renumber             wait for earlier
     UNKNOWN_PRODUCER_ID             renumber                renumber             wait for earlier
     INVALID_PRODUCER_EPOCH, FENCED  failed, take a fresh producer id
+    too large, of several records   again in halves, unless an earlier try may be in the log
     any retriable code              again, the metadata first if the code says so
     any other code                  failed
 
@@ -31,12 +32,15 @@ class Verdict(Enum):
     DELIVERED = "delivered"
     AGAIN = "again"
     AGAIN_ELSEWHERE = "again, after asking who leads"
+    SPLIT = "again, in halves"
     RENUMBER = "renumber"
     FAILED = "failed"
     FAILED_AND_RENUMBER = "failed, renumber the rest"
     FAILED_AND_FORGET = "failed, take a fresh producer id"
 
 
+# The topic's limit is lower than what the producer thought a batch may have (KIP-126).
+TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 FENCING = frozenset(
     {
         ErrorCode.INVALID_PRODUCER_EPOCH,
