@@ -7,24 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.config import ProducerConfig
 from ottla.client.spark.given import Given
+from ottla.client.spark.options import READING
 from ottla.client.spark.sink_rows import Shape, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 WRITING = ("topic", "exactlyOnce", "transactionalIdPrefix", "missingLedger")
-# What Spark and the reading side may have put there as well: a table in SQL has one set of options
-# for both.
-IGNORED = (
-    "path",
-    "checkpointLocation",
-    "queryName",
-    "outputMode",
-    "includeHeaders",
-    "subscribe",
-    "subscribePattern",
-    "assign",
-)
+# Spark's own, which mean nothing here. The reading side's are let through as well: a table in SQL
+# has one set of options for both.
+IGNORED = ("path", "checkpointLocation", "queryName", "outputMode", *READING)
 REFUSED = {
     "transactional.id": "it is made of the option transactionalIdPrefix, the query and the task",
     "key.serializer": "keys are binary or string columns",
