@@ -7,7 +7,9 @@ name. Its group has the name of the task; its partition is one that every cluste
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.client.api import declare
@@ -18,6 +20,7 @@ from ottla.client.environment import real_environment
 from ottla.client.errors import ClientError
 from ottla.client.group_requests import committed_offsets, fetch_request
 from ottla.client.handover import TakenOver
+from ottla.client.producer import Producer
 from ottla.client.routing import Router
 from ottla.client.spark.sink_ledger import Entry, WriteRefused, read_entry
 from ottla.client.state.transaction_asks import Committed, ConsumerGroupMetadata
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from ottla.client.connection import Connection
     from ottla.client.handover import OpenTransaction
     from ottla.client.spark.sink_options import SinkOptions
+
+logger = logging.getLogger(__name__)
 
 # The first version that waits for transactions which are about to move an offset (KIP-447).
 STABLE_FETCH = declare(ApiKey.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, 7, 7)
@@ -121,3 +126,15 @@ async def abort_all(
     """Undo what is open still; those that fail end by themselves when their time is over."""
     ends = [TakenOver(cluster, options.config, left).abort() for left in lefts]
     await asyncio.gather(*ends, return_exceptions=True)
+
+
+async def fence_all(options: SinkOptions, names: Iterable[str]) -> None:
+    """Undo what tasks have begun that were killed, so that readers need not wait for the time of
+    their transactions to be over; where that fails they do."""
+    for name in names:
+        config = replace(options.config, transactional_id=name)
+        try:
+            async with Producer[bytes, bytes](options.servers, config) as producer:
+                await producer.init_transactions()
+        except ClientError as error:
+            logger.warning("the transaction %s is left to its timeout: %s", name, error)

@@ -21,6 +21,7 @@ from ottla.client.spark.sink_wire import (
 )
 from ottla.client.spark.writer import (
     Written,
+    abort,
     columns_of,
     open_of,
     run,
@@ -92,14 +93,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return dict(enumerate(found))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """In the driver, when a task has failed for good, or ``commit`` has."""
-        lefts = open_of(messages)
-        if lefts:
-            run(self._abort(lefts))
+        """In the driver, when a task has failed for good, or ``commit`` has.
 
-    async def _abort(self, lefts: Sequence[OpenTransaction]) -> None:
-        async with connected(self._options) as cluster:
-            await abort_all(cluster, self._options, lefts)
+        If no task tells the query's name a restart, which takes the same names, ends all this."""
+        told = [message for message in messages if isinstance(message, Written)]
+        if told and self._options.is_exactly_once:
+            run(abort(self._options, told[0].query_id, messages))
 
 
 def current_task() -> TaskId:

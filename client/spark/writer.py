@@ -12,9 +12,10 @@ from ottla.client.spark.pyspark_api import (
     TaskContext,
     WriterCommitMessage,
 )
+from ottla.client.spark.sink_ledger import name_of
 from ottla.client.spark.sink_options import sink_options
 from ottla.client.spark.sink_task import OnceTask, PlainTask, TaskId
-from ottla.client.spark.sink_wire import abort_all, commit_all, connected
+from ottla.client.spark.sink_wire import abort_all, commit_all, connected, fence_all
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -78,6 +79,18 @@ def open_of(messages: Iterable[WriterCommitMessage | None]) -> list[OpenTransact
     return [message.left for message in told if message.left is not None]
 
 
+async def abort(
+    options: SinkOptions, query_id: str, messages: Sequence[WriterCommitMessage | None]
+) -> None:
+    """Undo what tasks have left open, and what those have begun that tell nothing."""
+    lefts = open_of(messages)
+    silent = [number for number, message in enumerate(messages) if message is None]
+    if lefts:
+        async with connected(options) as cluster:
+            await abort_all(cluster, options, lefts)
+    await fence_all(options, [name_of(options.prefix, query_id, number) for number in silent])
+
+
 def columns_of(schema: StructType) -> list[tuple[str, str]]:
     """Names and types, in Spark's words."""
     return [(field.name, field.dataType.simpleString()) for field in schema]
@@ -118,10 +131,5 @@ class BatchWriter(DataSourceArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """In the driver, when a task has failed for good."""
-        lefts = open_of(messages)
-        if lefts:
-            run(self._abort(lefts))
-
-    async def _abort(self, lefts: Sequence[OpenTransaction]) -> None:
-        async with connected(self._options) as cluster:
-            await abort_all(cluster, self._options, lefts)
+        if self._options.is_exactly_once:
+            run(abort(self._options, self._run_id, messages))
