@@ -49,6 +49,7 @@ class GroupOffsets:
             cluster.environment.clock,
             coordinators=self._coordinators,
             interval_ms=config.auto_commit_interval_ms if config.auto_commit else None,
+            on_failure=self._tell_failure,
             on_stored=commit_listener(config),
         )
         # Somebody else knows better what is finished with, and commits that.
@@ -81,6 +82,9 @@ class GroupOffsets:
         if self._fetcher.positions.partitions and self._commits.due(now_ms):
             self._note(self._handout.finished())
             self._commits.start_commit(member)
+
+    def _tell_failure(self, error: ClientError) -> None:
+        logger.warning("group %r: positions were not stored: %s", self._config.group_id, error)
 
     async def commit_at_last(self, member: MemberIdentity) -> None:
         """Store what was handed out before it is given up; never raises."""
