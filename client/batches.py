@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from ottla.protocol.records.columns import Columns
 
 
+# What a record costs at least once it is an object: a batch of a few compressed kilobytes can hold
+# tens of millions.
+OBJECT_BYTES_MIN = 128
+
+
 class FetchedBatch:
     """What one producer sent together, from the wanted offset on.
 
@@ -63,9 +68,10 @@ class FetchedBatch:
 
     def records(self) -> list[ConsumerRecord[bytes, bytes]]:
         """Its records. Raises RequestRefused with CORRUPT_MESSAGE, or MESSAGE_TOO_LARGE if it
-        decompresses to more than ``batch_bytes_max``."""
+        decompresses to more than ``batch_bytes_max`` or its records as objects would take more."""
         prefix = (self.topic, self.partition)
         try:
+            self._check_count()
             return decode_as(self.header, self._open(), ConsumerRecord, prefix, self.base_offset)
         except KafkaError as error:
             raise self._refused(error) from error
@@ -75,6 +81,7 @@ class FetchedBatch:
         if not self.is_whole:
             return [record.value for record in self.records()]
         try:
+            self._check_count()
             return decode_values(self.header, self._open())
         except KafkaError as error:
             raise self._refused(error) from error
@@ -92,6 +99,15 @@ class FetchedBatch:
         """Its records as Arrow data, see ``arrow.SCHEMA``. Raises as ``columns``, and ImportError
         without pyarrow."""
         return to_arrow(TopicPartition(self.topic, self.partition), [self.columns()])
+
+    def _check_count(self) -> None:
+        count, limit_bytes = self.header.record_count, self._config.batch_bytes_max
+        if count * OBJECT_BYTES_MIN > limit_bytes:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"the batch at offset {self.header.base_offset} has {count} records, too many "
+                f"objects for batch_bytes_max = {limit_bytes}; columns() takes less room",
+            )
 
     def _open(self) -> Buffer:
         """The records' bytes, checked and decompressed."""

@@ -134,3 +134,18 @@ def test_a_bomb_ends_at_the_limit() -> None:
 
     with pytest.raises(RequestRefused, match="MESSAGE_TOO_LARGE"):
         chunk_of(codec_batch, config=config).take(1)
+
+
+def test_a_batch_of_too_many_objects_is_refused_and_can_be_had_as_columns() -> None:
+    """Tens of millions of empty records fit into little; as objects they are gigabytes."""
+    data = encode_batch([(0, None, None, ())] * 1_000, BatchOptions(codec=Codec.GZIP))
+    config = ConsumerConfig(batch_bytes_max=100_000)
+
+    with pytest.raises(RequestRefused, match="has 1000 records") as raised:
+        chunk_of(data, config=config).take(10)
+    assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    fetched = chunk_of(data, config=config).take_batch()
+    assert fetched is not None
+    with pytest.raises(RequestRefused, match="has 1000 records"):
+        fetched.values()
+    assert fetched.columns().count == 1_000
