@@ -56,6 +56,20 @@ async def test_values_arrive_in_order_and_their_place_is_told(toy: ToyCluster) -
     assert len(places) < 30
 
 
+@pytest.mark.requirement("PRD-21")
+async def test_one_call_sends_one_record_and_one_call_sends_many(toy: ToyCluster) -> None:
+    """Both forms, each record with a key of its own."""
+    topic = toy.add_topic("t")
+    many = Columns.of([(0, 7, b"k%d" % number, b"v%d" % number, ()) for number in range(50)])
+    async with Producer(toy.bootstrap, config()) as producer:
+        one = await (await producer.send("t", b"v", b"k", timestamp=7))
+        (others,) = await (await producer.send_batch("t", many))
+
+    assert (one.offset, others.base_offset, others.record_count) == (0, 1, 50)
+    found = [(record.key, record.value) for record in stored(topic)]
+    assert found == [(b"k", b"v"), *((b"k%d" % n, b"v%d" % n) for n in range(50))]
+
+
 async def test_single_records_and_batches_keep_the_order_of_their_calls(toy: ToyCluster) -> None:
     """A batch of its own must neither overtake what came before nor be overtaken."""
     topic = toy.add_topic("t")
