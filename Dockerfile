@@ -15,6 +15,28 @@ RUN pip wheel --no-deps --wheel-dir /wheels . \
     && pip --python /opt/ottla/bin/python install --only-binary :all: /wheels/*.whl
 
 
+# Pipelines on Spark, which need Java; docker-compose.yml has them in the profile spark.
+FROM python:3.13.7-slim-bookworm AS spark
+
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
+    && rm -rf /var/lib/apt/lists/* \
+    && groupadd --gid 1000 ottla \
+    && useradd --uid 1000 --gid ottla --create-home --shell /usr/sbin/nologin ottla \
+    && install --directory --owner ottla --group ottla --mode 0750 /lake
+COPY --from=build /wheels /wheels
+RUN python -m venv /opt/ottla \
+    && for wheel in /wheels/*.whl; do /opt/ottla/bin/pip install --no-cache-dir "${wheel}[spark]"; done
+ENV PATH=/opt/ottla/bin:$PATH \
+    PYTHONUNBUFFERED=1
+USER 1000:1000
+WORKDIR /lake
+VOLUME /lake
+ENTRYPOINT ["ottla", "spark"]
+CMD ["--help"]
+
+
 FROM python:3.13.7-slim-bookworm
 
 RUN groupadd --gid 1000 ottla \

@@ -53,6 +53,7 @@ VERBS = {
         "elect", "give partitions the leader they should have", "placements:elect_parser"
     ),
     "mirror": _client("mirror", "copy topics from other clusters into this one"),
+    "spark": _client("spark", "run pipelines on Apache Spark"),
     "perf": _client("perf", "measure how fast a cluster is"),
     "doctor": _broker("doctor", "say what is wrong here, and what to do"),
     "log": _broker("log", "look into the files of a stopped broker"),

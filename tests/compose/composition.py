@@ -76,10 +76,13 @@ class Composition:
     def __init__(self) -> None:
         self.written: dict[str, Any] = yaml.safe_load(COMPOSE_FILE.read_text("utf-8"))
         image = dockerfile_environment()
-        self.services = {
+        every = {
             name: Service(name, written, image)
             for name, written in self.written["services"].items()
         }
+        # What runs when it is asked for, and then ends, is no part of the cluster.
+        self.jobs = {name: one for name, one in every.items() if "profiles" in one.written}
+        self.services = {name: one for name, one in every.items() if name not in self.jobs}
 
     @property
     def brokers(self) -> list[Service]:
@@ -115,6 +118,15 @@ def last_stage() -> list[Instruction]:
     every = instructions()
     start = max(index for index, one in enumerate(every) if one.name == "FROM")
     return every[start:]
+
+
+def stage_of(name: str) -> list[Instruction]:
+    """A stage by its name."""
+    every = instructions()
+    starts = [index for index, one in enumerate(every) if one.name == "FROM"]
+    (start,) = (index for index in starts if every[index].text.endswith(f" AS {name}"))
+    later = [index for index in starts if index > start]
+    return every[start : min(later, default=len(every))]
 
 
 def dockerfile_environment() -> dict[str, str]:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 
 import pytest
 
 from ottla.broker.cli.parsers import start_parser
+from ottla.client.cli.parsers.spark import parser as spark_parser
 from ottla.coordinator.metadata.broker_configs import (
     BrokerConfig,
     parse_broker_config,
     settings_from_environment,
 )
-from tests.compose.composition import COMPOSE_FILE, Composition, Service, exec_form, last_stage
+from tests.compose.composition import (
+    COMPOSE_FILE,
+    Composition,
+    Service,
+    exec_form,
+    last_stage,
+    stage_of,
+)
 
 FILE = Composition()
 BROKERS = pytest.mark.parametrize("broker", FILE.brokers, ids=lambda broker: broker.name)
@@ -50,7 +59,7 @@ def test_there_are_three_brokers_and_a_zookeeper() -> None:
 
 def test_services_wait_for_services_that_exist_and_can_be_healthy() -> None:
     """A condition on a service without a check never comes true."""
-    for service in FILE.services.values():
+    for service in (*FILE.services.values(), *FILE.jobs.values()):
         for name, condition in service.depends_on.items():
             assert name in FILE.services
             assert condition["condition"] == "service_healthy"
@@ -167,7 +176,8 @@ def test_the_three_differ_in_nothing_but_who_they_are(broker: Service) -> None:
 
 def test_all_volumes_are_used() -> None:
     """One that nobody mounts is the trace of a slip in a name."""
-    mounted = {volume for one in FILE.services.values() for volume in one.mounts.values()}
+    every = (*FILE.services.values(), *FILE.jobs.values())
+    mounted = {volume for one in every for volume in one.mounts.values()}
 
     assert mounted == set(FILE.written["volumes"])
 
@@ -175,3 +185,35 @@ def test_all_volumes_are_used() -> None:
 def test_images_of_others_are_pinned() -> None:
     """The same file brings up the same cluster next year."""
     assert FILE.services["zookeeper"].written["image"].startswith("zookeeper:3.9.")
+
+
+def test_spark_runs_when_it_is_asked_for_and_finds_the_brokers() -> None:
+    """Whoever wants a cluster does not wait for a Java that he has no use for."""
+    (job,) = FILE.jobs.values()
+    assert job.written["profiles"] == ["spark"]
+    assert sorted(job.depends_on) == [broker.name for broker in FILE.brokers]
+    inside = {
+        address.removeprefix("INTERNAL://")
+        for broker in FILE.brokers
+        for address in broker.environment["KAFKA_ADVERTISED_LISTENERS"].split(",")
+        if address.startswith("INTERNAL://")
+    }
+
+    assert set(job.environment["OTTLA_BOOTSTRAP"].split(",")) == inside
+    assert not job.published
+
+
+def test_the_stage_of_spark_is_what_its_commands_need() -> None:
+    """The command of the file's first lines, as the image of that stage runs it."""
+    (job,) = FILE.jobs.values()
+    stage = stage_of(job.written["build"]["target"])
+    (entry_point,) = (exec_form(one) for one in stage if one.name == "ENTRYPOINT")
+    (line,) = (
+        line for line in COMPOSE_FILE.read_text("utf-8").splitlines() if "--profile spark" in line
+    )
+    words = shlex.split(line.partition("--rm spark ")[2])
+
+    assert entry_point == ["ottla", "spark"]
+    assert spark_parser().parse_args(words).verb == "load"
+    assert words[words.index("--to") + 1].startswith(tuple(job.mounts))
+    assert any("openjdk-17-jre-headless" in one.text for one in stage)

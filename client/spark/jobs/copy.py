@@ -1,0 +1,77 @@
+"""Topics of one cluster to another, once and in parallel; for what goes on there is a mirror.
+
+Keys, values, headers and partition numbers are kept; times are those of the copy, and a task that
+is tried again writes its records again.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as f
+
+from ottla.client.admin_requests import NewTopic
+from ottla.client.spark.jobs.errors import JobRefused
+from ottla.client.spark.jobs.running import run_as
+from ottla.client.spark.jobs.session import FORMAT, client_options, read
+from ottla.client.sync.admin import Admin
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+MARK = "{topic}"
+
+
+def new_names(topics: list[str], pattern: str) -> dict[str, str]:
+    """What each topic is called there. Raises JobRefused."""
+    names = {topic: pattern.replace(MARK, topic) for topic in topics}
+    if MARK not in pattern:
+        raise JobRefused(f"--rename is made of {MARK}, not {pattern!r}")
+    return names
+
+
+def make_topics(source: str, target: str, names: Mapping[str, str]) -> None:
+    """Have them on the target with the source's partition counts. Raises JobRefused."""
+    with Admin(source) as admin:
+        counts = {
+            there: admin.describe_topic(topic).partition_count for topic, there in names.items()
+        }
+    with Admin(target) as admin:
+        known = {view.name: view.partition_count for view in admin.list_topics()}
+        for topic, count in counts.items():
+            if topic not in known:
+                admin.create_topic(NewTopic(topic, count))
+            elif known[topic] < count:
+                raise JobRefused(
+                    f"topic {topic!r} has {known[topic]} partitions on the target, {count} here"
+                )
+
+
+def perform(spark: SparkSession, arguments: argparse.Namespace) -> str:
+    """Copy all that is there now. Raises JobRefused, ClientError."""
+    names = new_names(arguments.topics, arguments.rename)
+    make_topics(arguments.bootstrap, arguments.to_cluster, names)
+    options = client_options(arguments.bootstrap, arguments.options)
+    rows = read(spark, {"subscribe": ",".join(names), "includeHeaders": "true", **options})
+    there = f.create_map(*(f.lit(word) for pair in names.items() for word in pair))
+    (
+        rows.select("key", "value", "headers", "partition", there[f.col("topic")].alias("topic"))
+        .write.format(FORMAT)
+        .options(**client_options(arguments.to_cluster, ()))
+        .mode("append")
+        .save()
+    )
+    return "".join(f"{topic} -> {there}\n" for topic, there in names.items())
+
+
+def main() -> int:
+    """As a module, or submitted."""
+    return run_as(perform, ["copy", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

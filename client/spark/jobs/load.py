@@ -1,0 +1,210 @@
+"""Topics to Parquet, load after load; each knows which offsets its rows are of.
+
+A load is a directory: rows by topic and hour (or day), and the offsets beside them. It is written
+aside and renamed when it is whole, so rows and offsets appear together. A load that was killed left
+nothing but what the next one deletes; one that is run again goes on where the last one ended.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as f
+from pyspark.sql.observation import Observation
+
+from ottla.client.spark.jobs.files import Files
+from ottla.client.spark.jobs.manifest import (
+    FILE,
+    Manifest,
+    Offsets,
+    Range,
+    merged,
+    next_ranges,
+    replaced,
+    stored_ends,
+    touched,
+)
+from ottla.client.spark.jobs.running import run_as
+from ottla.client.spark.jobs.session import client_options, read
+from ottla.client.spark.jobs.topics import offsets_at_times, partitions_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ottla.protocol.ids import TopicPartition
+
+STAGING = "_load"
+PREFIX = "load="
+BEGINNING, END = -2, -1
+WINDOWS = {"hour": "yyyy-MM-dd-HH", "day": "yyyy-MM-dd"}
+
+
+class Loads:
+    """The loads of one place."""
+
+    def __init__(self, spark: SparkSession, place: str) -> None:
+        self.files = Files(spark, place)
+        self._spark = spark
+
+    def begin(self) -> list[Manifest]:
+        """All that count, oldest first; what a killed load has left is deleted."""
+        self.files.delete(STAGING)
+        found = []
+        for name in self.files.directories():
+            text = self.files.read(name, FILE) if name.startswith(PREFIX) else None
+            if text is not None:
+                found.append(Manifest.read(text))
+        gone = replaced(found)
+        self.drop(gone)
+        return sorted(load for load in found if load.number not in gone)
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Delete loads that another has replaced."""
+        for number in numbers:
+            self.files.delete(directory(number))
+
+    def rows(self, loads: Sequence[Manifest]) -> DataFrame:
+        """What is in these."""
+        # A topic that is named by a number is no number.
+        self._spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+        paths = [self.files.path(directory(load.number)) for load in loads]
+        reader = self._spark.read.option("basePath", self.files.place)
+        return reader.parquet(*paths).drop("load")
+
+    def commit(self, rows: DataFrame, window: str, manifest: Manifest) -> Manifest:
+        """Write rows and offsets, and make them appear. Returns what is stored."""
+        seen = Observation()
+        parts = ["topic"]
+        if window in WINDOWS:
+            rows = rows.withColumn(window, f.date_format("timestamp", WINDOWS[window]))
+            parts.append(window)
+        (
+            rows.observe(seen, f.count(f.lit(1)).alias("rows"))
+            .sortWithinPartitions(*parts, "partition", "offset")
+            .write.partitionBy(*parts)
+            .parquet(self.files.path(STAGING))
+        )
+        whole = manifest._replace(row_count=int(seen.get["rows"]))
+        self.files.write(whole.text(), STAGING, FILE)
+        self.files.rename(STAGING, directory(manifest.number))
+        self.drop(manifest.replaces)
+        return whole
+
+
+def directory(number: int) -> str:
+    """Of a load; they sort as they were made."""
+    return f"{PREFIX}{number:08}"
+
+
+class Work(NamedTuple):
+    """What one load does: rows of others that it keeps, and what it reads."""
+
+    kept: list[Manifest]
+    cuts: dict[TopicPartition, int]
+    ranges: dict[TopicPartition, Range]
+
+
+def run(spark: SparkSession, arguments: argparse.Namespace) -> Manifest | None:
+    """Load what is new; None if nothing is. Raises JobRefused and ClientError."""
+    loads = Loads(spark, arguments.to)
+    done = loads.begin()
+    work = work_of(done, arguments)
+    if not work.ranges and not work.kept:
+        return None
+    number = max((load.number for load in done), default=0) + 1
+    manifest = Manifest(
+        number,
+        merged([cut_off(load, work.cuts) for load in work.kept], work.ranges),
+        0,
+        tuple(load.number for load in work.kept),
+    )
+    frames = []
+    if work.kept:
+        frames.append(rows_before(loads.rows(work.kept), work.cuts))
+    if work.ranges:
+        frames.append(read(spark, read_options(arguments, work.ranges)))
+    columns = frames[-1].columns
+    rows = reduce(lambda one, two: one.unionByName(two), (one.select(*columns) for one in frames))
+    return loads.commit(rows, arguments.window, manifest)
+
+
+def work_of(done: Sequence[Manifest], arguments: argparse.Namespace) -> Work:
+    """What there is to do."""
+    bootstrap, topics = arguments.bootstrap, arguments.topics
+    partitions = partitions_of(bootstrap, topics)
+    first = offsets_at_times(bootstrap, dict.fromkeys(partitions, BEGINNING))
+    ends = offsets_at_times(bootstrap, dict.fromkeys(partitions, END))
+    stops = ends
+    if arguments.until is not None:
+        stops = offsets_at_times(bootstrap, dict.fromkeys(partitions, arguments.until))
+    now = Offsets(first, ends, stops)
+    stored = stored_ends(done)
+    cuts: dict[TopicPartition, int] = {}
+    kept: list[Manifest] = []
+    if arguments.since is not None:
+        cuts = offsets_at_times(bootstrap, dict.fromkeys(partitions, arguments.since))
+        kept = touched(done, cuts)
+        stored = {**stored, **cuts}
+    return Work(kept, cuts, next_ranges(stored, now, may_lose=arguments.allow_loss))
+
+
+def cut_off(load: Manifest, cuts: Mapping[TopicPartition, int]) -> Manifest:
+    """What is kept of a load."""
+    ranges = {}
+    for where, one in load.ranges.items():
+        end = min(one.end, cuts.get(where, one.end))
+        if end > one.start:
+            ranges[where] = Range(one.start, end)
+    return load._replace(ranges=ranges)
+
+
+def rows_before(rows: DataFrame, cuts: Mapping[TopicPartition, int]) -> DataFrame:
+    """Those of offsets before the cut of their partition."""
+    if not cuts:
+        return rows
+    is_kept = f.lit(True)
+    for (topic, partition), offset in cuts.items():
+        is_there = (f.col("topic") == topic) & (f.col("partition") == partition)
+        is_kept = is_kept & (~is_there | (f.col("offset") < offset))
+    return rows.where(is_kept)
+
+
+def read_options(
+    arguments: argparse.Namespace, ranges: Mapping[TopicPartition, Range]
+) -> dict[str, str]:
+    """Exactly these offsets."""
+    wanted: dict[str, list[int]] = {}
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for (topic, partition), one in ranges.items():
+        wanted.setdefault(topic, []).append(partition)
+        starts.setdefault(topic, {})[str(partition)] = one.start
+        ends.setdefault(topic, {})[str(partition)] = one.end
+    return {
+        **client_options(arguments.bootstrap, arguments.options),
+        "assign": json.dumps(wanted),
+        "startingOffsets": json.dumps(starts),
+        "endingOffsets": json.dumps(ends),
+        "includeHeaders": "true",
+    }
+
+
+def perform(spark: SparkSession, arguments: argparse.Namespace) -> str:
+    """The command; returns what to tell."""
+    manifest = run(spark, arguments)
+    return "nothing new\n" if manifest is None else manifest.text()
+
+
+def main() -> int:
+    """As a module, or submitted."""
+    return run_as(perform, ["load", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

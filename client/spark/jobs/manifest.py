@@ -1,0 +1,132 @@
+"""What a load has loaded: kept beside its rows, in the same directory. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.spark.jobs.errors import JobRefused
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+FILE = "_offsets.json"
+
+
+class Range(NamedTuple):
+    """Offsets from ``start`` up to ``end``."""
+
+    start: int
+    end: int
+
+
+class Manifest(NamedTuple):
+    """One load: its number, from 1 on, and which offsets its rows are of. Loads that it
+    ``replaces`` have their rows in it, as far as these count still."""
+
+    number: int
+    ranges: dict[TopicPartition, Range]
+    row_count: int
+    replaces: tuple[int, ...] = ()
+
+    def text(self) -> str:
+        """As it is stored."""
+        topics: dict[str, dict[str, list[int]]] = {}
+        for where, one in sorted(self.ranges.items()):
+            topics.setdefault(where.topic, {})[str(where.partition)] = list(one)
+        document = {
+            "load": self.number,
+            "rows": self.row_count,
+            "replaces": list(self.replaces),
+            "offsets": topics,
+        }
+        return json.dumps(document, indent=2) + "\n"
+
+    @classmethod
+    def read(cls, text: str) -> Manifest:
+        """Raises ValueError for anything else."""
+        try:
+            document = json.loads(text)
+            ranges = {
+                TopicPartition(topic, int(partition)): Range(int(start), int(end))
+                for topic, partitions in document["offsets"].items()
+                for partition, (start, end) in partitions.items()
+            }
+            replaces = tuple(int(number) for number in document["replaces"])
+            return cls(int(document["load"]), ranges, int(document["rows"]), replaces)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{FILE} is not what a load has written: {error!r}") from error
+
+
+def replaced(loads: Iterable[Manifest]) -> set[int]:
+    """The loads whose rows are in another one: what is still there of them is to be deleted."""
+    return {number for load in loads for number in load.replaces}
+
+
+def stored_ends(loads: Iterable[Manifest]) -> dict[TopicPartition, int]:
+    """Where the next load goes on."""
+    ends: dict[TopicPartition, int] = {}
+    for load in loads:
+        for where, one in load.ranges.items():
+            ends[where] = max(one.end, ends.get(where, 0))
+    return ends
+
+
+class Offsets(NamedTuple):
+    """Of the topics as they are now: the first of each partition, its end, and where to stop."""
+
+    first: Mapping[TopicPartition, int]
+    end: Mapping[TopicPartition, int]
+    stop: Mapping[TopicPartition, int]
+
+
+def next_ranges(
+    stored: Mapping[TopicPartition, int], now: Offsets, *, may_lose: bool
+) -> dict[TopicPartition, Range]:
+    """What there is to load, without partitions that have nothing.
+
+    Raises JobRefused for records that are gone before they were loaded, and for a topic that ends
+    before what was loaded of it."""
+    ranges = {}
+    for where, stop in sorted(now.stop.items()):
+        start = stored.get(where, now.first[where])
+        if start > now.end[where]:
+            raise JobRefused(
+                f"topic {where.topic!r} partition {where.partition} ends at offset "
+                f"{now.end[where]}, and was loaded up to {start}: it is another topic of that name;"
+                " load it to another place"
+            )
+        if not may_lose and start < now.first[where]:
+            raise JobRefused(
+                f"topic {where.topic!r} partition {where.partition}: offsets {start} to "
+                f"{now.first[where] - 1} are gone, and were not loaded; --allow-loss goes on"
+            )
+        start = max(start, now.first[where])
+        if stop > start:
+            ranges[where] = Range(start, stop)
+    return ranges
+
+
+def touched(loads: Sequence[Manifest], cuts: Mapping[TopicPartition, int]) -> list[Manifest]:
+    """The loads that have rows at or behind these offsets."""
+    return [
+        load
+        for load in loads
+        if any(one.end > cuts[where] for where, one in load.ranges.items() if where in cuts)
+    ]
+
+
+def merged(
+    old: Iterable[Manifest], new: Mapping[TopicPartition, Range]
+) -> dict[TopicPartition, Range]:
+    """The ranges of a load that takes up what it keeps of others."""
+    ranges = dict(new)
+    for load in old:
+        for where, one in load.ranges.items():
+            has = ranges.get(where)
+            # What is cut off here is loaded again, so the ends touch.
+            ranges[where] = (
+                one if has is None else Range(min(one.start, has.start), max(one.end, has.end))
+            )
+    return ranges

@@ -1,0 +1,56 @@
+"""Topics to a topic, exactly once: a filter and expressions of Spark SQL over every record."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as f
+
+from ottla.client.spark.jobs.running import run_as
+from ottla.client.spark.jobs.session import client_options, read_stream, write_stream
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def transformed(rows: DataFrame, arguments: argparse.Namespace) -> DataFrame:
+    """What becomes of them. Headers stay."""
+    if arguments.where is not None:
+        rows = rows.where(arguments.where)
+    return rows.select(
+        f.expr(arguments.key).cast("binary").alias("key"),
+        f.expr(arguments.value).cast("binary").alias("value"),
+        "headers",
+    )
+
+
+def perform(spark: SparkSession, arguments: argparse.Namespace) -> str:
+    """Until it is stopped, or once. Reads committed records only: what was aborted must not come
+    out again as committed."""
+    options = client_options(arguments.bootstrap, arguments.options)
+    rows = read_stream(
+        spark,
+        {
+            "subscribe": ",".join(arguments.topics),
+            "startingOffsets": arguments.start,
+            "includeHeaders": "true",
+            "kafka.isolation.level": "read_committed",
+            **options,
+        },
+    )
+    options = client_options(arguments.bootstrap, ())
+    query = write_stream(transformed(rows, arguments), arguments.to, options, arguments)
+    query.awaitTermination()
+    return ""
+
+
+def main() -> int:
+    """As a module, or submitted."""
+    return run_as(perform, ["transform", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

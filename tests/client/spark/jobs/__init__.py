@@ -1,0 +1,1 @@
+"""Pipelines that are ready to run."""

@@ -1,0 +1,62 @@
+"""The examples of pipelines, loaded from their files, and records for them."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import module_from_spec, spec_from_file_location
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+from ottla.client.sync.producer import Producer
+from tests.tidy.tree import ROOT
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable
+    from types import ModuleType
+
+    from pyspark.sql import SparkSession
+
+MINUTE_MS = 60_000
+# Records of 1970 are gone before they are read otherwise.
+KEPT = {"retention.ms": "-1"}
+# Spark gives a Python process ten seconds to start, which a busy machine may need.
+SLOW_START = "Python worker failed to connect back"
+TRIES = 5
+
+
+def patiently(
+    perform: Callable[[SparkSession, argparse.Namespace], str],
+    spark: SparkSession,
+    arguments: argparse.Namespace,
+) -> None:
+    """Run a job that ends by itself."""
+    for tries_left in reversed(range(TRIES)):
+        try:
+            perform(spark, arguments)
+        except PySparkException as error:
+            if tries_left == 0 or SLOW_START not in str(error):
+                raise
+        else:
+            return
+
+
+def example(name: str) -> ModuleType:
+    """The module of that example."""
+    spec = spec_from_file_location(f"example_{name}", ROOT / "examples" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def send(
+    broker: str, topic: str, events: Iterable[tuple[int, object]], key: bytes | None = None
+) -> None:
+    """Each event as JSON, at its minute."""
+    with Producer(broker) as producer:
+        for minute, event in events:
+            value = json.dumps(event).encode()
+            producer.send(topic, value, key=key, timestamp=minute * MINUTE_MS)

@@ -1,0 +1,217 @@
+"""Topics as Parquet: no row twice and none missing, whatever happens to a load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as f
+
+from ottla.client.cli.parsers.spark import parser
+from ottla.client.spark.jobs import load, session
+from ottla.client.spark.jobs.errors import JobRefused
+from ottla.client.spark.jobs.files import Files
+from ottla.client.spark.jobs.load import Loads, run
+from ottla.client.spark.jobs.manifest import FILE, Manifest
+from ottla.client.sync.admin import Admin
+from ottla.client.sync.consumer import Consumer
+from ottla.client.sync.producer import Producer
+from ottla.protocol.ids import TopicPartition
+from tests.client.spark.jobs.pipelines import KEPT
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable
+
+    from pyspark.sql import SparkSession
+
+HOUR_MS = 3_600_000
+
+# The usual is a few seconds, most of which Spark takes to start its processes.
+pytestmark = pytest.mark.timeout(900)
+
+
+class Lake:
+    """A topic and the directory that it is loaded into."""
+
+    def __init__(self, spark: SparkSession, broker: str, topic: str, place: Path) -> None:
+        self.spark = spark
+        self.broker = broker
+        self.topic = topic
+        self.place = place
+
+    def fill(self, numbers: Iterable[int], *, hour: int = 0) -> None:
+        with Producer(self.broker) as producer:
+            for number in numbers:
+                producer.send(
+                    self.topic, b"%d" % number, partition=number % 2, timestamp=hour * HOUR_MS + 1
+                )
+
+    def arguments(self, *more: str) -> argparse.Namespace:
+        words = ("-b", self.broker, "--topics", self.topic, "--to", str(self.place))
+        return parser().parse_args(["load", *words, *more])
+
+    def load(self, *more: str) -> list[int] | None:
+        """The ends that were stored."""
+        manifest = run(self.spark, self.arguments(*more))
+        return None if manifest is None else [one.end for one in manifest.ranges.values()]
+
+    def values(self) -> list[int]:
+        """All rows, by their values."""
+        return sorted(int(row.value) for row in self.rows().collect())
+
+    def rows(self) -> Any:
+        return self.spark.read.parquet(str(self.place))
+
+
+@pytest.fixture
+def lake(spark: SparkSession, broker: str, new_topic: Callable[..., str], tmp_path: Path) -> Lake:
+    return Lake(spark, broker, new_topic(2, **KEPT), tmp_path / "lake")
+
+
+@pytest.mark.requirement("OPS-08", "CON-23")
+def test_a_load_goes_on_where_the_last_one_ended(lake: Lake) -> None:
+    """It runs every hour, by a timer that knows nothing."""
+    lake.fill(range(10))
+    assert lake.load() == [5, 5]
+    assert lake.load() is None
+    lake.fill(range(10, 16), hour=30)
+    assert lake.load() == [8, 8]
+
+    assert lake.values() == list(range(16))
+    hours = {(row.hour, row.topic) for row in lake.rows().select("hour", "topic").collect()}
+    assert hours == {("1970-01-01-00", lake.topic), ("1970-01-02-06", lake.topic)}
+
+
+@pytest.mark.requirement("OPS-08", "CON-24")
+def test_a_load_that_was_killed_leaves_no_row_twice(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its last row and its commit is the worst place to die."""
+    lake.fill(range(6))
+    lake.load()
+    lake.fill(range(6, 12))
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Files, "rename", die)
+        with pytest.raises(KeyboardInterrupt):
+            lake.load()
+    assert lake.values() == list(range(6))
+
+    assert lake.load() == [6, 6]
+    assert lake.values() == list(range(12))
+
+
+# PySpark looks at pandas, where it is installed, before it makes a function.
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+@pytest.mark.requirement("CON-24")
+def test_a_task_that_failed_leaves_no_row_twice(lake: Lake, tmp_path: Path) -> None:
+    """Spark runs it again, on another worker."""
+    lake.fill(range(40))
+    marker = str(tmp_path / "failed")
+
+    def fail_once(value: bytes) -> bytes:
+        # On the way: rows have been written when this one comes.
+        if value == b"30" and not Path(marker).exists():
+            Path(marker).touch()
+            raise RuntimeError("the first attempt")
+        return value
+
+    loads = Loads(lake.spark, str(lake.place))
+    work = load.work_of(loads.begin(), lake.arguments())
+    rows = session.read(lake.spark, load.read_options(lake.arguments(), work.ranges))
+    manifest = Manifest(1, work.ranges, 0)
+    tried = rows.withColumn("value", f.udf(lambda value: fail_once(value), "binary")("value"))
+    stored = loads.commit(tried, "hour", manifest)
+
+    assert Path(marker).exists()
+    assert stored.row_count == 40
+    assert lake.values() == list(range(40))
+
+
+@pytest.mark.requirement("CON-25")
+def test_a_load_is_done_again_from_a_time_on(lake: Lake) -> None:
+    """A mistake was found in what came since noon, and corrected in the topic."""
+    lake.fill(range(4), hour=1)
+    lake.load()
+    lake.fill(range(4, 8), hour=2)
+    lake.fill(range(8, 12), hour=3)
+    lake.load()
+    lake.fill(range(12, 14), hour=4)
+
+    again = lake.load("--from", str(2 * HOUR_MS))
+
+    assert again == [7, 7]
+    assert lake.values() == list(range(14))
+    # The first load had nothing as late as that, and stays; the second one is in the third.
+    names = sorted(path.name for path in lake.place.iterdir() if path.name.startswith("load="))
+    assert names == ["load=00000001", "load=00000003"]
+
+
+def test_a_load_in_the_middle_of_replacing_others_counts_once(lake: Lake) -> None:
+    """It is killed when the new load is there and the old ones are not gone yet."""
+    lake.fill(range(8), hour=1)
+    lake.load()
+    loads = Loads(lake.spark, str(lake.place))
+    (old,) = loads.begin()
+    files = loads.files
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Loads, "drop", lambda *_: None)
+        lake.load("--from", "0")
+    assert files.read("load=00000001", FILE) is not None
+
+    assert lake.load() is None
+    assert lake.values() == list(range(8))
+    assert old.number == 1
+
+
+def test_a_load_stops_at_a_time(lake: Lake) -> None:
+    """The load of an hour is the same whenever it is run."""
+    lake.fill(range(4), hour=1)
+    lake.fill(range(4, 8), hour=2)
+
+    assert lake.load("--until", str(2 * HOUR_MS)) == [2, 2]
+    assert lake.values() == list(range(4))
+
+
+def test_what_is_gone_before_it_was_loaded_is_told(lake: Lake) -> None:
+    """A hole that nobody hears of is found when it is too late."""
+    lake.fill(range(4))
+    lake.load()
+    lake.fill(range(4, 20))
+    with Admin(lake.broker) as admin:
+        admin.delete_records({TopicPartition(lake.topic, 0): 5})
+
+    with pytest.raises(JobRefused, match="offsets 2 to 4 are gone"):
+        lake.load()
+    assert lake.load("--allow-loss") == [10, 10]
+    assert len(lake.values()) == 17
+
+
+@pytest.mark.requirement("OPS-05")
+def test_a_load_and_a_live_reader_do_not_disturb_each_other(lake: Lake) -> None:
+    """One pipeline for both: neither takes anything from the other."""
+    lake.fill(range(10))
+    lake.load()
+    live = read_live(lake, 10)
+    lake.fill(range(10, 20))
+    live += read_live(lake, 10)
+    lake.load()
+
+    assert sorted(live) == list(range(20))
+    assert lake.values() == list(range(20))
+
+
+def read_live(lake: Lake, count: int) -> list[int]:
+    """As a member of a group."""
+    found: list[int] = []
+    settings = {"group_id": f"live-{lake.topic}", "offset_reset": "earliest"}
+    with Consumer(lake.broker, **settings) as consumer:  # type: ignore[arg-type]
+        consumer.subscribe([lake.topic])
+        while len(found) < count:
+            found += [int(record.value or b"") for record in consumer.poll(200)]
+    return found
