@@ -6,18 +6,22 @@ Runs on the loop that all blocking clients of a process share.
 from __future__ import annotations
 
 from collections import deque
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.client.errors import ProducerFenced, RequestRefused, TransactionError
+from ottla.client.errors import RequestRefused, TransactionError
 from ottla.client.handover import leave_open
 from ottla.client.producer import Producer
 from ottla.client.spark.sink_ledger import Entry, Outcome, Part, WriteRefused, is_written, name_of
 from ottla.client.spark.sink_rows import RowsChecksum
 from ottla.client.spark.sink_wire import as_offset, entry_of
+from ottla.client.state.transaction_verdict import FENCING
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
     from ottla.client.delivery import BatchDelivery
@@ -129,16 +133,8 @@ class OnceTask:
         """The next rows."""
         self._checksum.add(batch)
         if not self._is_written:
-            await self._sent(batch)
-
-    async def _sent(self, batch: pa.RecordBatch) -> None:
-        try:
-            await self._writing.send(batch)
-        except ProducerFenced as error:
-            raise WriteRefused(
-                f"{error}; another attempt at this task has taken over, or it took longer than "
-                f"kafka.transaction.timeout.ms={self._options.config.transaction_timeout_ms}"
-            ) from error
+            with self._explained():
+                await self._writing.send(batch)
 
     async def finish(self) -> tuple[Part, OpenTransaction | None]:
         """All rows are stored, and the entry with them; or they were the same as before."""
@@ -150,12 +146,26 @@ class OnceTask:
             same = self._before._replace(task_count=0) == entry
             outcome = Outcome.SAME if same else Outcome.OTHER
         else:
-            await self._writing.delivered()
             producer = self._writing.producer
-            await producer.send_offsets_to_transaction(as_offset(entry), self._name)
-            left = await leave_open(producer)
+            with self._explained():
+                await self._writing.delivered()
+                await producer.send_offsets_to_transaction(as_offset(entry), self._name)
+                left = await leave_open(producer)
         part = Part(task.partition_id, outcome, entry.row_count, entry.checksum, self._before)
         return part, left
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say what it means here that the brokers do not take anything from us any more."""
+        try:
+            yield
+        except (RequestRefused, TransactionError) as error:
+            if error.code not in FENCING:
+                raise
+            raise WriteRefused(
+                f"{error}; another attempt at this task has taken over, or it took longer than "
+                f"kafka.transaction.timeout.ms={self._options.config.transaction_timeout_ms}"
+            ) from error
 
     async def close(self) -> None:
         """Leave; a transaction that was not finished is aborted."""

@@ -18,9 +18,10 @@ from ottla.client.admin_requests import NewTopic
 from ottla.client.sync.admin import Admin
 from ottla.client.sync.consumer import Consumer
 from ottla.client.sync.producer import Producer
+from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from typing import Self
 
 Values = dict[int, list[bytes | None]]
@@ -30,6 +31,8 @@ PARTITIONS = 6
 TRANSACTION_ROWS = 500
 ABORTED_SHARE = 0.2
 STOP_WAIT_S = 60
+SETTLE_S = 60
+LOOK_S = 0.01
 IMPATIENCE = "Python worker failed to connect back"
 
 
@@ -73,6 +76,20 @@ def expected(count: int) -> Values:
             numbers = range(start + partition, min(count, start + TRANSACTION_ROWS), PARTITIONS)
             found[partition] += [f"record {number}".encode() for number in numbers]
     return found
+
+
+def settle(servers: str, topic: str, partitions: Collection[int]) -> None:
+    """Wait until no transaction is open in these: one that was promised to be committed may not
+    have reached every partition yet."""
+    with (
+        Consumer(servers, isolation="read_committed") as strict,
+        Consumer(servers, isolation="read_uncommitted") as loose,
+    ):
+        wanted = [TopicPartition(topic, number) for number in partitions]
+        deadline_s = time.monotonic() + SETTLE_S
+        while strict.end_offsets(wanted) != loose.end_offsets(wanted):
+            assert time.monotonic() < deadline_s, "a transaction stays open"
+            time.sleep(LOOK_S)
 
 
 def in_topic(servers: str, topic: str) -> Values:

@@ -21,6 +21,7 @@ from tests.client.spark.killing import (
     in_files,
     in_topic,
     pause,
+    settle,
 )
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def killed_drivers(job: Job, count: int, kills: int, batches_max: int) -> None:
                 pause(chance, LONGEST_S)
                 killed += driver.kill()
     run_to_the_end(job)
+    settle(job.servers, job.target, range(PARTITIONS))
     assert in_topic(job.servers, job.target) == expected(count)
     assert in_files(job.folder / "parquet") == expected(count)
 
@@ -92,6 +94,7 @@ def killed_while_running(
             pause(chance, LONGEST_S)
             kill(driver, chance)
         assert driver.end() == 0, driver.told[-3:]
+    settle(job.servers, job.target, range(PARTITIONS))
     assert in_topic(job.servers, job.target) == expected(count)
     assert in_files(job.folder / "parquet") == expected(count)
 

@@ -13,7 +13,7 @@ from ottla.client.spark.sink_task import OnceTask, TaskId
 from ottla.client.spark.sink_wire import commit_with_entry, connected, entry_of
 from ottla.client.spark.stream_writer import StreamWriter
 from ottla.client.spark.writer import Written, run, write_once
-from tests.client.spark.killing import in_topic
+from tests.client.spark.killing import in_topic, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -73,7 +73,9 @@ class Query:
 
         return run(ask())
 
-    def committed(self) -> dict[int, list[bytes | None]]:
+    def committed(self, *, settled: Sequence[int] = range(3)) -> dict[int, list[bytes | None]]:
+        """What readers see, where no transaction is to be open any more."""
+        settle(self._broker, self.topic, settled)
         return in_topic(self._broker, self.topic)
 
 
@@ -99,7 +101,7 @@ SECOND: Rows = {0: [b"e"], 1: [], 2: [b"f"]}
 def test_nothing_is_visible_before_the_driver_commits(query: Query) -> None:
     """A failed micro-batch must not leave rows behind."""
     told = query.write_all(0, FIRST)
-    before = query.committed()
+    before = query.committed(settled=())
     query.writer.commit(told, 0)
 
     assert before == {}
@@ -131,7 +133,7 @@ def test_empty_tasks_commit_as_well(query: Query) -> None:
 def test_a_replay_writes_what_a_killed_driver_has_not_committed(query: Query) -> None:
     """Atomic for each task, not for all: the rest is made up for."""
     query.die_after_task_0(0, FIRST)
-    partly = query.committed()
+    partly = query.committed(settled=[0])
     outcomes = query.batch(0, FIRST)
 
     assert partly == {0: [b"a", b"b", b"c"]}
@@ -158,7 +160,7 @@ def test_a_fenced_attempt_fails_by_itself(query: Query) -> None:
     run(slow.take(next(batches(0, [b"a", b"b"]))))
     query.batch(0, {0: [b"a", b"b"]})
 
-    with pytest.raises(Exception, match="another producer has the transactional id"):
+    with pytest.raises(WriteRefused, match="another attempt at this task has taken over"):
         run(slow.finish())
     run(slow.close())
     assert query.committed() == {0: [b"a", b"b"]}

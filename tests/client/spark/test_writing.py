@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.client.sync.consumer import Consumer
-from tests.client.spark.killing import in_topic
+from tests.client.spark.killing import in_topic, settle
 from tests.client.spark.topics import fill
 
 if TYPE_CHECKING:
@@ -84,9 +84,11 @@ def test_a_failed_job_leaves_nothing_behind_if_it_is_to_write_once(
     bad = good.selectExpr("if(value = '99', raise_error('no'), value) as value")
     with pytest.raises(Exception, match="no"):
         write(bad, broker, topic=topic, exactlyOnce="true")
+    settle(broker, topic, [0])
     assert in_topic(broker, topic) == {}
 
     write(good, broker, topic=topic, exactlyOnce="true")
+    settle(broker, topic, [0])
     assert len(in_topic(broker, topic)[0]) == 100
 
 
@@ -141,6 +143,7 @@ def test_a_replayed_batch_is_written_once(broker: str, copying: Copying) -> None
     fill(broker, copying.source, 5, partitions=2, first=30)
     copying.run()
 
+    settle(broker, copying.target, range(2))
     expected = [b"%d" % number for number in range(35)]
     assert in_topic(broker, copying.target) == {0: expected, 1: expected}
 
@@ -149,9 +152,11 @@ def test_a_query_that_gives_other_rows_is_refused(broker: str, copying: Copying)
     """Spark would not notice, and readers would find neither the old nor the new rows whole."""
     fill(broker, copying.source, 3)
     copying.run(value="cast(uuid() as binary)")
+    settle(broker, copying.target, range(2))
     before = in_topic(broker, copying.target)
     copying.forget_the_last_batch()
 
     with pytest.raises(Exception, match="nondeterministic"):
         copying.run(value="cast('other' as binary)")
+    settle(broker, copying.target, range(2))
     assert in_topic(broker, copying.target) == before

@@ -1,0 +1,127 @@
+"""Spark's own connector for Kafka, unchanged: jars from Maven Central, Spark from PyPI.
+
+Central lacks parts of the connector for newer versions of Spark; this one is complete there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ottla import Producer
+from tests.interop.clients import needs
+from tests.interop.environments import PROGRAMS, made_once, python_with, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.interop.conftest import Bootstrap
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(1_200)]
+
+VERSION = "4.0.0"
+STEP_TIMEOUT_S = 300
+PROJECT = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion>
+<groupId>tests</groupId><artifactId>spark-kafka</artifactId><version>1</version>
+<packaging>pom</packaging>
+<!-- Spark's own project names a mirror first that not everybody can reach. -->
+<repositories><repository>
+<id>gcs-maven-central-mirror</id><url>file:///nowhere</url>
+<releases><enabled>false</enabled></releases><snapshots><enabled>false</enabled></snapshots>
+</repository></repositories>
+<dependencies><dependency>
+<groupId>org.apache.spark</groupId><artifactId>spark-sql-kafka-0-10_2.13</artifactId>
+<version>{}</version>
+<exclusions>
+<exclusion><groupId>org.apache.hadoop</groupId><artifactId>*</artifactId></exclusion>
+<exclusion><groupId>org.scala-lang</groupId><artifactId>*</artifactId></exclusion>
+<exclusion><groupId>org.slf4j</groupId><artifactId>*</artifactId></exclusion>
+</exclusions>
+</dependency></dependencies>
+</project>
+"""
+
+
+def jars() -> str:
+    """The connector and what it needs beside Spark, as Spark wants them named."""
+
+    def make(folder: Path) -> None:
+        (folder / "pom.xml").write_text(PROJECT.format(VERSION))
+        copied = f"-DoutputDirectory={folder / 'jars'}"
+        run("mvn", "-q", "-B", "dependency:copy-dependencies", copied, cwd=folder)
+
+    folder = made_once(f"spark-kafka-{VERSION}", PROJECT, make)
+    return ",".join(str(path) for path in sorted((folder / "jars").glob("*.jar")))
+
+
+class Stock:
+    """Runs the program against one topic."""
+
+    def __init__(self, broker: Bootstrap, topic: str, folder: Path) -> None:
+        needs("java", "mvn")
+        self._arguments = [jars(), broker.address, topic, str(folder)]
+        self._python = python_with(f"pyspark=={VERSION}")
+
+    def run(self, step: str) -> Any:
+        """What it has printed. It knows nothing of us."""
+        program = PROGRAMS / "spark" / "stock.py"
+        environment = {"PYSPARK_PYTHON": str(self._python), "SPARK_LOCAL_IP": "127.0.0.1"}
+        done = subprocess.run(
+            [str(self._python), str(program), *self._arguments, step],
+            cwd=program.parent,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=STEP_TIMEOUT_S,
+        )
+        assert done.returncode == 0, done.stderr[-4_000:]
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+async def write_in_transactions(address: str, topic: str, name: str) -> list[str]:
+    """Some that are committed and some that are aborted; what a reader has to see of them."""
+    expected = []
+    async with Producer(
+        address, transactional_id=f"{topic}-{name}", allow_auto_create=True
+    ) as producer:
+        await producer.init_transactions()
+        for number in range(20):
+            await producer.begin_transaction()
+            values = [f"{name} {number} {row}" for row in range(30)]
+            for value in values:
+                await producer.send(topic, value.encode(), partition=number % 2)
+            if number % 3 == 1:
+                await producer.abort_transaction()
+            else:
+                await producer.commit_transaction()
+                expected += values
+    return expected
+
+
+async def test_the_stock_connector_writes_and_reads(
+    broker: Bootstrap, topic: str, tmp_path: Path
+) -> None:
+    """Whoever has jobs with the jars keeps them."""
+    stock = Stock(broker, topic, tmp_path)
+    written = stock.run("write")
+
+    assert stock.run("read") == sorted([f"value {number}", 1] for number in range(written))
+
+
+async def test_the_stock_connector_streams_committed_records_and_goes_on_from_its_checkpoint(
+    broker: Bootstrap, topic: str, tmp_path: Path
+) -> None:
+    """Gaps of markers and aborted records are no loss of data for it (SPARK-23685, SPARK-24720)."""
+    stock = Stock(broker, topic, tmp_path)
+    expected = await write_in_transactions(broker.address, topic, "first")
+    assert stock.run("stream") == sorted(expected)
+
+    expected += await write_in_transactions(broker.address, topic, "second")
+    assert stock.run("stream") == sorted(expected)
+    assert stock.run("read") == sorted([value, 0] for value in expected)
