@@ -11,7 +11,7 @@ import random
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 Item = TypeVar("Item")
 
@@ -22,14 +22,12 @@ class SimRandom:
     def __init__(self, seed: int | str, name: str = "world") -> None:
         self._key = hashlib.sha256(f"{seed}/{name}".encode()).hexdigest()
         self._source = random.Random(int(self._key, 16))
+        # A float in [0, 1); the source's own, as a call in between costs as much again.
+        self.random: Callable[[], float] = self._source.random
 
     def child(self, name: str) -> SimRandom:
         """A source that depends on this one's key and the name, not on what was drawn so far."""
         return SimRandom(self._key, name)
-
-    def random(self) -> float:
-        """A float in [0, 1)."""
-        return self._source.random()
 
     def below(self, limit: int) -> int:
         """An integer in [0, limit)."""
