@@ -36,7 +36,8 @@ EVERYTHING = Enough(sys.maxsize, sys.maxsize)
 
 class Chunk:
     """Taken from front to back, once. ``position`` is the offset after what was taken, and
-    ``next_offset`` the one after the last whole batch, None if there is not one."""
+    ``next_offset`` the one after the last whole batch, None if there is not one; ``last_epoch`` is
+    the leader epoch of that batch."""
 
     __slots__ = (
         "_batches",
@@ -44,6 +45,7 @@ class Chunk:
         "_next_index",
         "_opened",
         "_records",
+        "last_epoch",
         "next_offset",
         "partition",
         "position",
@@ -69,6 +71,7 @@ class Chunk:
             if not self._batches:
                 raise
         self.next_offset = self._batches[-1][0].next_offset if self._batches else None
+        self.last_epoch = self._batches[-1][0].leader_epoch if self._batches else -1
         # The batch whose records are being taken, its records, and the next of them.
         self._opened: RecordBatch | None = None
         self._records: list[ConsumerRecord] = []

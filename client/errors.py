@@ -171,6 +171,19 @@ class NoOffset(ClientError):
         self.offset = offset
 
 
+class LogTruncated(NoOffset):
+    """The log of a partition's new leader goes another way from ``end`` on, before the position:
+    committed records were lost, and the reset policy is ``none``. Seek to go on."""
+
+    def __init__(self, where: TopicPartition, offset: int, end: int) -> None:
+        super().__init__(where, offset)
+        self.end = end
+        self.args = (
+            f"topic {where.topic!r} partition {where.partition}: its leader's log differs from "
+            f"offset {end} on, and offset {offset} was reached; offset_reset is 'none'",
+        )
+
+
 class CommitFailed(ClientError):
     """Positions were not stored since this consumer is not the member any more that read them.
 

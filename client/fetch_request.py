@@ -40,12 +40,14 @@ SESSION_PARTITIONS_MIN = 8
 
 
 class Wanted(NamedTuple):
-    """What one partition is asked for; ``turn`` is handed back with the answer."""
+    """What one partition is asked for; ``turn`` is handed back with the answer, and so is the
+    epoch of the leader that is asked."""
 
     partition: TopicPartition
     turn: int
     offset: int
     limit_bytes: int
+    leader_epoch: int = -1
 
 
 def build_request(

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from ottla.client.absences import Absences
 from ottla.client.chunk import Chunk
 from ottla.client.config import Isolation
-from ottla.client.errors import ClientError, NoOffset, RequestRefused, TransportError
+from ottla.client.epoch_checks import EpochChecks, Reactions
+from ottla.client.errors import ClientError, LogTruncated, NoOffset, RequestRefused, TransportError
 from ottla.client.fetch_request import FETCH, Wanted, build_request, parts_of, version_for
 from ottla.client.offsets import OffsetAt, list_offsets
 from ottla.client.state.fetch_session import SESSION_ERRORS, FetchSession
@@ -63,6 +64,11 @@ class Fetcher:
         self._sessions: dict[int, tuple[Connection, FetchSession]] = {}
         self._upkeep = Upkeep(self._cluster, self.wake, self.crash)
         self._wake = asyncio.Event()
+        self._epoch_checks = EpochChecks(
+            self._cluster,
+            self.positions,
+            Reactions(self._truncated, self._again_later, self.wake, self.crash),
+        )
         self._timer: Timer | None = None
 
     def start(self) -> None:
@@ -139,10 +145,15 @@ class Fetcher:
             self._upkeep.connect(node_id)
             return
         wanted = []
-        for where in ready:
-            place = positions[where]
-            wanted.append(Wanted(where, place.turn, place.fetch_offset, place.limit_bytes))
         metadata = self._cluster.metadata
+        for where in self._epoch_checks.passed(node_id, connection, ready):
+            place, known = positions[where], metadata.partition(where)
+            leader_epoch = -1 if known is None else known.leader_epoch
+            wanted.append(
+                Wanted(where, place.turn, place.fetch_offset, place.limit_bytes, leader_epoch)
+            )
+        if not wanted:
+            return
         session = self._session(node_id, connection)
         request = build_request(wanted, metadata, self._config, session)
         version = version_for(connection, wanted, metadata)
@@ -241,7 +252,9 @@ class Fetcher:
         if chunk.next_offset is None:
             self._on_torn(want, len(records))
             return
-        self.positions.fetched(want.partition, chunk.next_offset)
+        self.positions.fetched(
+            want.partition, chunk.next_offset, chunk.last_epoch, want.leader_epoch
+        )
         self.chunks.append(chunk)
         self.arrived.set()
 
@@ -297,6 +310,24 @@ class Fetcher:
         self.fail(NoOffset(where, offset))
         # Until the application seeks: asking again could only say the same.
         self.positions.hold(where)
+
+    def _truncated(self, where: TopicPartition, end: int) -> None:
+        """The new leader's log went another way before the position: go on where it did."""
+        place = self.positions[where]
+        offset = place.fetch_offset if place.offset is None else place.offset
+        if self._config.offset_reset == "none":
+            self.fail(LogTruncated(where, offset, end))
+            self.positions.hold(where)
+            return
+        logger.warning(
+            "%s-%d: the leader's log differs from offset %d on, and offset %d was reached: "
+            "committed records were lost",
+            *where,
+            end,
+            place.fetch_offset,
+        )
+        self.positions.seek(where, min(offset, end))
+        self.drop_stale_chunks()
 
     def _again_later(self, where: TopicPartition, turn: int) -> None:
         place = self.positions.get(where)

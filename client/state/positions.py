@@ -48,6 +48,9 @@ class Place:
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
+    # The epoch of what was fetched last, and that of the newest leader known to have it.
+    fetched_epoch: int = -1
+    checked_epoch: int = -1
     # A fetch from here brought nothing although the log goes on, so many times.
     dry_offset: int = -1
     dry_count: int = 0
@@ -62,6 +65,10 @@ class Place:
             return leader if replica is None else replica
         self.read_replica = None
         return leader
+
+    def is_unchecked(self, leader_epoch: int) -> bool:
+        """Whether this leader may have another past than what was fetched (KIP-320)."""
+        return self.fetched_epoch >= 0 and leader_epoch > self.checked_epoch
 
     def came_dry(self, offset: int) -> None:
         """A fetch from that offset brought nothing for this partition nor for any other.
@@ -164,6 +171,7 @@ class Positions:
         place.chunk_count = 0
         place.limit_bytes = self._limit_bytes
         place.is_held = place.is_awaiting = False
+        place.fetched_epoch = place.checked_epoch = -1
         return place
 
     def to_look_up(self, now_ms: float) -> dict[TopicPartition, int]:
@@ -215,9 +223,18 @@ class Positions:
         place = self._places[partition]
         return not place.is_paused and place.chunk_count >= CHUNKS_MAX
 
-    def fetched(self, partition: TopicPartition, next_offset: int) -> None:
-        """A chunk that ends before that offset is buffered."""
+    def fetched(
+        self,
+        partition: TopicPartition,
+        next_offset: int,
+        epoch: int = -1,
+        leader_epoch: int = -1,
+    ) -> None:
+        """A chunk that ends before that offset is buffered: the last of it of that epoch, out of
+        the log of the leader of that other one."""
         place = self._places[partition]
+        place.fetched_epoch = epoch
+        place.checked_epoch = max(place.checked_epoch, leader_epoch)
         assert next_offset > place.fetch_offset
         place.fetch_offset = next_offset
         place.chunk_count += 1

@@ -158,3 +158,20 @@ def test_what_a_fetch_asks_for_is_shared_out_among_the_partitions() -> None:
     small = Positions(None, 1000)
     small.assign([FIRST])
     assert small[FIRST].limit_bytes == 1000
+
+
+def test_what_was_fetched_is_checked_once_for_each_newer_leader() -> None:
+    """KIP-320: only another leader can have another past, and a jump leaves the past behind."""
+    positions = assigned()
+    positions.seek(FIRST, 0)
+    assert not positions[FIRST].is_unchecked(7)
+
+    positions.fetched(FIRST, 5, 3, 4)
+    assert not positions[FIRST].is_unchecked(4)
+    assert positions[FIRST].is_unchecked(5)
+    positions[FIRST].checked_epoch = 5
+    positions.fetched(FIRST, 8, 3, 4)
+    assert not positions[FIRST].is_unchecked(5)
+
+    positions.seek(FIRST, 2)
+    assert not positions[FIRST].is_unchecked(6)
