@@ -57,6 +57,8 @@ OFFSET_DELETE = declare(ApiKey.OFFSET_DELETE, OffsetDeleteRequest, OffsetDeleteR
 OFFSET_COMMIT = declare(ApiKey.OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitResponse, 2, 8)
 # 8 asks for several groups at once. 2 is the first that can ask for all topics.
 OFFSET_FETCH = declare(ApiKey.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, 2, 7)
+# The first version that can be told to wait for open transactions (KIP-447).
+STABLE_OFFSET_FETCH = declare(ApiKey.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, 7, 7)
 NO_GENERATION = -1
 
 

@@ -12,33 +12,27 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ottla.client.api import declare
 from ottla.client.cluster import Cluster
 from ottla.client.config import parse_addresses
 from ottla.client.coordinators import Coordinators
 from ottla.client.environment import real_environment
 from ottla.client.errors import ClientError
-from ottla.client.group_requests import committed_offsets, fetch_request
+from ottla.client.group_requests import STABLE_OFFSET_FETCH, committed_offsets, fetch_request
 from ottla.client.handover import TakenOver
 from ottla.client.producer import Producer
 from ottla.client.routing import Router
 from ottla.client.spark.sink_ledger import Entry, WriteRefused, read_entry
 from ottla.client.state.transaction_asks import Committed, ConsumerGroupMetadata
-from ottla.protocol.apis import ApiKey
 from ottla.protocol.ids import TopicPartition
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from ottla.client.connection import Connection
     from ottla.client.handover import OpenTransaction
     from ottla.client.spark.sink_options import SinkOptions
 
 logger = logging.getLogger(__name__)
 
-# The first version that waits for transactions which are about to move an offset (KIP-447).
-STABLE_FETCH = declare(ApiKey.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, 7, 7)
 LEDGER = TopicPartition("__consumer_offsets", 0)
 
 
@@ -50,17 +44,11 @@ def as_offset(entry: Entry) -> dict[TopicPartition, Committed]:
 async def entry_of(cluster: Cluster, group_id: str, *, require_stable: bool) -> Entry | None:
     """The task's entry. ``require_stable`` waits until a transaction that is being committed has
     moved it. Raises ClientError."""
-
-    def read(
-        response: OffsetFetchResponse, _: int, connection: Connection
-    ) -> dict[TopicPartition, Committed]:
-        return committed_offsets(response, group_id, connection)
-
     found = await Coordinators(Router(cluster)).ask(
         group_id,
-        STABLE_FETCH,
+        STABLE_OFFSET_FETCH,
         fetch_request(group_id, [LEDGER], require_stable=require_stable),
-        read,
+        lambda response, _, connection: committed_offsets(response, group_id, connection),
     )
     return None if LEDGER not in found else read_entry(found[LEDGER].metadata)
 

@@ -122,6 +122,7 @@ ALLOWED: dict[str, set[str]] = {
     "client.spark": {
         "protocol",
         "protocol.records.columns",
+        "protocol.records.crc32c",
         "client",
         "client.state",
         "client.sync",
