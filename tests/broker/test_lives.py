@@ -18,19 +18,10 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from tests.broker.api.requests import fetched
-from tests.broker.brokers import Brokers
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-
-@pytest.fixture
-async def brokers() -> AsyncIterator[Brokers]:
-    made = Brokers(3)
-    await made.start()
-    yield made
-    await made.stop()
+    from tests.broker.brokers import Brokers
 
 
 async def make_topic(brokers: Brokers, node_id: int) -> None:

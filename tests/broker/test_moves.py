@@ -17,23 +17,15 @@ from ottla.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
 )
-from tests.broker.brokers import Brokers
 from tests.broker.test_replication import PARTITIONS, TOPIC, Load, values_in
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
 
     from ottla.broker.server import Broker
     from ottla.protocol.ids import TopicPartition
-
-
-@pytest.fixture
-async def brokers() -> AsyncIterator[Brokers]:
-    made = Brokers(3)
-    await made.start()
-    yield made
-    await made.stop()
+    from tests.broker.brokers import Brokers
 
 
 def controller(brokers: Brokers) -> Broker:

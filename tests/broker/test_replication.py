@@ -14,21 +14,12 @@ from ottla.client.config import ClientConfig, ProducerConfig
 from ottla.client.producer import Producer
 from ottla.protocol.records.batch import check_crc, iterate_batches
 from ottla.protocol.records.record import read_records
-from tests.broker.brokers import Brokers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from tests.broker.brokers import Brokers
 
 TOPIC = "t"
 PARTITIONS = 3
-
-
-@pytest.fixture
-async def brokers() -> AsyncIterator[Brokers]:
-    made = Brokers(3)
-    await made.start()
-    yield made
-    await made.stop()
 
 
 async def make_topic(brokers: Brokers, partitions: int = 1, **configs: str) -> None:

@@ -30,17 +30,14 @@ from tests.broker.transactional_log import (
 from tests.support.transactions import admit
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Mapping
 
 NONE = ErrorCode.NONE
 
 
 @pytest.fixture
-async def brokers() -> AsyncIterator[Brokers]:
-    made = Brokers(3, PATIENT)
-    await made.start()
-    yield made
-    await made.stop()
+def broker_settings() -> Mapping[str, str]:
+    return PATIENT
 
 
 async def coordinator_of_group(brokers: Brokers) -> int:

@@ -38,7 +38,7 @@ from tests.broker.transactional_log import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Mapping
 
     from tests.support.raw_client import RawClient
 
@@ -46,11 +46,8 @@ NONE = ErrorCode.NONE
 
 
 @pytest.fixture
-async def brokers() -> AsyncIterator[Brokers]:
-    made = Brokers(3, PATIENT)
-    await made.start()
-    yield made
-    await made.stop()
+def broker_settings() -> Mapping[str, str]:
+    return PATIENT
 
 
 async def fail_over(brokers: Brokers) -> int:
