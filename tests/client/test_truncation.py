@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
 import pytest
@@ -34,10 +34,13 @@ class Scene:
             for value in values:
                 await producer.send(self.where.topic, value)
 
-    async def consumer(self, **settings: str) -> ottla.Consumer:
+    async def consumer(self, offset_reset: Literal["earliest", "none"]) -> ottla.Consumer:
         """One that has read what there is to be lost."""
         consumer = ottla.Consumer(
-            self.cluster.bootstrap_servers, metadata_max_age_ms=500, fetch_wait_ms=50, **settings
+            self.cluster.bootstrap_servers,
+            offset_reset=offset_reset,
+            metadata_max_age_ms=500,
+            fetch_wait_ms=50,
         )
         await consumer.start()
         consumer.assign([self.where])
@@ -78,7 +81,7 @@ async def scene() -> AsyncIterator[Scene]:
 async def test_a_consumer_goes_on_where_the_new_leaders_past_begins(scene: Scene) -> None:
     """At its old offset it would pass over records of the new leader, and never know."""
     await scene.write(SHARED)
-    consumer = await scene.consumer(offset_reset="earliest")
+    consumer = await scene.consumer("earliest")
     assert await take(consumer, 5) == SHARED
     await scene.lose()
     assert await take(consumer, 5) == LOST
@@ -93,7 +96,7 @@ async def test_a_consumer_goes_on_where_the_new_leaders_past_begins(scene: Scene
 async def test_without_a_policy_the_application_hears_of_another_past(scene: Scene) -> None:
     """What was read is gone: whether that matters only the application can say."""
     await scene.write(SHARED)
-    consumer = await scene.consumer(offset_reset="none")
+    consumer = await scene.consumer("none")
     await take(consumer, 5)
     await scene.lose()
     await take(consumer, 5)
@@ -110,7 +113,7 @@ async def test_without_a_policy_the_application_hears_of_another_past(scene: Sce
 async def test_a_consumer_goes_on_with_a_leader_of_the_same_past(scene: Scene) -> None:
     """Nothing is read twice, and nothing waits for more than the question."""
     await scene.write(SHARED)
-    consumer = await scene.consumer(offset_reset="none")
+    consumer = await scene.consumer("none")
     await take(consumer, 5)
     old = scene.cluster.leader(scene.where.topic)
     scene.cluster.faults.kill(old)
