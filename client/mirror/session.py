@@ -116,10 +116,14 @@ class Session(RebalanceListener):
 
     async def end(self) -> None:
         """Store how far it is. Raises ClientError."""
-        if self._settings.exactly_once:
-            await self._copy_at_once([], is_due=True)
-        else:
+        if not self._settings.exactly_once:
             await self._store()
+            return
+        # Positions are stored with every transaction; what was read last may not be copied.
+        if self._jotter.due():
+            async with self._producer.transaction():
+                await self._write_notes()
+        await self._tell_source()
 
     def is_at(self, ends: dict[TopicPartition, int]) -> bool:
         """Whether there are partitions, and all that are have been copied up to these offsets."""
