@@ -6,6 +6,7 @@ is tried again writes its records again.
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,9 @@ def perform(spark: SparkSession, arguments: argparse.Namespace) -> str:
         .mode("append")
         .save()
     )
-    return "".join(f"{topic} -> {there}\n" for topic, there in names.items())
+    if arguments.format == "json":
+        return json.dumps(names) + "\n"
+    return "".join(f"{topic} -> {name}\n" for topic, name in names.items())
 
 
 def main() -> int:

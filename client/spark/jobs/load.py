@@ -198,7 +198,9 @@ def read_options(
 def perform(spark: SparkSession, arguments: argparse.Namespace) -> str:
     """The command; returns what to tell."""
     manifest = run(spark, arguments)
-    return "nothing new\n" if manifest is None else manifest.text()
+    if manifest is not None:
+        return manifest.text()
+    return "null\n" if arguments.format == "json" else "nothing new\n"
 
 
 def main() -> int:
