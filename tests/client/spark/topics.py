@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
+from ottla.client.admin_requests import NewTopic
 from ottla.client.spark.reader import BatchReader
 from ottla.client.spark.stream_reader import StreamReader
+from ottla.client.sync.admin import Admin
 from ottla.client.sync.producer import Producer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
     from ottla.client.spark.pyspark_api import InputPartition
 
 AnyReader = BatchReader | StreamReader
+
+
+def maker_of_topics(broker: str) -> Callable[..., str]:
+    """Makes a topic and gives its name: ``make(partitions=2)``."""
+    numbers = count(1)
+
+    def make(partitions: int = 1, **configs: str) -> str:
+        name = f"spark-{next(numbers)}"
+        # Times of long ago stay, although no retention would keep them.
+        kept = {"retention.ms": "-1", **configs}
+        with Admin(broker) as admin:
+            admin.create_topic(NewTopic(name, partitions, 1, kept))
+            # Apache Kafka answers before its broker knows.
+            while name not in {view.name for view in admin.list_topics()}:
+                pass
+        return name
+
+    return make
 
 
 def fill(broker: str, topic: str, count: int, partitions: int = 1, first: int = 0) -> None:
