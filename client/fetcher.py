@@ -189,7 +189,6 @@ class Fetcher:
             session.lost()
             self._cluster.mark_stale()
             for want in wanted:
-                self._ask_leader(want.partition)
                 self._again_later(want.partition, want.turn)
             if not isinstance(failure, TransportError):
                 self.crash(failure)
@@ -276,7 +275,7 @@ class Fetcher:
         place = self.positions.get(where)
         if place is None or place.turn != want.turn:
             return
-        was_follower = self._ask_leader(where)
+        was_follower = place.read_replica is not None
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             if place.chunk_count == 0 and not was_follower:
                 self._reset(where, want.offset)
@@ -290,14 +289,6 @@ class Fetcher:
         if not (code.retriable or code in PASSING):
             self.fail(RequestRefused.for_partition(code, where, str(connection.address)))
         self._again_later(where, want.turn)
-
-    def _ask_leader(self, where: TopicPartition) -> bool:
-        """Fetch from the leader next; return whether it was another replica until now."""
-        place = self.positions.get(where)
-        if place is None or place.read_replica is None:
-            return False
-        place.read_replica = None
-        return True
 
     def _reset(self, where: TopicPartition, offset: int | None) -> None:
         """There is no position, or it is out of range: do what the policy says."""

@@ -306,51 +306,47 @@ def client_text(
         for part, (file, part_name) in PARTS.items():
             text.imports.add((f"ottla.client.sync.{file}", part_name))
             lines.append(f"        self.{part} = {part_name}(self._client.{part}, self._loop)")
-    text.imports.add(
-        ("ottla.client.config", f"{name}Config")
-        if name != "Admin"
-        else ("ottla.client.config", "ClientConfig")
-    )
     config = "ClientConfig" if name == "Admin" else f"{name}Config"
+    text.imports.add(("ottla.client.config", config))
     lines += [
         "",
         "    @property",
         f"    def config(self) -> {config}:",
         '        """The settings."""',
-        "        return self._inner.config",
-        "",
+        "        return self._inner.config\n",
         "    @property",
         f"    def _inner(self) -> Async{name}{subscript}:",
         "        return self._client",
         "",
         "    def __enter__(self) -> Self:",
         "        self._run(self._inner.__aenter__())",
-        "        return self",
-        "",
+        "        return self\n",
         "    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,",
         "        traceback: TracebackType | None) -> None:",
         "        self._run(self._inner.__aexit__(kind, error, traceback))",
         "",
     ]
     if hasattr(kind, "__aiter__"):
-        annotation = str(inspect.signature(kind.__aiter__).return_annotation)
-        inner = annotation.removeprefix("AsyncIterator[").removesuffix("]")
-        use(text, inner, table, at_run_time=False)
-        text.typing_imports.add(("collections.abc", "Iterator"))
-        # In steps: a call for each record would cost more than the record.
-        for constant in ("RECORDS_PER_STEP", "STEP_WAIT_MS"):
-            text.imports.add((kind.__module__, constant))
-        lines += [
-            f"    def __iter__(self) -> Iterator[{inner}]:",
-            "        while not self._inner._closed:",
-            "            records = self._take(self._inner.poll(STEP_WAIT_MS, RECORDS_PER_STEP))",
-            "            yield from self._inner._one_by_one(records)",
-            "",
-            "    def _give_back(self) -> None:",
-            "        self._inner._handout.rewind()",
-            "",
-        ]
+        lines += iteration_text(text, kind, table)
     return lines
+
+
+def iteration_text(text: Text, kind: type[Any], table: dict[str, tuple[str, str]]) -> list[str]:
+    """In steps: a call for each record would cost more than the record."""
+    annotation = str(inspect.signature(kind.__aiter__).return_annotation)
+    inner = annotation.removeprefix("AsyncIterator[").removesuffix("]")
+    use(text, inner, table, at_run_time=False)
+    text.typing_imports.add(("collections.abc", "Iterator"))
+    for constant in ("RECORDS_PER_STEP", "STEP_WAIT_MS"):
+        text.imports.add((kind.__module__, constant))
+    return [
+        f"    def __iter__(self) -> Iterator[{inner}]:",
+        "        while not self._inner._closed:",
+        "            records = self._take(self._inner.poll(STEP_WAIT_MS, RECORDS_PER_STEP))",
+        "            yield from self._inner._one_by_one(records)\n",
+        "    def _give_back(self) -> None:",
+        "        self._inner._handout.rewind()\n",
+    ]
 
 
 def file_text(name: str) -> str:

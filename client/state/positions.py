@@ -268,8 +268,9 @@ class Positions:
         self._places[partition].is_held = True
 
     def delay(self, partition: TopicPartition, until_ms: float) -> None:
-        """Something failed: leave the partition alone until then."""
+        """Something failed: leave the partition alone until then, and ask its leader first."""
         place = self._places[partition]
+        place.read_replica = None
         place.failures += 1
         place.not_before_ms = until_ms
 
