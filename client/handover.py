@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.client.errors import ClientClosed
 from ottla.client.state.sequences import Identity
-from ottla.client.state.transaction_states import Call
+from ottla.client.state.transaction_states import Call, State
 from ottla.client.transactions import Transactions
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ async def leave_open(producer: Producer[Any, Any]) -> OpenTransaction:
     assert machine.parts.is_known, "nothing was sent"
     assert not machine.parts.is_waiting
     left = OpenTransaction(transactions.transactional_id, *machine.identity, machine.version)
-    # Closing aborts what is open: this one is not its own any more.
-    transactions.disown()
+    # Closing aborts what is open, and this one is not the producer's own any more.
+    machine.state = State.FATAL
     await producer.close(deliver=False)
     return left
 

@@ -161,11 +161,6 @@ class Transactions:
         self._records.wake()
         await self._wait(future, Call.SEND_OFFSETS)
 
-    def disown(self) -> None:
-        """Somebody else ends what is open; nothing more can be done here."""
-        assert self.machine.state is State.OPEN
-        self.machine.state = State.FATAL
-
     async def close(self) -> None:
         """End what is open, if that is possible in the time of one request; never raises."""
         if self._pending is not None and self._pending.future.done():
