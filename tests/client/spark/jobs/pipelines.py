@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from importlib.util import module_from_spec, spec_from_file_location
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
+from ottla.client.config import Isolation
+from ottla.client.sync.consumer import Consumer
 from ottla.client.sync.producer import Producer
 from tests.tidy.tree import ROOT
 
@@ -32,14 +34,31 @@ def patiently(
     arguments: argparse.Namespace,
 ) -> None:
     """Run a job that ends by itself."""
+    patiently_call(lambda: perform(spark, arguments))
+
+
+def patiently_call(work: Callable[[], object]) -> None:
+    """Do it, again if that is only because Python was slow to start."""
     for tries_left in reversed(range(TRIES)):
         try:
-            perform(spark, arguments)
+            work()
         except PySparkException as error:
             if tries_left == 0 or SLOW_START not in str(error):
                 raise
         else:
             return
+
+
+def committed(broker: str, topic: str) -> list[Any]:
+    """All records, partition by partition."""
+    found: list[Any] = []
+    with Consumer(broker, offset_reset="earliest", isolation=Isolation.READ_COMMITTED) as consumer:
+        for where in consumer.partitions_of(topic):
+            (end,) = consumer.end_offsets([where]).values()
+            consumer.assign([where])
+            while (consumer.position(where) or 0) < end:
+                found += consumer.poll(100)
+    return found
 
 
 def example(name: str) -> ModuleType:
