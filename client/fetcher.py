@@ -268,7 +268,7 @@ class Fetcher:
                     "which is all that response_bytes_max allows",
                 )
             )
-            self.positions.hold(want.partition)
+            self.positions[want.partition].hold()
 
     def _on_error(self, want: Wanted, code: ErrorCode, connection: Connection) -> None:
         where = want.partition
@@ -300,7 +300,7 @@ class Fetcher:
             return
         self.fail(NoOffset(where, offset))
         # Until the application seeks: asking again could only say the same.
-        self.positions.hold(where)
+        self.positions[where].hold()
 
     def _truncated(self, where: TopicPartition, end: int) -> None:
         """The new leader's log went another way before the position: go on where it did."""
@@ -308,7 +308,7 @@ class Fetcher:
         offset = place.fetch_offset if place.offset is None else place.offset
         if self._config.offset_reset == "none":
             self.fail(LogTruncated(where, offset, end))
-            self.positions.hold(where)
+            self.positions[where].hold()
             return
         logger.warning(
             "%s-%d: the leader's log differs from offset %d on, and offset %d was reached: "
@@ -348,22 +348,18 @@ class Fetcher:
         except ClientError as error:
             found = dict.fromkeys(wanted, error)
         for where, answer in found.items():
-            if isinstance(answer, OffsetAt):
-                await self._looked_up(where, turns[where], answer)
+            place, turn = self.positions.get(where), turns[where]
+            if isinstance(answer, OffsetAt) and answer.offset >= 0:
+                self.positions.looked_up(where, turn, answer.offset)
+                self.arrived.set()
+            elif isinstance(answer, OffsetAt):
+                # No record is that late: continue at the end.
+                if place is not None and place.turn == turn:
+                    self.positions.seek_timestamp(where, LATEST_TIMESTAMP)
             elif isinstance(answer, TransportError) or (
                 isinstance(answer, RequestRefused) and answer.retriable
             ):
-                self._again_later(where, turns[where])
+                self._again_later(where, turn)
             else:
                 self.fail(answer)
-                self._again_later(where, turns[where])
-
-    async def _looked_up(self, where: TopicPartition, turn: int, answer: OffsetAt) -> None:
-        if answer.offset >= 0:
-            self.positions.looked_up(where, turn, answer.offset)
-            self.arrived.set()
-            return
-        # No record is that late: continue at the end.
-        place = self.positions.get(where)
-        if place is not None and place.turn == turn:
-            self.positions.seek_timestamp(where, LATEST_TIMESTAMP)
+                self._again_later(where, turn)

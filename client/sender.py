@@ -269,7 +269,9 @@ class Sender:
         if verdict is Verdict.DELIVERED:
             self._succeed(batch, BatchDelivered(answer.base_offset, answer.append_time_ms))
         elif verdict is Verdict.SPLIT:
-            self._split(batch)
+            future = self.futures.pop(batch, None)
+            if future is not None:
+                join(future, [(half.record_count, self.future_of(half)) for half in batch.halves])
         elif verdict is Verdict.AGAIN_ELSEWHERE:
             self._cluster.mark_stale()
         elif verdict not in (Verdict.AGAIN, Verdict.RENUMBER):
@@ -280,11 +282,6 @@ class Sender:
             if self.transactions is not None:
                 self.transactions.machine.dropped(was_numbered=batch.is_numbered)
             self._tell_failure(answer.code)
-
-    def _split(self, batch: Batch) -> None:
-        future = self.futures.pop(batch, None)
-        if future is not None:
-            join(future, [(half.record_count, self.future_of(half)) for half in batch.halves])
 
     # Fates.
 

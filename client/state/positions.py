@@ -70,6 +70,10 @@ class Place:
         """Whether this leader may have another past than what was fetched (KIP-320)."""
         return self.fetched_epoch >= 0 and leader_epoch > self.checked_epoch
 
+    def hold(self) -> None:
+        """Leave it alone until the application seeks: trying again cannot help."""
+        self.is_held = True
+
     def came_dry(self, offset: int) -> None:
         """A fetch from that offset brought nothing for this partition nor for any other.
 
@@ -262,10 +266,6 @@ class Positions:
             return False
         place.limit_bytes = min(2 * place.limit_bytes, self._limit_bytes_max)
         return True
-
-    def hold(self, partition: TopicPartition) -> None:
-        """Leave the partition alone until the application seeks: trying again cannot help."""
-        self._places[partition].is_held = True
 
     def delay(self, partition: TopicPartition, until_ms: float) -> None:
         """Something failed: leave the partition alone until then, and ask its leader first."""

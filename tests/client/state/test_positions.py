@@ -114,7 +114,7 @@ def test_the_limit_doubles_until_a_batch_fits() -> None:
 def test_a_held_partition_waits_for_a_seek() -> None:
     """Without a reset policy, asking again can only be refused again."""
     positions = assigned()
-    positions.hold(FIRST)
+    positions[FIRST].hold()
     assert positions.without_position() == []
     assert not positions.fetchable(FIRST, 0)
 
