@@ -2,8 +2,8 @@
 
 python examples/pipelines/crawlers.py HOST:PORT --checkpoint DIR [--once] [--master MASTER]
 
-``views`` holds ``{"member": ..., "page": ...}``. Who is over the limit in a minute is written to
-``limits`` at once, keyed by member, for those who serve pages to slow him down.
+``views`` holds ``{"member": ..., "page": ...}``. Who was over the limit in a minute is written to
+``limits`` when it is over, keyed by member, for those who serve pages to slow him down.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def main() -> None:
     records = source.option("subscribe", "views").option("startingOffsets", "earliest").load()
     found = over_limit(views(records).withWatermark("at", "1 minute"))
     rows = found.select(f.col("member").alias("key"), f.to_json(f.struct("*")).alias("value"))
-    # In update mode a member is told as soon as he is over the limit, and again if he goes on.
-    sink = rows.writeStream.format("ottla").outputMode("update")
+    # A row is appended when its minute is over, and cannot change any more.
+    sink = rows.writeStream.format("ottla").outputMode("append")
     sink = sink.option("kafka.bootstrap.servers", given.bootstrap).option("topic", "limits")
     sink = sink.option("checkpointLocation", given.checkpoint)
     if given.once:
