@@ -1,0 +1,53 @@
+"""docs/spark.md: its programs run as they stand, and its table has every option."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ottla.client.spark.options import READING
+from tests.client.spark.topics import fill
+from tests.tidy.tree import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+PAGE = (ROOT / "docs" / "spark.md").read_text("utf-8")
+
+
+def test_every_option_is_in_the_table() -> None:
+    """An option that is not there is one that nobody finds."""
+    table = PAGE.partition("## Options")[2].partition("\n## ")[0]
+
+    named = set(re.findall(r"`([A-Za-z.]+)`", table))
+    assert set(READING) <= named
+
+
+@pytest.mark.timeout(900)
+def test_its_programs_run(
+    spark: SparkSession,
+    broker: str,
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One after the other, with another address, topic and folder."""
+    fill(broker, topic, 5)
+    programs = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names: dict[str, Any] = {}
+    for program in programs:
+        text = program.replace("127.0.0.1:9092", broker).replace('"orders"', f'"{topic}"')
+        exec(text.replace("/data", str(tmp_path)), names)
+
+    assert len(programs) == 4
+    printed = capsys.readouterr().out
+    assert "|offset|" in printed
+    # Nothing is as late as that noon but what was just written.
+    assert printed.rstrip().endswith("5")
+    assert names["query"].exception() is None
+    assert names["spark"] is spark
+    assert spark.read.parquet(str(tmp_path / "orders")).count() == 5
