@@ -15,7 +15,7 @@ from ottla.client.handover import leave_open
 from ottla.client.producer import Producer
 from ottla.client.spark.sink_ledger import Entry, Outcome, Part, WriteRefused, is_written, name_of
 from ottla.client.spark.sink_rows import RowsChecksum
-from ottla.client.spark.sink_wire import as_offset, entry_of
+from ottla.client.spark.sink_wire import as_offset, entry_of, reached
 from ottla.client.state.transaction_verdict import FENCING
 from ottla.protocol.errors import ErrorCode
 
@@ -77,7 +77,7 @@ class PlainTask:
 
     async def open(self) -> None:
         """Reach the cluster."""
-        await self._writing.producer.start()
+        await reached(self._writing.producer.start)
 
     async def take(self, batch: pa.RecordBatch) -> None:
         """The next rows."""
@@ -111,7 +111,7 @@ class OnceTask:
         """Fence earlier attempts, so that what they have committed cannot change any more, and
         only then look at it."""
         producer = self._writing.producer
-        await producer.start()
+        await reached(producer.start)
         try:
             await producer.init_transactions()
         except TransactionError as error:

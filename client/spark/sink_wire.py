@@ -16,7 +16,7 @@ from ottla.client.cluster import Cluster
 from ottla.client.config import parse_addresses
 from ottla.client.coordinators import Coordinators
 from ottla.client.environment import real_environment
-from ottla.client.errors import ClientError
+from ottla.client.errors import ClientError, TransportError
 from ottla.client.group_requests import STABLE_OFFSET_FETCH, committed_offsets, fetch_request
 from ottla.client.handover import TakenOver
 from ottla.client.producer import Producer
@@ -26,13 +26,14 @@ from ottla.client.state.transaction_asks import Committed, ConsumerGroupMetadata
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from ottla.client.handover import OpenTransaction
     from ottla.client.spark.sink_options import SinkOptions
 
 logger = logging.getLogger(__name__)
 
+RETRY_DELAYS_MS = (50, 200, 500, 1_000, 2_000, 2_000)
 LEDGER = TopicPartition("__consumer_offsets", 0)
 
 
@@ -58,10 +59,23 @@ async def connected(options: SinkOptions) -> AsyncIterator[Cluster]:
     """The cluster, for as long as the block."""
     cluster = Cluster(real_environment(), parse_addresses(options.servers), options.config)
     try:
-        await cluster.refresh()
+        await reached(cluster.refresh)
         yield cluster
     finally:
         cluster.close()
+
+
+async def reached(attempt: Callable[[], Awaitable[None]]) -> None:
+    """Connect; a few times, since brokers that are being restarted are no reason for Spark to give
+    up a query. Raises TransportError."""
+    clock = real_environment().clock
+    for delay_ms in RETRY_DELAYS_MS:
+        try:
+            return await attempt()
+        except TransportError as error:
+            logger.info("the cluster is not reached, and tried again: %s", error)
+            await clock.sleep(delay_ms)
+    await attempt()
 
 
 async def commit(cluster: Cluster, options: SinkOptions, left: OpenTransaction) -> None:

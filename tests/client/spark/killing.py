@@ -199,15 +199,12 @@ class Driver:
         return is_running
 
     def descendants(self, words: str) -> list[int]:
-        """Processes below it whose command line has these words, the youngest last."""
+        """Processes below it whose command line has these words."""
         table = _processes()
-        found, above = [], {self._process.pid}
-        for process_id, (parent_id, command) in sorted(table.items()):
-            if parent_id in above:
-                above.add(process_id)
-                if words in command:
-                    found.append(process_id)
-        return found
+        below = {self._process.pid}
+        while more := {pid for pid, (parent, _) in table.items() if parent in below} - below:
+            below |= more
+        return sorted(pid for pid in below if words in table.get(pid, (0, ""))[1])
 
 
 def _processes() -> Mapping[int, tuple[int, str]]:
