@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from ottla.protocol.messages.fetch import FetchResponse, PartitionData
     from ottla.protocol.ports import Timer
 
+    Sessions = dict[int, tuple[Connection, FetchSession]]
+
 logger = logging.getLogger(__name__)
 
 RESET_TIMESTAMPS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
@@ -61,7 +63,7 @@ class Fetcher:
         self._random = self._cluster.environment.random.child("fetcher")
         self._absences = Absences(self._cluster.metadata)
         self._fetching: set[int] = set()
-        self._sessions: dict[int, tuple[Connection, FetchSession]] = {}
+        self._sessions: Sessions = {}
         self._upkeep = Upkeep(self._cluster, self.wake, self.crash)
         self._wake = asyncio.Event()
         self._epoch_checks = EpochChecks(
@@ -154,7 +156,7 @@ class Fetcher:
             )
         if not wanted:
             return
-        session = self._session(node_id, connection)
+        session = session_of(self._sessions, node_id, connection)
         request = build_request(wanted, metadata, self._config, session)
         version = version_for(connection, wanted, metadata)
         timeout_ms = self._config.request_timeout_ms + self._config.fetch_wait_ms
@@ -162,13 +164,6 @@ class Fetcher:
         self._fetching.add(node_id)
         on_answer = partial(self._on_answer, node_id, connection, (session, wanted))
         future.add_done_callback(guarded(on_answer, self.crash))
-
-    def _session(self, node_id: int, connection: Connection) -> FetchSession:
-        """The session of that connection: another one may lead to a broker that was restarted."""
-        known = self._sessions.get(node_id)
-        if known is None or known[0] is not connection:
-            known = self._sessions[node_id] = connection, FetchSession()
-        return known[1]
 
     # Answers.
 
@@ -363,3 +358,11 @@ class Fetcher:
             else:
                 self.fail(answer)
                 self._again_later(where, turn)
+
+
+def session_of(sessions: Sessions, node_id: int, connection: Connection) -> FetchSession:
+    """The session of that connection: another one may lead to a broker that was restarted."""
+    known = sessions.get(node_id)
+    if known is None or known[0] is not connection:
+        known = sessions[node_id] = connection, FetchSession()
+    return known[1]

@@ -94,6 +94,12 @@ class Place:
         )
 
 
+def share_of(count: int, limit_bytes_max: int) -> int:
+    """How much to fetch of each of so many partitions."""
+    share_bytes = min(max(SHARED_BYTES // max(count, 1), SHARE_BYTES_MIN), SHARE_BYTES_MAX)
+    return min(share_bytes, limit_bytes_max)
+
+
 class Positions:
     """All assigned partitions of one consumer, in the order in which they are served."""
 
@@ -103,7 +109,7 @@ class Positions:
         assert limit_bytes is None or 0 < limit_bytes <= limit_bytes_max
         self._limit_bytes_given = limit_bytes
         self._limit_bytes_max = limit_bytes_max
-        self._limit_bytes = self._limit_for(1)
+        self._limit_bytes = limit_bytes or share_of(1, limit_bytes_max)
         self._places: dict[TopicPartition, Place] = {}
         self._turn = 0
 
@@ -122,18 +128,12 @@ class Positions:
 
         ``is_awaiting``: the others begin where ``begin_at`` will say, or a seek before it."""
         wanted = list(partitions)
-        self._limit_bytes = self._limit_for(len(wanted))
+        if self._limit_bytes_given is None:
+            self._limit_bytes = share_of(len(wanted), self._limit_bytes_max)
         self._places = {
             partition: self._places.get(partition) or self._fresh(is_awaiting)
             for partition in wanted
         }
-
-    def _limit_for(self, count: int) -> int:
-        if self._limit_bytes_given is not None:
-            return self._limit_bytes_given
-        share_bytes = SHARED_BYTES // max(count, 1)
-        share_bytes = min(max(share_bytes, SHARE_BYTES_MIN), SHARE_BYTES_MAX)
-        return min(share_bytes, self._limit_bytes_max)
 
     def _fresh(self, is_awaiting: bool) -> Place:
         # Turns are never repeated, so an answer for an earlier life of the partition is dropped.
