@@ -13,7 +13,7 @@ from ottla.client.sync.admin import Admin
 from ottla.client.sync.producer import Producer
 from ottla.protocol.ids import TopicPartition
 from tests.client.spark.driven import Query
-from tests.client.spark.topics import fill
+from tests.client.spark.topics import fill, remade
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -197,13 +197,6 @@ def test_a_topic_that_is_gone_is_a_loss(broker: str, new_topic: NewTopicName) ->
     with pytest.raises(RecordsLost, match=f"'{gone}' partition 0 does not exist any more"):
         again.batch()
     assert again.restarted(failOnDataLoss=False).batch() == {0: [0, 1]}
-
-
-def remade(broker: str, topic: str) -> None:
-    """The topic deleted, and made again under its name."""
-    with Admin(broker) as admin:
-        admin.delete_topics([topic])
-        admin.create_topics([NewTopic(topic, 1)])
 
 
 # Lag.

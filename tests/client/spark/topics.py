@@ -26,17 +26,30 @@ def maker_of_topics(broker: str) -> Callable[..., str]:
     numbers = count(1)
 
     def make(partitions: int = 1, **configs: str) -> str:
-        name = f"spark-{next(numbers)}"
+        name = f"spark-{next(numbers):03}"
         # Times of long ago stay, although no retention would keep them.
         kept = {"retention.ms": "-1", **configs}
         with Admin(broker) as admin:
             admin.create_topic(NewTopic(name, partitions, 1, kept))
-            # Apache Kafka answers before its broker knows.
-            while name not in {view.name for view in admin.list_topics()}:
-                pass
+            await_topic(admin, name)
         return name
 
     return make
+
+
+def await_topic(admin: Admin, name: str, *, is_there: bool = True) -> None:
+    """Apache Kafka answers before its broker knows."""
+    while (name in {view.name for view in admin.list_topics()}) is not is_there:
+        pass
+
+
+def remade(broker: str, topic: str) -> None:
+    """The topic deleted, and made again under its name."""
+    with Admin(broker) as admin:
+        admin.delete_topics([topic])
+        await_topic(admin, topic, is_there=False)
+        admin.create_topic(NewTopic(topic, 1))
+        await_topic(admin, topic)
 
 
 def fill(broker: str, topic: str, count: int, partitions: int = 1, first: int = 0) -> None:
