@@ -23,6 +23,7 @@ from benchmarks.compare import COMPARISONS
 from benchmarks.groups import GROUP_MEASUREMENTS
 from benchmarks.harness import use_bytecode_cache
 from benchmarks.measurements import MEASUREMENTS
+from benchmarks.spark import SPARK_MEASUREMENTS
 from benchmarks.transactions import TRANSACTION_MEASUREMENTS
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def main(names: list[str]) -> int:
         **CLIENT_MEASUREMENTS,
         **COMPARISONS,
         **CODEC_MEASUREMENTS,
+        **SPARK_MEASUREMENTS,
     }
     unknown = [name for name in names if name not in known]
     if unknown:

@@ -8,11 +8,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 
-def create_topic(address: str, topic: str, *, retention_bytes: int | None = None) -> None:
-    """Create the topic with one partition and wait until it can be used."""
+def create_topic(
+    address: str, topic: str, *, retention_bytes: int | None = None, partitions: int = 1
+) -> None:
+    """Create the topic and wait until it can be used."""
     admin = AdminClient({"bootstrap.servers": address})
     config = {} if retention_bytes is None else {"retention.bytes": str(retention_bytes)}
-    for future in admin.create_topics([NewTopic(topic, 1, 1, config=config)]).values():
+    for future in admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
         future.result(10)
 
 
