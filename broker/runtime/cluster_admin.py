@@ -84,7 +84,8 @@ class ClusterAdmin:
         if validate_only:
             return [replace(result, topic_id=ZERO_UUID) for result in results]
         seen = [await self._seen(result, _has_topic(result), deadline_ms) for result in results]
-        return await self._told(seen, deadline_ms)
+        await self._told(seen, deadline_ms)
+        return seen
 
     async def delete_topics(
         self, topics: Sequence[str | Uuid], *, timeout_ms: float
@@ -109,7 +110,8 @@ class ClusterAdmin:
                 if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     result = replace(result, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
             results.append(await self._seen(result, _lacks_topic(result), deadline_ms))
-        return await self._told(results, deadline_ms)
+        await self._told(results, deadline_ms)
+        return results
 
     async def create_partitions(
         self, specs: Sequence[PartitionsSpec], *, validate_only: bool, timeout_ms: float
@@ -126,7 +128,8 @@ class ClusterAdmin:
         seen = [
             await self._seen(result, _has_partitions(result), deadline_ms) for result in results
         ]
-        return await self._told(seen, deadline_ms)
+        await self._told(seen, deadline_ms)
+        return seen
 
     async def set_configs(self, entity_type: str, name: str, configs: Mapping[str, str]) -> None:
         """Replace all that is set for an entity, checked already. Raises KafkaError."""
@@ -226,23 +229,16 @@ class ClusterAdmin:
             return result
         if await self._metadata.wait_for(holds, deadline_ms - self._clock.now_ms()):
             return result
-        return _unknown(result)
+        return replace(result, error_code=ErrorCode.REQUEST_TIMED_OUT, message=_UNKNOWN)
 
-    async def _told(self, results: list[TopicResult], deadline_ms: float) -> list[TopicResult]:
-        """The results, once this broker has done its part, or that it has not done so in time.
-
-        Waits a moment for the others to hear of it, too: clients ask any of them next."""
+    async def _told(self, results: Sequence[TopicResult], deadline_ms: float) -> None:
+        """Wait a moment for the other brokers to hear of it, too: clients ask any of them next."""
         current = self._controller.controllership
         if current is None or all(one.error_code is not ErrorCode.NONE for one in results):
-            return results
-        told = current.told()
-        own = told.pop(self._controller.node_id, None)
-        if own is not None and not await done_by(own, self._clock, deadline_ms):
-            return [_unknown(one) if one.error_code is ErrorCode.NONE else one for one in results]
+            return
         until_ms = min(deadline_ms, self._clock.now_ms() + TOLD_MS_MAX)
-        for future in told.values():
+        for future in current.told():
             await done_by(future, self._clock, until_ms)
-        return results
 
     def _name_and_id(self, topic: str | Uuid) -> tuple[str, Uuid]:
         if isinstance(topic, str):
@@ -254,10 +250,6 @@ class ClusterAdmin:
             drawn = self._random.token(16)
             if is_usable_uuid(drawn):
                 return drawn
-
-
-def _unknown(result: TopicResult) -> TopicResult:
-    return replace(result, error_code=ErrorCode.REQUEST_TIMED_OUT, message=_UNKNOWN)
 
 
 def _all(

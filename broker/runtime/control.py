@@ -69,11 +69,8 @@ class ControlReceiver:
         self._partitions = partitions
         self._configs = configs
         self._tasks = tasks
-        # One after the other, as they were sent (C-11). A role change may wait for the disk: what
-        # the cluster looks like does not wait with it, or clients that ask here are sent to leaders
-        # and coordinators of long ago.
+        # One after the other, as they were sent (C-11): a role change may wait for the disk.
         self._lock = asyncio.Lock()
-        self._metadata_lock = asyncio.Lock()
         self.broker_epoch = -1
         # Whatever is meant for this registration or an earlier one comes too late.
         self._ended_epoch = -1
@@ -118,10 +115,9 @@ class ControlReceiver:
             answer.cancel()
 
     async def _carry_out(self, request: ControlRequest) -> ControlResponse:
-        if isinstance(request, UpdateMetadataRequest) and request.type != FULL_UPDATE:
-            return await self._update_metadata(request)
         async with self._lock:
-            self._ensure_goes_on()
+            if self._is_over:
+                raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the broker stops")
             match request:
                 case LeaderAndIsrRequest():
                     return await self._leader_and_isr(request)
@@ -130,23 +126,13 @@ class ControlReceiver:
                         return StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
                     return await self._partitions.apply_stop_replica(request)
                 case UpdateMetadataRequest():
-                    # Behind the roles that were sent before: then all of them are taken on.
-                    answer = await self._update_metadata(request)
-                    if answer.error_code == ErrorCode.NONE:
+                    if self._is_stale(request.broker_epoch):
+                        return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+                    await self._learn_settings(request.topic_states)
+                    answer = self._metadata.apply(request)
+                    if request.type == FULL_UPDATE and answer.error_code == ErrorCode.NONE:
                         await self._partitions.drop_moved(self._metadata.image)
                     return answer
-
-    async def _update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        async with self._metadata_lock:
-            self._ensure_goes_on()
-            if self._is_stale(request.broker_epoch):
-                return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
-            await self._learn_settings(request.topic_states)
-            return self._metadata.apply(request)
-
-    def _ensure_goes_on(self) -> None:
-        if self._is_over:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the broker stops")
 
     async def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         if self._is_stale(request.broker_epoch):

@@ -49,7 +49,7 @@ class ControllerCandidate:
     """Owned by the server; a follower of the session (read ``lifecycle.py``)."""
 
     def __init__(self, node_id: int, metadata: MetadataCache, parts: ControllerParts) -> None:
-        self.node_id = node_id
+        self._node_id = node_id
         self._metadata = metadata
         self._parts = parts
         self._campaign: asyncio.Task[None] | None = None
@@ -110,13 +110,13 @@ class ControllerCandidate:
         standing = await session.exists(paths.CONTROLLER, on_change)
         if standing is not None and standing.ephemeral_owner != session.session_id:
             holder = await self._holder(session)
-            if holder != self.node_id:
+            if holder != self._node_id:
                 if not await self._is_dead(holder, changed):
                     return None
                 logger.warning("broker %s was the controller and seems to be dead", holder)
                 doubted = frozenset() if holder is None else frozenset({holder})
         epoch = (paths.parse_number(found.data) or 0) + 1
-        data = paths.build_controller(self.node_id, self._parts.clock.wall_ms())
+        data = paths.build_controller(self._node_id, self._parts.clock.wall_ms())
         operations: list[Operation] = [
             Create(paths.CONTROLLER, data, ephemeral=True),
             Replace(paths.CONTROLLER_EPOCH, paths.build_number(epoch), found.stat.version),
@@ -135,7 +135,7 @@ class ControllerCandidate:
             if not await self._has_won(session, epoch):
                 return None
         version = found.stat.version + 1
-        identity = Identity(self.node_id, epoch)
+        identity = Identity(self._node_id, epoch)
         cluster_id = self._metadata.cluster_id
         return Controllership(session, cluster_id, identity, version, self._parts, doubted)
 

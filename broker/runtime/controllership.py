@@ -176,8 +176,8 @@ class Controllership:
             self._queue.put_nowait(_Command(prepare, reply))
         return reply
 
-    def told(self) -> dict[int, asyncio.Future[None]]:
-        """By broker that answers: done when it has carried out all that was decided."""
+    def told(self) -> list[asyncio.Future[None]]:
+        """Futures that are done when every broker that answers knows all that was decided."""
         return self._senders.told()
 
     @property

@@ -98,7 +98,7 @@ class PartitionAdmin:
         result: ShutdownResult = await self._ask(event, deadline_ms)
         # Clients that ask a broker which has not heard of it would be sent to the one that stops.
         until_ms = min(deadline_ms, self.clock.now_ms() + TOLD_MS_MAX)
-        for future in self._current().told().values():
+        for future in self._current().told():
             await done_by(future, self.clock, until_ms)
         return result
 

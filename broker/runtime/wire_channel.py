@@ -1,8 +1,7 @@
 """The controller's requests on the wire: to this broker a call, to every other one a request.
 
-Two connections per broker, for roles and for the metadata, and one request on each at a time
-(C-11): a broker that waits for its disk still hears where everything is. After any failure the
-connection is given up, so that nothing of an abandoned request can arrive behind what follows.
+One connection per broker, one request on it at a time (C-11). After any failure the connection is
+given up, so that nothing of an abandoned request can arrive behind what follows.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ class WireChannel:
         self._peers = peers
         self._metadata = metadata
         self._receiver = receiver
-        # By broker, and whether it is the one for the metadata.
-        self._connections: dict[tuple[int, bool], Connection] = {}
+        self._connections: dict[int, Connection] = {}
         self._is_closed = False
         self.on_lost: Callable[[int], object] = lambda _node_id: None
 
@@ -50,51 +48,49 @@ class WireChannel:
         """The broker's answer. Raises KafkaError or ClientError when there is none."""
         if node_id == self._peers.node_id:
             return await self._receiver.apply(request)
-        key = node_id, isinstance(request, UpdateMetadataRequest)
-        connection = await self._connection(key)
+        connection = await self._connection(node_id)
         try:
             return await _sent(connection, request)
         except BaseException:
-            self._give_up(key, connection, "a request of the controller was given up")
+            self._give_up(node_id, connection, "a request of the controller was given up")
             raise
 
     async def reach(self, node_id: int) -> None:
         """Have a connection to the broker. Raises KafkaError or ClientError."""
         if node_id != self._peers.node_id:
-            await self._connection((node_id, False))
+            await self._connection(node_id)
 
     def close(self) -> None:
         """Close every connection, and make no more: senders end a little later."""
         self._is_closed = True
-        for key, connection in list(self._connections.items()):
-            self._give_up(key, connection, "the broker stops")
+        for node_id, connection in list(self._connections.items()):
+            self._give_up(node_id, connection, "the broker stops")
 
-    async def _connection(self, key: tuple[int, bool]) -> Connection:
-        node_id, _is_for_metadata = key
-        known = self._connections.get(key)
+    async def _connection(self, node_id: int) -> Connection:
+        known = self._connections.get(node_id)
         if known is not None:
             if not known.closed and known.address == self._peers.address_of(node_id):
                 return known
-            self._give_up(key, known, "the broker has moved")
+            self._give_up(node_id, known, "the broker has moved")
         await self._metadata.wait_for(lambda image: node_id in image.brokers, _LEARN_ADDRESS_MS)
         made = await self._peers.connect(node_id, purpose="controller")
         if self._is_closed:
             made.close("the broker stops")
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the broker stops")
-        self._connections[key] = made
-        made.on_close(lambda: self._on_close(key, made))
+        self._connections[node_id] = made
+        made.on_close(lambda: self._on_close(node_id, made))
         return made
 
-    def _give_up(self, key: tuple[int, bool], connection: Connection, reason: str) -> None:
+    def _give_up(self, node_id: int, connection: Connection, reason: str) -> None:
         """Close it of our own will, which is no sign of the other side's end."""
-        if self._connections.get(key) is connection:
-            del self._connections[key]
+        if self._connections.get(node_id) is connection:
+            del self._connections[node_id]
         connection.close(reason)
 
-    def _on_close(self, key: tuple[int, bool], connection: Connection) -> None:
-        if self._connections.get(key) is connection:
-            del self._connections[key]
-            self.on_lost(key[0])
+    def _on_close(self, node_id: int, connection: Connection) -> None:
+        if self._connections.get(node_id) is connection:
+            del self._connections[node_id]
+            self.on_lost(node_id)
 
 
 async def _sent(connection: Connection, request: ControlRequest) -> ControlResponse:

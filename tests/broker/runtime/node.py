@@ -182,21 +182,6 @@ class Replicas:
         return StopReplicaResponse()
 
 
-class Hearing(ControlReceiver):
-    """What the controller says; a test may close the door to it."""
-
-    def __init__(
-        self, metadata: MetadataCache, replicas: Replicas, configs: ConfigWatch, tasks: Tasks
-    ) -> None:
-        super().__init__(metadata, replicas, configs, tasks)
-        self.door = asyncio.Event()
-        self.door.set()
-
-    async def apply(self, request: ControlRequest) -> ControlResponse:
-        await self.door.wait()
-        return await super().apply(request)
-
-
 class BrokerNode:
     """Wired as the server wires it."""
 
@@ -218,7 +203,7 @@ class BrokerNode:
         random = CountingRandom(random_start + node_id * 1_000_000)
         self.metadata = self.replicas.metadata = MetadataCache(self.clock)
         self.configs = ConfigWatch(self.metadata, self.clock, self.tasks)
-        self.receiver = Hearing(self.metadata, self.replicas, self.configs, self.tasks)
+        self.receiver = ControlReceiver(self.metadata, self.replicas, self.configs, self.tasks)
         self.lifecycle = Lifecycle(store, self.clock, random, self.tasks, 18_000)
         self.lifecycle.on_registered = self._on_registered
         self.parts = ControllerParts(

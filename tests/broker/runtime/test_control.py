@@ -10,7 +10,6 @@ from ottla.broker.runtime.config_watch import ConfigWatch
 from ottla.broker.runtime.control import ControlReceiver
 from ottla.broker.runtime.metadata import MetadataCache
 from ottla.broker.tasks import Tasks
-from ottla.coordinator.metadata.changes import FULL_UPDATE
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
@@ -18,9 +17,9 @@ from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
 from tests.broker.runtime.node import HandClock, Replicas, quiet
 
 
-def receiver_for(replicas: Replicas, metadata: MetadataCache | None = None) -> ControlReceiver:
+def receiver_for(replicas: Replicas) -> ControlReceiver:
     clock, tasks = HandClock(), Tasks()
-    metadata = metadata or MetadataCache(clock)
+    metadata = MetadataCache(clock)
     return ControlReceiver(metadata, replicas, ConfigWatch(metadata, clock, tasks), tasks)
 
 
@@ -63,41 +62,6 @@ async def test_a_request_is_carried_out_whatever_becomes_of_the_one_who_sent_it(
 
     assert asked.cancelled()
     assert [one.controller_epoch for one in replicas.requests] == [1, 2]
-
-
-async def test_what_the_cluster_looks_like_does_not_wait_for_roles() -> None:
-    """A disk may take minutes to make leader epochs durable. A broker whose image were as old sends
-    clients to coordinators of long ago, and those who ask nobody else wait as long."""
-    replicas, metadata = Replicas(), MetadataCache(HandClock())
-    receiver = receiver_for(replicas, metadata)
-    replicas.door.clear()
-    roles = asyncio.ensure_future(receiver.apply(LeaderAndIsrRequest(controller_epoch=1)))
-    await quiet()
-    update = UpdateMetadataRequest(controller_id=3, controller_epoch=1)
-    updating = asyncio.ensure_future(receiver.apply(update))
-    await quiet()
-    seen = metadata.controller_id, roles.done()
-    replicas.door.set()
-    await asyncio.gather(roles, updating)
-
-    assert seen == (3, False)
-
-
-async def test_a_complete_image_comes_after_the_roles_that_were_told_before_it() -> None:
-    """A broker that has it begins to serve, and deletes what it does not hold any more."""
-    replicas, metadata = Replicas(), MetadataCache(HandClock())
-    receiver = receiver_for(replicas, metadata)
-    replicas.door.clear()
-    roles = asyncio.ensure_future(receiver.apply(LeaderAndIsrRequest(controller_epoch=1)))
-    await quiet()
-    complete = UpdateMetadataRequest(controller_id=3, controller_epoch=1, type=FULL_UPDATE)
-    updating = asyncio.ensure_future(receiver.apply(complete))
-    await quiet()
-    before = metadata.is_complete
-    replicas.door.set()
-    await asyncio.gather(roles, updating)
-
-    assert (before, metadata.is_complete) == (False, True)
 
 
 async def test_a_broker_that_stops_ends_what_is_under_way_and_takes_nothing_on() -> None:

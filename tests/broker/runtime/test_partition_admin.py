@@ -104,7 +104,7 @@ async def test_what_is_not_seen_in_time_is_unknown() -> None:
     await cluster.expire(2)
     await cluster.start(2, 1)
     await cluster.leader_writes(T1, (1, 2))
-    cluster.nodes[1].receiver.door.clear()
+    cluster.nodes[1].replicas.door.clear()
     admin = cluster.nodes[1].admin.partitions
     question = asyncio.ensure_future(
         admin.elect_leaders([T0, T1], allow_unclean=False, timeout_ms=TIMEOUT_MS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.broker.runtime.senders import Reports, Senders
@@ -14,9 +13,7 @@ from ottla.client.errors import (
     UnsupportedByBroker,
 )
 from ottla.coordinator.controller.events import AnyControlRequest, ControlRequest
-from ottla.coordinator.metadata.changes import FULL_UPDATE
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from ottla.protocol.ports import Address
 from tests.broker.runtime.node import HandClock, quiet
@@ -35,9 +32,6 @@ class Wire:
         self.is_down = False
         self.error: Exception = ConnectionResetError()
         self.error_code = ErrorCode.NONE
-        # Closed by a test that wants roles to take their time.
-        self.door = asyncio.Event()
-        self.door.set()
         self.on_lost: Callable[[int], object] = lambda _node_id: None
 
     async def reach(self, node_id: int) -> None:
@@ -49,9 +43,6 @@ class Wire:
         self.sent.append((node_id, request.broker_epoch, request.controller_id))
         if self.is_down:
             raise self.error
-        if isinstance(request, LeaderAndIsrRequest):
-            await self.door.wait()
-            return LeaderAndIsrResponse(self.error_code)
         return UpdateMetadataResponse(self.error_code)
 
 
@@ -94,49 +85,6 @@ async def test_requests_arrive_in_order_and_a_dead_broker_holds_up_nobody_else()
 
     assert site.wire.sent[2:] == [(1, 1, 0), (1, 1, 1), (1, 1, 2)]
     assert site.answers == [2, 1, 1, 1]
-    site.senders.stop()
-
-
-ROLES = LeaderAndIsrRequest(controller_id=-2, broker_epoch=1)
-
-
-async def test_updates_of_the_metadata_overtake_roles_that_are_being_taken_on() -> None:
-    """Roles may wait for a disk; a broker that is behind by as much sends clients astray."""
-    site = Site()
-    site.wire.door.clear()
-    site.senders.send([ControlRequest(1, ROLES), ControlRequest(1, ROLES)])
-    await site.send(1, 7)
-    told = site.senders.told()
-    await quiet()
-    before = list(site.wire.sent), [future.done() for future in told.values()]
-    site.wire.door.set()
-    await quiet()
-
-    assert before == ([(1, 1, -2), (1, 1, 7)], [False])
-    assert site.wire.sent[2:] == [(1, 1, -2)]
-    assert [future.done() for future in told.values()] == [True]
-    site.senders.stop()
-
-
-async def test_roles_overtake_no_update_and_nothing_overtakes_a_complete_one() -> None:
-    """C-11: a role may name a leader whose address was told just before; and what comes after a
-    complete image would be lost in it."""
-    site = Site()
-    site.wire.is_down = True
-    await site.send(1, 0)
-    complete = UpdateMetadataRequest(controller_id=1, broker_epoch=1, type=FULL_UPDATE)
-    site.senders.send([ControlRequest(1, ROLES), ControlRequest(1, complete)])
-    await site.send(1, 2)
-    site.wire.is_down = False
-    site.wire.door.clear()
-    await site.clock.advance(100)
-    before = site.wire.sent[1:]
-    site.wire.door.set()
-    await quiet()
-    await site.send(1, 3)
-
-    assert before == [(1, 1, 0), (1, 1, -2)]
-    assert site.wire.sent[3:] == [(1, 1, 1), (1, 1, 2), (1, 1, 3)]
     site.senders.stop()
 
 
@@ -295,7 +243,7 @@ async def test_who_waits_for_it_hears_when_every_living_broker_has_answered() ->
     await site.send(1, 1)
     told = site.senders.told()
     await quiet()
-    before = [future.done() for future in told.values()]
+    before = [future.done() for future in told]
     site.wire.is_down = False
     await site.clock.advance(200)
 

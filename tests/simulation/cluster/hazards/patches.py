@@ -184,12 +184,12 @@ def _is_elected_in_two_steps(_before: Any) -> Any:
         found = await session.get(paths.CONTROLLER_EPOCH)
         epoch, version = paths.parse_number(found.data) or 0, found.stat.version
         if standing is None:
-            data = paths.build_controller(self.node_id, 0)
+            data = paths.build_controller(self._node_id, 0)
             await session.create(paths.CONTROLLER, data, ephemeral=True)
             epoch += 1
             stat = await session.set(paths.CONTROLLER_EPOCH, paths.build_number(epoch), version)
             version = stat.version
-        identity = Identity(self.node_id, epoch)
+        identity = Identity(self._node_id, epoch)
         return Controllership(session, self._metadata.cluster_id, identity, version, self._parts)
 
     return elect
@@ -217,8 +217,7 @@ def _sends_as_it_comes(_before: Any) -> Any:
                 # Some are on their way for longer than others.
                 await self._clock.sleep(700.0 if (sum(epochs) + number) % 3 == 0 else 0.0)
                 send = partial(self._channel.send, message.node_id, message.request)
-                sender = _Sender(message.node_id, -1)
-                response = await self._repeated(sender, sender.roles, send)
+                response = await self._repeated(_Sender(message.node_id, -1), send)
                 self._reports.on_answer(message.node_id, message.request, response)
 
             self._tasks.spawn("unordered", deliver())
