@@ -21,7 +21,7 @@ from ottla.client.sync.producer import Producer
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator
     from typing import Self
 
 Values = dict[int, list[bytes | None]]
@@ -198,22 +198,23 @@ class Driver:
         self._process.wait(STOP_WAIT_S)
         return is_running
 
-    def descendants(self, words: str) -> list[int]:
-        """Processes below it whose command line has these words."""
-        table = _processes()
-        below = {self._process.pid}
-        while more := {pid for pid, (parent, _) in table.items() if parent in below} - below:
-            below |= more
-        return sorted(pid for pid in below if words in table.get(pid, (0, ""))[1])
+    def some_of(self, words: str) -> list[int]:
+        """Its processes whose command line has these words; there may be none for a moment.
+
+        Not all are below it: what a killed process has forked goes on without a parent."""
+        found: list[int] = []
+        while not found:
+            assert self._process.poll() is None, "\n".join(self.told)
+            found = _of_session(self._process.pid, words)
+            time.sleep(LOOK_S)
+        return found
 
 
-def _processes() -> Mapping[int, tuple[int, str]]:
-    """All processes: parents and command lines."""
-    output = subprocess.run(
-        ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
-    ).stdout
+def _of_session(session_id: int, words: str) -> list[int]:
+    command = ["ps", "-ww", "-eo", "pid=,sid=,args="]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in output.splitlines()]
-    return {int(row[0]): (int(row[1]), row[2]) for row in rows if len(row) == 3}
+    return [int(row[0]) for row in rows if int(row[1]) == session_id and words in row[-1]]
 
 
 def pause(chance: random.Random, longest_s: float) -> None:

@@ -103,9 +103,7 @@ def kill_one(words: str) -> Callable[[Driver, random.Random], None]:
     """Kill some process of the program whose command line has these words."""
 
     def kill(driver: Driver, chance: random.Random) -> None:
-        found = driver.descendants(words)
-        assert found
-        os.kill(chance.choice(found), signal.SIGKILL)
+        os.kill(chance.choice(driver.some_of(words)), signal.SIGKILL)
 
     return kill
 
