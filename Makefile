@@ -10,8 +10,13 @@ START ?=
 run: .venv/run
 	$(BIN)/ottla start $(START)
 
+# Nothing in these folders looks at a wall clock: two tests are run at a time.
+PURE := $(addprefix tests/,protocol coordinator checker simulation client/state broker/replica broker/policy) \
+	$(wildcard tests/client/*_in_simulation.py)
+
 test: .venv/test
-	$(BIN)/python -m pytest -m "not interop and not soak"
+	$(BIN)/python -m pytest -m "not interop and not soak" -n 2 --dist loadfile $(PURE)
+	$(BIN)/python -m pytest -m "not interop and not soak" $(addprefix --ignore=,$(PURE))
 
 check: .venv/test
 	$(BIN)/ruff check .
