@@ -19,8 +19,6 @@ from tests.client.mirror.clusters import fill
 from tests.tidy.tree import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.client.cli.command import Ottla
 
 PAGE = (ROOT / "docs" / "mirror.md").read_text("utf-8")
@@ -29,18 +27,6 @@ PAGE = (ROOT / "docs" / "mirror.md").read_text("utf-8")
 @pytest.fixture
 def ottla(capfdbinary: pytest.CaptureFixture[bytes]) -> Ottla:
     return in_process(capfdbinary)
-
-
-@pytest.fixture(scope="module")
-def west() -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="module")
-def central() -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        yield cluster
 
 
 async def group_at(bootstrap: str, where: TopicPartition, offset: int) -> None:

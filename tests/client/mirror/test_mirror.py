@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def west() -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="module")
 def east() -> Iterator[Cluster]:
     with Cluster(brokers=2) as cluster:
         yield cluster

@@ -14,21 +14,7 @@ from ottla.client.mirror.settings import Source
 from tests.client.mirror.clusters import PATIENCE_S, fill, read, settings, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ottla.client.mirror.settings import MirrorSettings
-
-
-@pytest.fixture(scope="module")
-def west() -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="module")
-def central() -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        yield cluster
 
 
 def of(west: Cluster, central: Cluster, topic: str, **changes: object) -> MirrorSettings:

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
-
-from ottla.client.spark import OttlaDataSource
-from tests.client.spark.conftest import SETTINGS, prepare_environment
+from tests.client.spark.sessions import SETTINGS, small_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK_S = 0.02
@@ -28,16 +24,9 @@ TASK_FAILURES_MAX = "20"
 
 def session(master: str) -> SparkSession:
     """A small one; where tasks are killed, they may fail often."""
-    prepare_environment()
-    builder = SparkSession.builder.master(master).appName("copying")
     settings = {**SETTINGS, "spark.task.maxFailures": TASK_FAILURES_MAX}
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        made = builder.getOrCreate()
+    made = small_session(master, settings)
     made.sparkContext.setLogLevel("OFF")
-    made.dataSource.register(OttlaDataSource)
     return made
 
 

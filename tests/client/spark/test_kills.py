@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -34,11 +34,29 @@ SEED = 20_261_121
 LONGEST_S = 0.8
 
 
+class Copies(NamedTuple):
+    """The records of both copies, by partition."""
+
+    topic: object
+    files: object
+
+
 def job_of(servers: str, folder: Path, name: str, *, limit: int, master: str = LOCAL) -> Job:
     """The topics of one test."""
     with Admin(servers) as admin:
         admin.create_topics([NewTopic(f"{name}-out", PARTITIONS)])
     return Job(master, servers, f"{name}-in", f"{name}-out", folder, limit)
+
+
+def copies_of(job: Job) -> Copies:
+    """What there is in the end."""
+    settle(job.servers, job.target, range(PARTITIONS))
+    return Copies(in_topic(job.servers, job.target), in_files(job.folder / "parquet"))
+
+
+def exact(count: int) -> Copies:
+    """What there has to be."""
+    return Copies(expected(count), expected(count))
 
 
 def run_to_the_end(job: Job) -> None:
@@ -51,7 +69,7 @@ def run_to_the_end(job: Job) -> None:
                 driver.check_patience()
 
 
-def killed_drivers(job: Job, count: int, kills: int, batches_max: int) -> None:
+def killed_drivers(job: Job, count: int, kills: int, batches_max: int) -> Copies:
     """Kill so many runs at random moments, and let one go on to the end."""
     chance = random.Random(SEED)
     fill(job.servers, job.source, count, SEED)
@@ -62,16 +80,15 @@ def killed_drivers(job: Job, count: int, kills: int, batches_max: int) -> None:
                 pause(chance, LONGEST_S)
                 killed += driver.kill()
     run_to_the_end(job)
-    settle(job.servers, job.target, range(PARTITIONS))
-    assert in_topic(job.servers, job.target) == expected(count)
-    assert in_files(job.folder / "parquet") == expected(count)
+    return copies_of(job)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_killed_driver_loses_and_repeats_nothing(broker: str, tmp_path: Path) -> None:
     """The promise of the sink, in the form that a person tries first."""
-    killed_drivers(job_of(broker, tmp_path, "killed", limit=400), 3_000, kills=2, batches_max=2)
+    job = job_of(broker, tmp_path, "killed", limit=400)
+    assert killed_drivers(job, 3_000, kills=2, batches_max=2) == exact(3_000)
 
 
 @pytest.mark.soak
@@ -79,12 +96,12 @@ def test_a_killed_driver_loses_and_repeats_nothing(broker: str, tmp_path: Path) 
 def test_twenty_killed_drivers_lose_and_repeat_nothing(broker: str, tmp_path: Path) -> None:
     """The same with the full figures."""
     job = job_of(broker, tmp_path, "soaked", limit=2_000)
-    killed_drivers(job, 200_000, kills=20, batches_max=4)
+    assert killed_drivers(job, 200_000, kills=20, batches_max=4) == exact(200_000)
 
 
 def killed_while_running(
     job: Job, count: int, kills: int, kill: Callable[[Driver, random.Random], None]
-) -> None:
+) -> Copies:
     """One run, that has to survive what is killed around it."""
     chance = random.Random(SEED)
     fill(job.servers, job.source, count, SEED)
@@ -94,9 +111,7 @@ def killed_while_running(
             pause(chance, LONGEST_S)
             kill(driver, chance)
         assert driver.end() == 0, driver.told[-3:]
-    settle(job.servers, job.target, range(PARTITIONS))
-    assert in_topic(job.servers, job.target) == expected(count)
-    assert in_files(job.folder / "parquet") == expected(count)
+    return copies_of(job)
 
 
 def kill_one(words: str) -> Callable[[Driver, random.Random], None]:
@@ -113,7 +128,8 @@ def kill_one(words: str) -> Callable[[Driver, random.Random], None]:
 def test_killed_python_workers_are_replaced(broker: str, tmp_path: Path) -> None:
     """Their tasks are tried again, and fence what they have begun."""
     job = job_of(broker, tmp_path, "workers", limit=1_000)
-    killed_while_running(job, 40_000, kills=10, kill=kill_one("pyspark.daemon pyspark.worker"))
+    kill = kill_one("pyspark.daemon pyspark.worker")
+    assert killed_while_running(job, 40_000, kills=10, kill=kill) == exact(40_000)
 
 
 @pytest.mark.soak
@@ -121,7 +137,8 @@ def test_killed_python_workers_are_replaced(broker: str, tmp_path: Path) -> None
 def test_killed_executors_are_replaced(broker: str, tmp_path: Path) -> None:
     """Executors that are processes of their own, as on a cluster."""
     job = job_of(broker, tmp_path, "executors", limit=1_000, master="local-cluster[2,1,1024]")
-    killed_while_running(job, 30_000, kills=4, kill=kill_one("CoarseGrainedExecutorBackend"))
+    kill = kill_one("CoarseGrainedExecutorBackend")
+    assert killed_while_running(job, 30_000, kills=4, kill=kill) == exact(30_000)
 
 
 @pytest.mark.soak
@@ -136,4 +153,4 @@ def test_a_query_survives_killed_brokers(tmp_path: Path) -> None:
             cluster.faults.kill(broker_id)
             cluster.faults.restart(broker_id)
 
-        killed_while_running(job, 40_000, kills=6, kill=kill)
+        assert killed_while_running(job, 40_000, kills=6, kill=kill) == exact(40_000)

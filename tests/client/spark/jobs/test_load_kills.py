@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.client.spark.conftest import prepare_environment
+from tests.client.spark.sessions import prepare_environment
 from tests.client.spark.topics import fill
 
 if TYPE_CHECKING:
