@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyspark
 import pytest
 
-from tests.client.spark.sessions import SETTINGS, small_session
+from tests.client.spark.sessions import SETTINGS, home_without_python, small_session
 from tests.client.spark.topics import maker_of_topics
 from tests.support.memory_broker import memory_broker
 
@@ -20,16 +18,6 @@ if TYPE_CHECKING:
 
 # A task may fail three times, as on a cluster; without the 4 a local Spark never tries again.
 MASTER = "local[2,4]"
-
-
-def home_without_python(folder: Path) -> Path:
-    """Spark without its own copy of PySpark, which is a zip file: from there every process that
-    Spark starts would compile anew what it imports, which takes longer than all else it does."""
-    installed = Path(pyspark.__path__[0])
-    for entry in installed.iterdir():
-        if entry.name != "python":
-            (folder / entry.name).symlink_to(entry)
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.02
 TASK_FAILURES_MAX = "20"
+WORDS_MAX = 4_000
 
 
 def session(master: str) -> SparkSession:
@@ -62,6 +63,13 @@ def begin(frame: DataFrame, servers: str, target: str, folder: Path) -> list[Str
     return [to_topic.start(), to_files.start()]
 
 
+def abridged(text: str) -> str:
+    """Without the middle of a long stack: what was wrong stands at its two ends."""
+    if len(text) <= 2 * WORDS_MAX:
+        return text
+    return f"{text[:WORDS_MAX]}\n[...]\n{text[-WORDS_MAX:]}"
+
+
 def main(master: str, servers: str, source: str, target: str, folder: str, limit: str) -> int:
     """Returns how many queries have failed."""
     spark = session(master)
@@ -76,7 +84,7 @@ def main(master: str, servers: str, source: str, target: str, folder: str, limit
         time.sleep(LOOK_S)
     failures = [error for query in queries if (error := query.exception()) is not None]
     for failure in failures:
-        print("failed", str(failure)[-4000:], flush=True)
+        print("failed", abridged(str(failure)), flush=True)
     return len(failures)
 
 

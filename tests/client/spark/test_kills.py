@@ -32,6 +32,8 @@ LOCAL = "local[2,20]"
 SEED = 20_261_121
 # About as long as a micro-batch takes.
 LONGEST_S = 0.8
+# So many runs may fail for Spark's own reasons.
+RUNS_MAX = 4
 
 
 class Copies(NamedTuple):
@@ -61,12 +63,12 @@ def exact(count: int) -> Copies:
 
 def run_to_the_end(job: Job) -> None:
     """The last run, which nobody kills."""
-    code = -1
-    while code != 0:
+    for _ in range(RUNS_MAX):
         with Driver(job) as driver:
-            code = driver.end()
-            if code != 0:
-                driver.check_patience()
+            if driver.end() == 0:
+                return
+            driver.check_excuse()
+    pytest.fail(f"none of {RUNS_MAX} runs came to the end: {driver.told}")
 
 
 def killed_drivers(job: Job, count: int, kills: int, batches_max: int) -> Copies:
@@ -74,17 +76,20 @@ def killed_drivers(job: Job, count: int, kills: int, batches_max: int) -> Copies
     chance = random.Random(SEED)
     fill(job.servers, job.source, count, SEED)
     killed = 0
-    while killed < kills:
+    for _ in range(kills + RUNS_MAX):
         with Driver(job) as driver:
             if driver.batches(chance.randint(1, batches_max)):
                 pause(chance, LONGEST_S)
                 killed += driver.kill()
+        if killed == kills:
+            break
+    assert killed == kills, driver.told
     run_to_the_end(job)
     return copies_of(job)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_killed_driver_loses_and_repeats_nothing(broker: str, tmp_path: Path) -> None:
     """The promise of the sink, in the form that a person tries first."""
     job = job_of(broker, tmp_path, "killed", limit=400)
