@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from ottla.client.config import parse_addresses
+from ottla.client.java_names import ALIASES
 from ottla.client.nearest import one_of, suggestion
 from ottla.client.properties import fields_from
 
@@ -82,23 +84,34 @@ class Given:
 
     def bootstrap_servers(self) -> str:
         """Where the cluster is."""
-        servers = self.text(SERVERS) or self.text(OTHER_SERVERS)
+        name = OTHER_SERVERS if self.has(OTHER_SERVERS) and not self.has(SERVERS) else SERVERS
+        servers = self.text(name)
         if not servers:
             raise ValueError(f"the option {SERVERS} is missing: the address of a broker")
+        try:
+            parse_addresses(servers)
+        except ValueError as error:
+            raise ValueError(f"the option {name} is wrong: {error}") from None
         return servers
 
     def client_fields(self, kind: type[Any], refused: Mapping[str, str]) -> dict[str, Any]:
         """The ``kafka.*`` options as fields of that configuration of a client. ``refused`` says
-        for properties that may not be set why not."""
+        for properties that may not be set why not, whichever of their names is used."""
+        reasons = {_field_of(name): reason for name, reason in refused.items()}
         properties: dict[str, object] = {}
         for name, value in self._values.items():
             if not name.startswith(CLIENT_PREFIX) or name == SERVERS:
                 continue
             plain = name.removeprefix(CLIENT_PREFIX)
-            if plain in refused:
-                raise ValueError(f"the option {name} cannot be set: {refused[plain]}")
+            if _field_of(plain) in reasons:
+                raise ValueError(f"the option {name} cannot be set: {reasons[_field_of(plain)]}")
             properties[plain] = value
         try:
             return fields_from(kind, properties)
         except ValueError as error:
             raise ValueError(f"among the options kafka.*: {error}") from None
+
+
+def _field_of(name: str) -> str:
+    """What a property is called in a client's configuration, as far as it is known there."""
+    return ALIASES.get(name, name.replace(".", "_"))

@@ -131,9 +131,11 @@ class Options:
                 f"{most}"
             )
         strategy = "startingOffsetsByTimestampStrategy"
+        servers = given.bootstrap_servers()
+        config, group_id = _config(given)
         return cls(
-            servers=given.bootstrap_servers(),
-            config=_config(given),
+            servers=servers,
+            config=config,
             subscription=_subscription(given),
             start=_start(given, is_stream=is_stream),
             end=_end(given, is_stream=is_stream),
@@ -145,7 +147,7 @@ class Options:
             max_records=given.number("maxRecordsPerPartition"),
             fails_on_loss=given.truth("failOnDataLoss", default=True),
             has_headers=given.truth("includeHeaders", default=False),
-            group_id=_group_id(given),
+            group_id=_group_id(given, group_id),
             group_prefix=given.text("groupIdPrefix") or DEFAULT_GROUP_PREFIX,
             commits=given.truth("commitOffsets", default=is_stream),
             poll_timeout_ms=_or(given.number("kafkaConsumer.pollTimeoutMs"), POLL_TIMEOUT_MS),
@@ -158,10 +160,10 @@ def _or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def _config(given: Given) -> ConsumerConfig:
+def _config(given: Given) -> tuple[ConsumerConfig, str | None]:
+    """And the group that is named: positions are committed from outside, by no member of it."""
     fields = given.client_fields(ConsumerConfig, REFUSED)
-    # Positions are committed from outside: a query is no member of its group.
-    fields.pop("group_id", None)
+    group_id = fields.pop("group_id", None)
     isolation = fields.pop("isolation", "read_uncommitted")
     one_of("the option kafka.isolation.level", isolation, ISOLATIONS)
     fields = {
@@ -171,13 +173,13 @@ def _config(given: Given) -> ConsumerConfig:
         **fields,
     }
     try:
-        return ConsumerConfig(offset_reset="none", isolation=ISOLATIONS[isolation], **fields)
-    except ValueError as error:
+        config = ConsumerConfig(offset_reset="none", isolation=ISOLATIONS[isolation], **fields)
+    except (TypeError, ValueError) as error:
         raise ValueError(f"among the options kafka.*: {error}") from None
+    return config, group_id
 
 
-def _group_id(given: Given) -> str | None:
-    group_id = given.text(GROUP_ID)
+def _group_id(given: Given, group_id: str | None) -> str | None:
     if group_id is not None and given.has("groupIdPrefix"):
         raise ValueError(f"of the options {GROUP_ID} and groupIdPrefix only one can be given")
     if group_id is not None and not group_id.strip():

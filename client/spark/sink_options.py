@@ -55,7 +55,7 @@ def sink_options(
         if is_exactly_once:
             config = replace(config, transactional_id="checked here")
             config = replace(config, transactional_id=None)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"among the options kafka.*: {error}") from None
     prefix = given.text("transactionalIdPrefix")
     if prefix is not None and not prefix.strip():

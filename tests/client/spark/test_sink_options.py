@@ -37,6 +37,8 @@ def test_a_transaction_may_last_as_long_as_brokers_allow_by_default() -> None:
         ({"missingLedger": "x"}, "missingLedger"),
         ({"transactionalIdPrefix": ""}, "the option transactionalIdPrefix is empty"),
         ({"kafka.transactional.id": "x"}, "kafka.transactional.id cannot be set"),
+        ({"kafka.transactional_id": "x"}, "kafka.transactional_id cannot be set"),
+        ({"kafka.bootstrap.servers": "a:b"}, "the option kafka.bootstrap.servers is wrong: 'a:b'"),
         ({"kafka.value.serializer": "x"}, "kafka.value.serializer cannot be set"),
         ({"kafka.acks": "1"}, "among the options kafka.*: .*acks"),
         ({"kafka.linger": "1"}, "among the options kafka.*: no setting is called 'linger'"),
