@@ -5,6 +5,7 @@ What is lost comes back as sentences, and whoever asked decides whether they end
 
 from __future__ import annotations
 
+import heapq
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -172,11 +173,13 @@ def cut(start: Place, end: Place, limit: int) -> Place:
     if total <= limit:
         return end
     shares = {where: min(size, max(1, limit * size // total)) for where, size in sizes.items()}
+    excess = sum(shares.values()) - limit
     for where in sorted(shares, key=lambda where: -shares[where]):
-        excess = sum(shares.values()) - limit
         if excess <= 0:
             break
-        shares[where] -= min(excess, max(0, shares[where] - 1))
+        surplus = min(excess, max(0, shares[where] - 1))
+        shares[where] -= surplus
+        excess -= surplus
     return end._replace(offsets={where: starts[where] + share for where, share in shares.items()})
 
 
@@ -194,11 +197,14 @@ def split(
     parts = {one: 1 for one in ranges if one.start < one.stop}
     if max_records is not None:
         parts = {one: -(-_size(one) // max_records) for one in parts}
-    wanted = min(min_partitions or 0, sum(map(_size, parts)))
+    missing = min(min_partitions or 0, sum(map(_size, parts))) - sum(parts.values())
     # One more for whoever has the most to read in one part.
-    while sum(parts.values()) < wanted:
-        longest = max(parts, key=lambda one: _size(one) / parts[one])
-        parts[longest] += 1
+    longest = [(-_size(one) / count, one) for one, count in parts.items()]
+    heapq.heapify(longest)
+    for _ in range(missing):
+        one = longest[0][1]
+        parts[one] += 1
+        heapq.heapreplace(longest, (-_size(one) / parts[one], one))
     return [piece for one, count in parts.items() for piece in _pieces(one, count)]
 
 

@@ -135,6 +135,15 @@ def test_the_tasks_together_read_everything_once(least: int | None, most: int | 
     assert most is None or max(one.stop - one.start for one in tasks) <= most
 
 
+@pytest.mark.timeout(20)
+def test_many_tasks_are_planned_in_no_time() -> None:
+    """The driver plans every micro-batch anew; looking for the longest again and again took
+    minutes."""
+    ranges = [Range(TopicPartition("a", number), 0, 1_000_000) for number in range(4_000)]
+
+    assert len(split(ranges, 40_000, None)) == 40_000
+
+
 # A stream.
 
 
