@@ -123,6 +123,13 @@ def judge_batch(batch_id: int, parts: Sequence[Part], *, may_begin: bool) -> Ver
                 "(offsets.retention.minutes); the option missingLedger=begin lets it go on, and "
                 "stores twice what an earlier attempt at this micro-batch has committed"
             )
+        for part in by_id.values():
+            if part.outcome is not Outcome.OPEN:
+                raise WriteRefused(
+                    f"micro-batch {batch_id} is written already by task {part.partition_id} and "
+                    "not by task 0, which is always the first: the group that keeps what task 0 "
+                    "has written was deleted or changed"
+                )
         return Verdict(is_new=True, rest=tuple(range(1, len(parts))))
     if zero.task_count != len(parts):
         return Verdict(foreign_count=zero.task_count)

@@ -83,6 +83,17 @@ def test_a_later_batch_without_an_entry_is_refused_until_somebody_says_it_is_rig
     assert judge_batch(5, parts, may_begin=True).is_new
 
 
+def test_a_ledger_with_a_hole_at_task_0_is_refused() -> None:
+    """Task 0 is committed first, so somebody has deleted its group; its rows may be there."""
+    parts = [part(0, Outcome.OPEN), part(1, Outcome.SAME, THIS)]
+
+    for may_begin in (False, True):
+        with pytest.raises(WriteRefused, match=r"by task 1 and not by task 0|missingLedger=begin"):
+            judge_batch(5, parts, may_begin=may_begin)
+    with pytest.raises(WriteRefused, match="by task 1 and not by task 0"):
+        judge_batch(0, [part(0, Outcome.OPEN), part(1, Outcome.OTHER, THIS)], may_begin=False)
+
+
 def test_what_a_crash_has_left_out_is_committed_and_the_rest_left_alone() -> None:
     """The driver died while it committed one task after the other."""
     parts = [
