@@ -38,7 +38,9 @@ class Shape(NamedTuple):
     def parts(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows of each topic, in order, with the columns that are sent.
 
-        Raises ValueError for a row without a topic."""
+        Raises ValueError for a row without a topic, and for a header without a name."""
+        if "headers" in self.columns:
+            _check_headers(batch.column("headers"))
         sent = batch.select([name for name in self.columns if name != "topic"])
         if self.topic is not None:
             yield self.topic, sent
@@ -76,6 +78,13 @@ def shape_of(fields: Iterable[tuple[str, str]], topic: str | None) -> Shape:
     if topic is not None and "topic" in used:
         used.remove("topic")
     return Shape(tuple(used), topic)
+
+
+def _check_headers(column: pa.Array) -> None:
+    """Only their values may be null; both children are null where the header itself is."""
+    keys, _ = column.flatten().flatten()
+    if keys.null_count:
+        raise ValueError("a row has a header whose key is null in the column 'headers'")
 
 
 class RowsChecksum:

@@ -96,6 +96,23 @@ def test_a_row_without_a_topic_is_refused() -> None:
         list(shape_of({"value": "binary", "topic": "string"}.items(), None).parts(batch))
 
 
+@pytest.mark.parametrize("header", [None, {"key": None, "value": b"x"}])
+def test_a_header_without_a_name_is_refused(header: dict[str, bytes | None] | None) -> None:
+    """It would be stored under the name None."""
+    shape = shape_of({"value": "binary", "headers": ALL["headers"]}.items(), "t")
+    good = {"key": "a", "value": None}
+    batch = pa.record_batch(
+        {
+            "value": pa.array([b"v"] * 4),
+            "headers": pa.array([[], None, [good, header], [good]], HEADERS),
+        }
+    )
+
+    assert len(list(shape.parts(batch.slice(3)))) == 1
+    with pytest.raises(ValueError, match="whose key is null in the column 'headers'"):
+        list(shape.parts(batch))
+
+
 @pytest.mark.parametrize("cuts", [(1,), (7, 8), (13, 14, 40), (59,)])
 def test_the_checksum_is_the_same_however_rows_are_cut(cuts: tuple[int, ...]) -> None:
     """The size of Arrow batches is a setting that may change before a replay."""
