@@ -166,7 +166,8 @@ class Metadata:
             if view.error is ErrorCode.NONE:
                 found[view.name] = view
             elif view.error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise RequestRefused(view.error, topic=view.name)
+                text = f"{view.error.text} (the option {subscription.option} asks for it)"
+                raise RequestRefused(view.error, text, topic=view.name)
         return found
 
     async def _lasts(

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from ottla.client.spark.sink_options import SinkOptions
 
 
+# What brokers say to names that nobody can write to.
+NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+
 class TaskId(NamedTuple):
     """Which part of which micro-batch of which query; a batch job is a query of one batch."""
 
@@ -52,12 +56,12 @@ class Writing:
             try:
                 self._deliveries.append(await self.producer.send_batch(topic, rows))
             except RequestRefused as error:
-                if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    named = "option" if self._shape.topic is not None else "column"
-                    raise ValueError(
-                        f"the {named} topic names what is not there: {error}"
-                    ) from error
-                raise
+                if error.code not in NOT_THERE:
+                    raise
+                named = "option topic" if self._shape.topic is not None else "column topic"
+                if error.partition is not None:
+                    named = "column partition"
+                raise ValueError(f"the {named} names what is not there: {error}") from error
         while self._deliveries and self._deliveries[0].done:
             await self._deliveries.popleft()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.client.config_requests import ConfigChange, ConfigOperation, ResourceType
+from ottla.client.errors import RequestRefused
 from ottla.client.spark.errors import ReadTimedOut, RecordsLost
 from ottla.client.spark.reader import BatchReader, RangePartition
 from ottla.client.spark.rows import arrow_schema, spark_schema
@@ -212,6 +213,10 @@ def test_a_topic_that_is_not_there_is_one_sentence(broker: str, topic: str) -> N
         read(broker, subscribe=f"{topic},nowhere", **quick)
     with pytest.raises(ValueError, match=r"assign names partition 3 of topic .*, which has 1 onl"):
         read(broker, assign=f'{{"{topic}": [3]}}', **quick)
+    # Apache Kafka says that nothing can be called that, ours that it does not exist.
+    refusals = (ValueError, RequestRefused)
+    with pytest.raises(refusals, match=r"option subscribe (names topic 'a/b'|asks for it)"):
+        read(broker, subscribe=f"{topic},a/b", **quick)
     with pytest.raises(ValueError, match="startingOffsets has to name exactly the partitions"):
         read(broker, subscribe=topic, startingOffsets='{"other": {"0": 1}}')
 

@@ -250,3 +250,11 @@ def test_a_missing_topic_is_named_with_its_option(broker: str) -> None:
     """Nobody creates one by mistyping its name."""
     with pytest.raises(ValueError, match="the option topic names what is not there: topic 'nix'"):
         Query(broker, "nix", "nix").write(0, 0, [b"a"])
+    with pytest.raises(ValueError, match="the option topic names what is not there: topic 'a/b'"):
+        Query(broker, "a/b", "nix").write(0, 0, [b"a"])
+
+
+def test_a_missing_partition_is_named_with_its_column(query: Query) -> None:
+    """The topic is right."""
+    with pytest.raises(ValueError, match=r"the column partition names .* partition 3: it has the"):
+        query.write(0, 3, [b"a"])
