@@ -62,10 +62,10 @@ class Metadata:
         if self._cluster is not None:
             _run(self._close(self._cluster))
 
-    def topics(self, expected: Iterable[str] = ()) -> Topics:
+    def topics(self, expected: Iterable[TopicPartition] = ()) -> Topics:
         """The topics to read, with their partitions; those asked for by name or ``expected`` that
         do not exist are missing. Raises ClientError."""
-        return _run(self._fresh_topics({*expected, *(self._options.subscription.names or ())}))
+        return _run(self._fresh_topics(set(expected)))
 
     def partitions(self, topics: Topics) -> list[TopicPartition]:
         """What is to be read of these topics."""
@@ -137,20 +137,26 @@ class Metadata:
     async def _pause(self) -> None:
         await self._environment.clock.sleep(self._options.retry_ms)
 
-    async def _fresh_topics(self, expected: set[str]) -> Topics:
+    async def _fresh_topics(self, expected: set[TopicPartition]) -> Topics:
         now_ms = self._environment.clock.now_ms()
         if self._topics_at_ms is None or now_ms - self._topics_at_ms >= TOPICS_AGE_MS:
             self._topics = await self._asked_topics(expected)
             self._topics_at_ms = now_ms
         return self._topics
 
-    async def _asked_topics(self, expected: set[str]) -> Topics:
+    async def _asked_topics(self, expected: set[TopicPartition]) -> Topics:
+        names = set(self._options.subscription.names or ())
         found: Topics = {}
         for failures in range(1, self._options.attempts + 1):
             found = await self._patiently(self._describe)
-            if expected <= set(found) or failures == self._options.attempts:
+            known = {
+                TopicPartition(name, number)
+                for name, view in found.items()
+                for number in view.partitions
+            }
+            if (names <= set(found) and expected <= known) or failures == self._options.attempts:
                 break
-            # A broker that has just started may not have heard of all topics yet.
+            # A broker that lags, or has just started, may not have heard of all of them yet.
             await self._pause()
         return found
 

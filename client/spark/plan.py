@@ -139,6 +139,11 @@ def _missing(place: Place, limits: Limits, topic_ids: Mapping[str, str]) -> list
     ]
 
 
+def is_beyond(place: Place, lasts: Offsets) -> bool:
+    """Whether the query has come further than these ends."""
+    return any(lasts.get(where, -1) < offset for where, offset in place.offsets.items())
+
+
 def is_other(place: Place, topic: str, topic_ids: Mapping[str, str]) -> bool:
     """Whether the topic is not the one that was read there; older clusters have no ids."""
     known, now = place.topic_ids.get(topic), topic_ids.get(topic)

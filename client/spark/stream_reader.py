@@ -18,6 +18,7 @@ from ottla.client.spark.plan import (
     Limits,
     advanced,
     cut,
+    is_beyond,
     is_other,
     new_at,
     ranges_of,
@@ -141,6 +142,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _available(self, place: Place) -> Place:
         """Everything there is behind that place. Raises RecordsLost."""
         lasts, topic_ids = self._target or self._ends(place)
+        if self._target is not None and is_beyond(place, lasts):
+            # Spark asks where to end before it asks where to begin, which may be the end of a
+            # topic that grows; and the broker that was asked may have lagged.
+            self._target = lasts, topic_ids = self._ends(place)
         firsts = self._metadata.firsts(new_at(place, lasts, topic_ids))
         end, losses = advanced(place, Limits(firsts, lasts), topic_ids)
         report(losses, self._options)
@@ -149,7 +154,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, place: Place | None) -> tuple[Offsets, dict[str, str]]:
         metadata = self._metadata
         reached: Mapping[TopicPartition, int] = {} if place is None else place.offsets
-        topics = metadata.topics({where.topic for where in reached})
+        topics = metadata.topics(reached)
         self._reported = metadata.lasts(metadata.partitions(topics), reached)
         return self._reported, ids_of(topics)
 

@@ -140,6 +140,19 @@ def test_what_comes_after_the_beginning_is_left_for_another_run(broker: str, top
     assert query.restarted().batch() == {0: [5, 6, 7]}
 
 
+def test_a_query_that_begins_at_the_end_may_end_at_once(broker: str, topic: str) -> None:
+    """Spark asks where AvailableNow ends before it asks where the query begins: what is written
+    in between is no loss."""
+    fill(broker, topic, 5)
+    query = Query(broker, subscribe=topic)
+    query.reader.prepareForTriggerAvailableNow()
+    fill(broker, topic, 3)
+
+    assert query.batch() == {}
+    assert query.batch() is None
+    assert query.ends[0].startswith(f'{{"{topic}": {{"0": 8}}')
+
+
 # Losses.
 
 
