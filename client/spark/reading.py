@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from ottla.client.batches import columns_before
 from ottla.client.consumer import Consumer
 from ottla.client.environment import real_environment
-from ottla.client.errors import ClientError, NoOffset
+from ottla.client.errors import ClientError, LogTruncated, NoOffset
 from ottla.client.ranges import has_passed
 from ottla.client.real_loop import shared_loop
 from ottla.client.spark.errors import ReadTimedOut, RecordsLost, name_of
+from ottla.client.spark.reaching import reached
 from ottla.client.spark.rows import to_rows
 from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.protocol.errors import ErrorCode
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Whether the rest is a hole shows after two fetches; later on there is no hurry.
+FIRST_WAIT_MS = 25.0
 WAIT_MS = 1_000.0
 # For so long a log that seems to end too early may be one whose new leader is catching up.
 DOUBT_MS = 10_000.0
@@ -77,13 +80,25 @@ class Shelf:
             if known.servers == options.servers and known.config == options.config:
                 del self._idle[index]
                 return consumer
-        consumer = Consumer(options.servers, options.config)
-        await consumer.start()
-        return consumer
+        made: list[Consumer] = []
+
+        async def begin() -> None:
+            consumer = Consumer(options.servers, options.config)
+            await consumer.start()
+            made.append(consumer)
+
+        await reached(begin)
+        return made[0]
 
     async def put(self, options: Options, consumer: Consumer) -> None:
         """It is not used any more."""
         consumer.assign([])
+        try:
+            # What went wrong behind the end of the range is nothing to the next one.
+            await consumer.poll_batches(0)
+        except ClientError:
+            await consumer.close()
+            return
         self._idle.append((options, consumer))
         if len(self._idle) > IDLE_MAX:
             _, oldest = self._idle.pop(0)
@@ -112,20 +127,26 @@ class RangeReading:
         consumer, where = self._consumer, self._where
         consumer.assign([where])
         consumer.seek(where, self._start)
-        heard_ms = self._clock.now_ms()
+        heard_ms, wait_ms = self._clock.now_ms(), FIRST_WAIT_MS
         while not (self._is_over or has_passed(consumer, where, self._stop)):
+            before = self._position
             try:
-                found = await consumer.poll_batches(WAIT_MS)
-            except NoOffset:
-                await self._go_on_behind_loss()
+                found = await consumer.poll_batches(wait_ms)
+            except NoOffset as error:
+                await self._go_on_behind_loss(error)
                 continue
-            if found:
-                heard_ms, self._doubted_ms = self._clock.now_ms(), None
+            if found or self._position > before:
                 for batch in self._joined(found):
                     yield batch
+                # Only now: Spark may have taken its time with these rows.
+                heard_ms, wait_ms, self._doubted_ms = self._clock.now_ms(), FIRST_WAIT_MS, None
+                continue
+            waited_ms = self._clock.now_ms() - heard_ms
+            if wait_ms < WAIT_MS and waited_ms <= self._options.poll_timeout_ms:
+                wait_ms = min(2 * wait_ms, WAIT_MS)
                 continue
             await self._check_end()
-            if self._clock.now_ms() - heard_ms > self._options.poll_timeout_ms:
+            if waited_ms > self._options.poll_timeout_ms and not self._is_over:
                 raise ReadTimedOut(where, self._position, self._options.poll_timeout_ms)
 
     @property
@@ -156,9 +177,14 @@ class RangeReading:
     def _rows(self, parts: list[Part]) -> pa.RecordBatch:
         return to_rows(self._where, parts, include_headers=self._options.has_headers)
 
-    async def _go_on_behind_loss(self) -> None:
+    async def _go_on_behind_loss(self, error: NoOffset) -> None:
         """The log does not hold the position."""
         where, offset = self._where, self._position
+        if isinstance(error, LogTruncated):
+            self._lose(
+                f"{name_of(where)} has a new leader whose log is another one from offset "
+                f"{error.end} on, and {offset} was reached"
+            )
         first, last = await self._limits()
         if first <= offset <= last:
             # It does by now: a leader that had to truncate its log has caught up.

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.client.errors import RequestRefused, TransactionError
 from ottla.client.handover import leave_open
 from ottla.client.producer import Producer
+from ottla.client.spark.reaching import reached
 from ottla.client.spark.sink_ledger import Entry, Outcome, Part, WriteRefused, is_written, name_of
 from ottla.client.spark.sink_rows import RowsChecksum
-from ottla.client.spark.sink_wire import as_offset, entry_of, reached
+from ottla.client.spark.sink_wire import as_offset, entry_of
 from ottla.client.state.transaction_verdict import FENCING
 from ottla.protocol.errors import ErrorCode
 

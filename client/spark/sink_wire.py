@@ -16,24 +16,24 @@ from ottla.client.cluster import Cluster
 from ottla.client.config import parse_addresses
 from ottla.client.coordinators import Coordinators
 from ottla.client.environment import real_environment
-from ottla.client.errors import ClientError, TransportError
+from ottla.client.errors import ClientError
 from ottla.client.group_requests import STABLE_OFFSET_FETCH, committed_offsets, fetch_request
 from ottla.client.handover import TakenOver
 from ottla.client.producer import Producer
 from ottla.client.routing import Router
+from ottla.client.spark.reaching import reached
 from ottla.client.spark.sink_ledger import Entry, WriteRefused, read_entry
 from ottla.client.state.transaction_asks import Committed, ConsumerGroupMetadata
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Iterable
 
     from ottla.client.handover import OpenTransaction
     from ottla.client.spark.sink_options import SinkOptions
 
 logger = logging.getLogger(__name__)
 
-RETRY_DELAYS_MS = (50, 200, 500, 1_000, 2_000, 2_000)
 LEDGER = TopicPartition("__consumer_offsets", 0)
 
 
@@ -63,19 +63,6 @@ async def connected(options: SinkOptions) -> AsyncIterator[Cluster]:
         yield cluster
     finally:
         cluster.close()
-
-
-async def reached(attempt: Callable[[], Awaitable[None]]) -> None:
-    """Connect; a few times, since brokers that are being restarted are no reason for Spark to give
-    up a query. Raises TransportError."""
-    clock = real_environment().clock
-    for delay_ms in RETRY_DELAYS_MS:
-        try:
-            return await attempt()
-        except TransportError as error:
-            logger.info("the cluster is not reached, and tried again: %s", error)
-            await clock.sleep(delay_ms)
-    await attempt()
 
 
 async def commit(cluster: Cluster, options: SinkOptions, left: OpenTransaction) -> None:

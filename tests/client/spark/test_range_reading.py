@@ -1,0 +1,186 @@
+"""How a task reads its range, with brokers whose every answer is known."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ottla.client.ranges import Range
+from ottla.client.spark import reading
+from ottla.client.spark.errors import RecordsLost
+from ottla.client.spark.options import Options
+from ottla.client.spark.reading import RangeReading, Shelf
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
+from ottla.protocol.records.builder import encode_batch
+from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
+from tests.client.spark.topics import given
+from tests.client.test_ranges import put
+from tests.client.toy_broker import ToyBroker
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+
+    import pyarrow as pa
+
+    from ottla.protocol.ports import Clock
+    from tests.client.toy_broker import Seen, ToyCluster
+
+HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
+# One batch at a time.
+SMALL: dict[str, Any] = {"kafka.max.partition.fetch.bytes": 1}
+TIMEOUT_MS = 60_000
+BUSY_MS = 50_000.0
+
+
+def options_of(toy: ToyCluster, **options: object) -> Options:
+    texts = given(toy.bootstrap, {"subscribe": "t", **SMALL, **options})
+    return Options.of({**texts, "kafkaConsumer.pollTimeoutMs": str(TIMEOUT_MS)})
+
+
+class SkippingClock:
+    """Time that passes without anybody waiting for it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.skipped_ms = 0.0
+
+    def now_ms(self) -> float:
+        return self._clock.now_ms() + self.skipped_ms
+
+    async def sleep(self, delay_ms: float) -> None:
+        await self._clock.sleep(delay_ms)
+
+
+@asynccontextmanager
+async def reading_of(
+    one: Range, options: Options
+) -> AsyncIterator[tuple[AsyncGenerator[pa.RecordBatch, None], SkippingClock]]:
+    """Its batches, and the clock that it looks at."""
+    consumer = await Shelf().take(options)
+    found = RangeReading(consumer, one, options)
+    clock = SkippingClock(found._clock)
+    found._clock = clock  # type: ignore[assignment]
+    try:
+        yield found.batches(), clock
+    finally:
+        await consumer.close()
+
+
+async def offsets(batches: AsyncGenerator[pa.RecordBatch, None]) -> list[int]:
+    return [offset for batch in [one async for one in batches] for offset in offsets_of(batch)]
+
+
+def offsets_of(batch: pa.RecordBatch) -> list[int]:
+    found: list[int] = batch.column("offset").to_pylist()
+    return found
+
+
+async def test_the_time_that_spark_takes_is_not_the_brokers(
+    toy: ToyCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task waits for whatever its rows go to; what comes late after that has not timed out."""
+    monkeypatch.setattr(reading, "WAIT_MS", 2 * reading.FIRST_WAIT_MS)
+    topic = toy.add_topic("t")
+    put(topic, 0, 1)
+
+    def late(seen: Seen) -> None:
+        if seen.api_key is ApiKey.LIST_OFFSETS and topic.partitions[0].next_offset == 1:
+            put(topic, 1, 1)
+
+    toy.judge = late
+    async with reading_of(Range(HERE, 0, 2), options_of(toy)) as (batches, clock):
+        assert offsets_of(await anext(batches)) == [0]
+        clock.skipped_ms += 2 * TIMEOUT_MS
+        assert await offsets(batches) == [1]
+
+
+async def test_records_that_nobody_may_see_are_progress(toy: ToyCluster) -> None:
+    """A stretch of aborted transactions may be longer than anybody waits for a record."""
+    topic = toy.add_topic("t")
+    marker = encode_marker(TransactionMarker(1, 0, ControlType.ABORT, 0), 0)
+    for _ in range(8):
+        topic.partitions[0].append_marker(marker)
+    put(topic, 8, 1)
+    async with reading_of(Range(HERE, 0, 9), options_of(toy)) as (batches, clock):
+
+        def slow(seen: Seen) -> None:
+            if seen.api_key is ApiKey.FETCH:
+                clock.skipped_ms += BUSY_MS
+
+        toy.judge = slow
+        assert await offsets(batches) == [8]
+        # Nor is there a reason to doubt that the log is whole.
+        assert toy.counts()[ApiKey.LIST_OFFSETS] == 0
+
+
+async def test_what_went_wrong_behind_one_range_is_nothing_to_the_next(toy: ToyCluster) -> None:
+    """Workers keep their consumers, which fetch on while their range ends."""
+    topic = toy.add_topic("t", 2)
+    for log in topic.partitions:
+        log.append(encode_batch([(1, None, b"x", ())]))
+
+    def forbid(seen: Seen) -> ErrorCode | None:
+        if seen.api_key is ApiKey.FETCH:
+            for asked in seen.request.topics:
+                for part in asked.partitions:
+                    if (part.partition, part.fetch_offset) == (0, 1):
+                        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return None
+
+    toy.judge = forbid
+    shelf, options = Shelf(), options_of(toy)
+    for where in (HERE, THERE):
+        consumer = await shelf.take(options)
+        batches = RangeReading(consumer, Range(where, 0, 1), options).batches()
+        assert await offsets(batches) == [0]
+        if where == HERE:
+            async with asyncio.timeout(30):
+                await consumer._fetcher.arrived.wait()
+        await shelf.put(options, consumer)
+    await (await shelf.take(options)).close()
+
+
+async def test_a_task_waits_for_a_broker_that_is_restarted(toy: ToyCluster) -> None:
+    """Where Spark tries a task once only, the query would end."""
+    toy.add_topic("t")
+    options = options_of(toy)
+    broker = toy.nodes.pop(1)
+    broker.close()
+
+    def restart() -> None:
+        toy.nodes[1] = ToyBroker(toy, 1, broker.address.port)
+
+    asyncio.get_running_loop().call_later(0.1, restart)
+    consumer = await Shelf().take(options)
+    await consumer.close()
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_a_leader_with_another_past_is_a_loss(toy: ToyCluster, fails: bool) -> None:
+    """What was read already is not in its log, and what is there instead was never read."""
+    topic = toy.add_topic("t")
+    put(topic, 0, 4)
+    log = topic.partitions[0]
+    heard: list[Seen] = []
+
+    def fence(seen: Seen) -> ErrorCode | None:
+        if seen.api_key is ApiKey.FETCH and not heard:
+            heard.append(seen)
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return None
+
+    options = options_of(toy, failOnDataLoss=fails, **{"fetchOffset.retryIntervalMs": 1})
+    async with reading_of(Range(HERE, 0, 8), options) as (batches, _):
+        assert offsets_of(await anext(batches)) == [0, 1, 2, 3]
+        log.leader_epoch, log.epoch_ends, toy.judge = 1, {0: 2}, fence
+        put(topic, 4, 4)
+        if fails:
+            with pytest.raises(RecordsLost, match="another one from offset 2 on, and 4 wa"):
+                await offsets(batches)
+        else:
+            assert await offsets(batches) == [4, 5, 6, 7]
