@@ -18,6 +18,7 @@ from ottla.client.spark.plan import (
 )
 from ottla.client.spark.pyspark_api import DataSourceReader, InputPartition
 from ottla.client.spark.reading import read_rows
+from ottla.client.spark.worker import begin_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -121,6 +122,7 @@ def as_partitions(ranges: list[Range]) -> list[InputPartition]:
 
 def rows_of(partition: InputPartition, options: Options) -> Iterator[pa.RecordBatch]:
     """What a task reads. Spark makes an empty partition of its own where there is nothing."""
+    begin_task()
     if not isinstance(partition, RangePartition):
         return iter(())
     return read_rows(partition.range, options)

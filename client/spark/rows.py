@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ottla.client.arrow import pyarrow, to_arrow
-from ottla.protocol.records.columns import Columns
+from ottla.protocol.records.columns import BytesColumn, Columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,22 +71,26 @@ def to_rows(
     """Records of one partition."""
     pa = pyarrow()
     schema = arrow_schema(include_headers)
-    plain = to_arrow(where, [_without_headers(columns) for columns, _ in parts])
+    plain = to_arrow(
+        where, [columns if include_headers else _without_headers(columns) for columns, _ in parts]
+    )
+    count = plain.num_rows
     kinds = array("i")
     for columns, kind in parts:
         kinds.extend(array("i", [kind]) * columns.count)
     found = [
         plain.column("key"),
         plain.column("value"),
-        pa.repeat(pa.scalar(where.topic, pa.string()), plain.num_rows),
+        # Made from what is an array: pyarrow.scalar would import pandas, where it is installed, to
+        # ask whether a text is one of its own. In each worker that took longer than a small batch.
+        pa.repeat(plain.column("topic").dictionary[0], count),
         plain.column("partition"),
         plain.column("offset"),
         plain.column("timestamp").cast(schema.field("timestamp").type),
-        pa.Array.from_buffers(pa.int32(), plain.num_rows, [None, pa.py_buffer(kinds)], 0),
+        pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(kinds)], 0),
     ]
     if include_headers:
-        rows = [row for columns, _ in parts for row in _header_rows(columns)]
-        found.append(pa.array(rows, schema.field("headers").type))
+        found.append(_headers(plain.column("headers"), parts, schema.field("headers").type))
     return pa.RecordBatch.from_arrays(found, schema=schema)
 
 
@@ -98,16 +102,17 @@ def _without_headers(columns: Columns) -> Columns:
     )
 
 
-def _header_rows(columns: Columns) -> list[list[dict[str, str | bytes | None]] | None]:
+def _headers(plain: pa.Array, parts: Sequence[Part], kind: pa.ListType) -> pa.Array:
     """A record without headers has null, as it has for Spark's connector."""
-    if columns.headers is None:
-        return [None] * columns.count
-    return [
-        [{"key": _text(name), "value": value} for name, value in row] or None
-        for row in columns.headers
-    ]
-
-
-def _text(name: str) -> str:
-    # What is not UTF-8 cannot be an Arrow string.
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    pa = pyarrow()
+    rows: list[bytes | None] = []
+    for columns, _ in parts:
+        of_part = [()] * columns.count if columns.headers is None else columns.headers
+        rows += [b"" if headers else None for headers in of_part]
+    nulls = BytesColumn.of(rows)
+    pairs = plain.values
+    columns_of_pairs = [pairs.field(0), pairs.field(1)]
+    made = pa.Array.from_buffers(kind.value_type, len(pairs), [None], 0, children=columns_of_pairs)
+    validity = None if nulls.validity is None else pa.py_buffer(nulls.validity)
+    buffers = [validity, plain.buffers()[1]]
+    return pa.Array.from_buffers(kind, len(plain), buffers, nulls.null_count, children=[made])
