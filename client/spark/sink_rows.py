@@ -6,6 +6,7 @@ Works on Arrow batches as Spark hands them to a task. Types are compared by Spar
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -50,10 +51,10 @@ class Shape(NamedTuple):
             raise ValueError(
                 "a row has null in the column 'topic'; the option topic gives all rows one"
             )
-        found = pc.unique(topics).to_pylist()
+        found = pc.unique(topics)
         for name in found:
             chosen = sent if len(found) == 1 else sent.filter(pc.equal(topics, name))
-            yield name, chosen
+            yield name.as_py(), chosen
 
 
 def shape_of(fields: Iterable[tuple[str, str]], topic: str | None) -> Shape:
@@ -85,6 +86,13 @@ def _check_headers(column: pa.Array) -> None:
     keys, _ = column.flatten().flatten()
     if keys.null_count:
         raise ValueError("a row has a header whose key is null in the column 'headers'")
+
+
+@cache
+def _no_number() -> pa.Scalar:
+    """-1, made from a buffer. Given a plain number, or text, pyarrow imports pandas, where it is
+    installed, to ask whether it is one of its own: each worker would be the slower for it."""
+    return pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(struct.pack("i", -1))])[0]
 
 
 class RowsChecksum:
@@ -119,7 +127,7 @@ class RowsChecksum:
         return "".join(f"{crc32c(one):08x}" for one in packed)
 
     def _numbers(self, name: str, numbers: pa.Array) -> None:
-        known = numbers.fill_null(-1) if numbers.null_count else numbers
+        known = numbers.fill_null(_no_number()) if numbers.null_count else numbers
         known = known.cast(pa.int32())
         (_, buffer), start = known.buffers(), known.offset * _WIDTH_BYTES
         if buffer is not None:

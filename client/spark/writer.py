@@ -16,6 +16,7 @@ from ottla.client.spark.sink_ledger import name_of
 from ottla.client.spark.sink_options import sink_options
 from ottla.client.spark.sink_task import OnceTask, PlainTask, TaskId
 from ottla.client.spark.sink_wire import abort_all, commit_all, connected, fence_all
+from ottla.client.spark.worker import begin_task
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -49,6 +50,7 @@ def run(work: Coroutine[object, object, Result]) -> Result:
 
 def write_plainly(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
     """One task's rows, at least once."""
+    begin_task()
     task = PlainTask(options)
     try:
         run(task.open())
@@ -62,6 +64,7 @@ def write_plainly(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Wr
 
 def write_once(options: SinkOptions, task_id: TaskId, batches: Iterator[pa.RecordBatch]) -> Written:
     """One task's rows, in a transaction that is left open."""
+    begin_task()
     task = OnceTask(options, task_id)
     try:
         run(task.open())

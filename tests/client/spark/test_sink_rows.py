@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import pairwise
 from typing import Any
 
@@ -154,3 +156,24 @@ def test_any_other_row_changes_the_checksum(other: pa.RecordBatch) -> None:
 def test_columns_that_are_not_written_do_not_count() -> None:
     """They may hold the time of the run."""
     assert checksum(changed("else", 3, 1.5)) == checksum(rows())
+
+
+def test_rows_are_told_apart_and_summed_without_pandas() -> None:
+    """Where it is installed, loading it in each worker took longer than a small micro-batch."""
+    program = """
+import sys
+import pyarrow as pa
+from ottla.client.spark.sink_rows import RowsChecksum, Shape
+
+ends, letters = pa.py_buffer(bytes([0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0])), pa.py_buffer(b"ab")
+topics = pa.Array.from_buffers(pa.string(), 2, [None, ends, letters])
+columns = {"key": pa.nulls(2, pa.binary()), "value": topics, "topic": topics}
+batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+shape = Shape(tuple(columns), None)
+assert [topic for topic, _ in shape.parts(batch)] == ["a", "b"]
+checksum = RowsChecksum(shape)
+checksum.add(batch)
+assert checksum.text
+sys.exit('pandas' in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
