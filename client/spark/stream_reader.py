@@ -111,7 +111,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         place = Place.from_json(end)
         ranges = ranges_of(Place.from_json(start), place)
         if ranges:
-            self._check_same_topics(place)
+            gone = self._made_anew(place)
+            ranges = [one for one in ranges if one.partition.topic not in gone]
         return as_partitions(split(ranges, self._options.min_partitions, self._options.max_records))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -167,18 +168,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         return self._clock.now_ms() - self._last_trigger_ms < self._options.max_delay_ms
 
-    def _check_same_topics(self, place: Place) -> None:
-        """A topic of the same name is no replacement: what it has at these offsets is another
-        thing. Matters to batches that are repeated after a restart."""
+    def _made_anew(self, place: Place) -> list[str]:
+        """Topics that are other ones now. Raises RecordsLost.
+
+        What they have at these offsets is another thing, and the next batch reads all of it.
+        Matters to batches that are repeated after a restart."""
         topic_ids = ids_of(self._metadata.topics())
-        report(
-            [
-                f"topic {name!r} was deleted and made anew"
-                for name in sorted(place.topic_ids)
-                if is_other(place, name, topic_ids)
-            ],
-            self._options,
-        )
+        names = [name for name in sorted(place.topic_ids) if is_other(place, name, topic_ids)]
+        report([f"topic {name!r} was deleted and made anew" for name in names], self._options)
+        return names
 
     def _commit(self, place: Place) -> None:
         """Let everybody see how far the query is, as with a group that has no members.
