@@ -106,10 +106,8 @@ class Assignment:
         return end >= offset and self._positions[partition].is_dry
 
     def _end(self, partition: TopicPartition) -> int:
-        place = self._positions[partition]
-        if self._isolation is Isolation.READ_COMMITTED:
-            return place.last_stable_offset
-        return place.high_watermark
+        is_committed = self._isolation is Isolation.READ_COMMITTED
+        return self._positions[partition].end(is_committed=is_committed)
 
     def _check_assigned(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:

@@ -1,11 +1,13 @@
 """After a change of leaders: whether the new one's log still holds what was read (KIP-320).
 
 A leader that was not in sync has another past. Whoever goes on at the offset it has reached would
-pass over records there without a word, or be told that the offset does not exist.
+pass over records there without a word, or be told that the offset does not exist. A topic that was
+deleted and made again has another past altogether; its epochs begin anew, so its id tells.
 """
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +16,7 @@ from ottla.client.errors import TransportError, UnsupportedByBroker
 from ottla.client.tasks import guarded
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
-from ottla.protocol.ids import TopicPartition
+from ottla.protocol.ids import ZERO_UUID, TopicPartition
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from ottla.client.connection import Connection
     from ottla.client.state.positions import Positions
 
+logger = logging.getLogger(__name__)
+
 # Before version 3 it is for brokers alone.
 OFFSET_FOR_LEADER_EPOCH = declare(
     ApiKey.OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 3, 4
@@ -39,9 +43,11 @@ CONSUMER_REPLICA_ID = -1
 
 
 class Asked(NamedTuple):
-    """Where the epoch ends that was read last, in the log of the leader of ``leader_epoch``."""
+    """Where the epoch ends that was read last, up to ``offset``, in the log of the leader of
+    ``leader_epoch``."""
 
     turn: int
+    offset: int
     epoch: int
     leader_epoch: int
 
@@ -50,6 +56,7 @@ class Reactions(NamedTuple):
     """What the fetcher does about answers: that all is well is no business of its."""
 
     truncated: Callable[[TopicPartition, int], None]
+    reset: Callable[[TopicPartition, int | None], None]
     again_later: Callable[[TopicPartition, int], None]
     wake: Callable[[], None]
     crash: Callable[[BaseException], None]
@@ -68,11 +75,13 @@ class EpochChecks:
         self, node_id: int, connection: Connection, partitions: list[TopicPartition]
     ) -> list[TopicPartition]:
         """Those that may be fetched from this broker; it is asked about the others."""
+        partitions = [where for where in partitions if self._is_same_topic(where)]
         wanted: dict[TopicPartition, Asked] = {}
         for where in partitions:
             place, leader_epoch = self._positions[where], self._leader_epoch(where)
             if place.is_unchecked(leader_epoch):
-                wanted[where] = Asked(place.turn, place.fetched_epoch, leader_epoch)
+                offset, epoch = place.fetch_offset, place.fetched_epoch
+                wanted[where] = Asked(place.turn, offset, epoch, leader_epoch)
         if not wanted:
             return partitions
         try:
@@ -86,6 +95,24 @@ class EpochChecks:
             on_answer = partial(self._on_answer, node_id, wanted)
             future.add_done_callback(guarded(on_answer, self._reactions.crash))
         return [where for where in partitions if where not in wanted]
+
+    def _is_same_topic(self, where: TopicPartition) -> bool:
+        """Whether the topic is the one that was read; else the position is reset."""
+        place, topic = self._positions[where], self._cluster.metadata.topics[where.topic]
+        before, place.topic_id = place.topic_id, topic.topic_id
+        if (
+            place.fetched_epoch < 0
+            or topic.topic_id == before
+            or ZERO_UUID
+            in (
+                before,
+                topic.topic_id,
+            )
+        ):
+            return True
+        logger.warning("topic %r was deleted and made again while it was read", where.topic)
+        self._reactions.reset(where, place.offset)
+        return False
 
     def _ask_leaders(self, wanted: dict[TopicPartition, Asked]) -> bool:
         """Only leaders know; whether all of these were with theirs already."""
@@ -128,7 +155,9 @@ class EpochChecks:
             return
         for where, one in asked.items():
             place = self._positions.get(where)
-            if place is not None and place.turn == one.turn:
+            # What the leader of before had sent by then may have moved the position on, and it
+            # is from another epoch: that has to be asked for anew.
+            if place is not None and (place.turn, place.fetch_offset) == (one.turn, one.offset):
                 self._settle(where, one, ends.get(where))
 
     def _settle(self, where: TopicPartition, asked: Asked, end: EpochEndOffset | None) -> None:

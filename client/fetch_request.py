@@ -41,13 +41,14 @@ SESSION_PARTITIONS_MIN = 8
 
 class Wanted(NamedTuple):
     """What one partition is asked for; ``turn`` is handed back with the answer, and so is the
-    epoch of the leader that is asked."""
+    epoch of the leader at that time, and whether another replica is asked in its place."""
 
     partition: TopicPartition
     turn: int
     offset: int
     limit_bytes: int
     leader_epoch: int = -1
+    is_of_replica: bool = False
 
 
 def build_request(
@@ -55,8 +56,12 @@ def build_request(
     metadata: Metadata,
     config: ConsumerConfig,
     session: FetchSession | None = None,
+    *,
+    by_leader: bool = False,
 ) -> FetchRequest:
-    """One request to the leader of these partitions; in a session it says what has changed."""
+    """One request to the leader of these partitions; in a session it says what has changed.
+
+    ``by_leader``: it shall answer itself, however near another replica is."""
     asked = {}
     for want in wanted:
         view = metadata.topics.get(want.partition.topic)
@@ -93,7 +98,7 @@ def build_request(
             ForgottenTopic(where.topic, topic_id, [where.partition])
             for where, topic_id in delta.forgotten
         ],
-        rack_id=config.rack,
+        rack_id="" if by_leader else config.rack,
     )
 
 

@@ -19,7 +19,7 @@ from ottla.client.config import Isolation
 from ottla.client.epoch_checks import EpochChecks, Reactions
 from ottla.client.errors import ClientError, LogTruncated, NoOffset, RequestRefused, TransportError
 from ottla.client.fetch_request import FETCH, Wanted, build_request, parts_of, version_for
-from ottla.client.offsets import OffsetAt, list_offsets
+from ottla.client.offsets import look_up
 from ottla.client.state.fetch_session import SESSION_ERRORS, FetchSession
 from ottla.client.state.positions import (
     EARLIEST_TIMESTAMP,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ottla.client.config import ConsumerConfig
     from ottla.client.connection import Connection
     from ottla.client.routing import Router
+    from ottla.client.state.place import Place
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.messages.fetch import FetchResponse, PartitionData
     from ottla.protocol.ports import Timer
@@ -69,7 +70,7 @@ class Fetcher:
         self._epoch_checks = EpochChecks(
             self._cluster,
             self.positions,
-            Reactions(self._truncated, self._again_later, self.wake, self.crash),
+            Reactions(self._truncated, self._reset, self._again_later, self.wake, self.crash),
         )
         self._timer: Timer | None = None
 
@@ -144,20 +145,26 @@ class Fetcher:
             return
         connection = self._cluster.pool.ready(node_id)
         if connection is None:
-            self._upkeep.connect(node_id)
+            self._upkeep.connect(node_id, self._leave_replica)
             return
         wanted = []
         metadata = self._cluster.metadata
+        by_leader = False
         for where in self._epoch_checks.passed(node_id, connection, ready):
             place, known = positions[where], metadata.partition(where)
-            leader_epoch = -1 if known is None else known.leader_epoch
+            leader_id, leader_epoch = (
+                (node_id, -1) if known is None else (known.leader_id, known.leader_epoch)
+            )
+            is_of_replica = leader_id != node_id
+            by_leader = by_leader or now_ms < place.leader_only_until_ms
+            offset, limit_bytes = place.fetch_offset, place.limit_bytes
             wanted.append(
-                Wanted(where, place.turn, place.fetch_offset, place.limit_bytes, leader_epoch)
+                Wanted(where, place.turn, offset, limit_bytes, leader_epoch, is_of_replica)
             )
         if not wanted:
             return
         session = session_of(self._sessions, node_id, connection)
-        request = build_request(wanted, metadata, self._config, session)
+        request = build_request(wanted, metadata, self._config, session, by_leader=by_leader)
         version = version_for(connection, wanted, metadata)
         timeout_ms = self._config.request_timeout_ms + self._config.fetch_wait_ms
         future = connection.send(FETCH, request, version=version, timeout_ms=timeout_ms)
@@ -184,7 +191,7 @@ class Fetcher:
             session.lost()
             self._cluster.mark_stale()
             for want in wanted:
-                self._again_later(want.partition, want.turn)
+                self._failed(want)
             if not isinstance(failure, TransportError):
                 self.crash(failure)
             return
@@ -203,16 +210,37 @@ class Fetcher:
         is_empty = response.throttle_time_ms == 0
         for where, part in parts_of(wanted, self._cluster.metadata, response):
             asked_for = by_partition.get(where)
-            place = self.positions.get(where)
             if part.records or part.error_code or part.preferred_read_replica >= 0:
                 is_empty = False
-            if asked_for is not None and place is not None and place.turn == asked_for.turn:
+            if asked_for is not None and self._place_of(asked_for) is not None:
                 self._on_part(asked_for, part, connection)
         if is_empty:
             for want in wanted:
-                place = self.positions.get(want.partition)
-                if place is not None and place.turn == want.turn:
-                    place.came_dry(want.offset)
+                if (place := self._place_of(want)) is not None:
+                    is_committed = self._config.isolation is Isolation.READ_COMMITTED
+                    place.came_dry(want.offset, place.end(is_committed=is_committed))
+
+    def _place_of(self, want: Wanted) -> Place | None:
+        """The place that was asked for, None if the consumer has left it. It has also left it by
+        going on: while one broker has not answered yet, a new leader may have been faster."""
+        place = self.positions.get(want.partition)
+        if place is None or place.turn != want.turn or place.fetch_offset != want.offset:
+            return None
+        return place
+
+    def _failed(self, want: Wanted) -> None:
+        """There is no answer, or none that is of use."""
+        place = self._place_of(want)
+        if place is not None:
+            if want.is_of_replica:
+                place.leave_replica(self._clock.now_ms())
+            self._again_later(want.partition, want.turn)
+
+    def _leave_replica(self, node_id: int) -> None:
+        """That broker cannot be reached."""
+        for where in self.positions.partitions:
+            if self.positions[where].read_replica == node_id:
+                self.positions[where].leave_replica(self._clock.now_ms())
 
     def _on_part(self, want: Wanted, part: PartitionData, connection: Connection) -> None:
         code = error_code(part.error_code)
@@ -228,6 +256,10 @@ class Fetcher:
             # Its leader gives us nothing as long as a nearer replica has it.
             place.read_replica = part.preferred_read_replica
             place.read_replica_until_ms = self._clock.now_ms() + self._config.metadata_max_age_ms
+            if place.read_replica not in self._cluster.metadata.brokers:
+                # It is new, or gone; the leader would go on sending us there.
+                place.leave_replica(self._clock.now_ms())
+                self._cluster.mark_stale()
         records = part.records
         if not isinstance(records, memoryview) or not records:
             return
@@ -267,23 +299,24 @@ class Fetcher:
 
     def _on_error(self, want: Wanted, code: ErrorCode, connection: Connection) -> None:
         where = want.partition
-        place = self.positions.get(where)
-        if place is None or place.turn != want.turn:
+        place = self._place_of(want)
+        if place is None:
             return
-        was_follower = place.read_replica is not None
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            if place.chunk_count == 0 and not was_follower:
+            known = self._cluster.metadata.partition(where)
+            is_of_leader = known is not None and known.leader_epoch == want.leader_epoch
+            if place.chunk_count == 0 and is_of_leader and not want.is_of_replica:
                 self._reset(where, want.offset)
             else:
-                # What is buffered is still good, and a follower may lag: asked again, the leader
-                # will say it afterwards.
-                self._again_later(where, want.turn)
+                # What is buffered is still good, and a follower, or who was leader, may have less:
+                # asked again, the leader will say it afterwards.
+                self._failed(want)
             return
         if code.refresh_metadata or code is ErrorCode.UNKNOWN_LEADER_EPOCH:
             self._cluster.mark_stale()
         if not (code.retriable or code in PASSING):
             self.fail(RequestRefused.for_partition(code, where, str(connection.address)))
-        self._again_later(where, want.turn)
+        self._failed(want)
 
     def _reset(self, where: TopicPartition, offset: int | None) -> None:
         """There is no position, or it is out of range: do what the policy says."""
@@ -336,28 +369,17 @@ class Fetcher:
         self.arrived.set()
 
     async def _look_up(self) -> None:
-        wanted = self.positions.to_look_up(self._clock.now_ms())
-        turns = {where: self.positions[where].turn for where in wanted}
-        try:
-            found = await list_offsets(self._router, wanted, self._config.isolation)
-        except ClientError as error:
-            found = dict.fromkeys(wanted, error)
-        for where, answer in found.items():
-            place, turn = self.positions.get(where), turns[where]
-            if isinstance(answer, OffsetAt) and answer.offset >= 0:
-                self.positions.looked_up(where, turn, answer.offset)
-                self.arrived.set()
-            elif isinstance(answer, OffsetAt):
-                # No record is that late: continue at the end.
-                if place is not None and place.turn == turn:
-                    self.positions.seek_timestamp(where, LATEST_TIMESTAMP)
-            elif isinstance(answer, TransportError) or (
-                isinstance(answer, RequestRefused) and answer.retriable
-            ):
-                self._again_later(where, turn)
-            else:
-                self.fail(answer)
-                self._again_later(where, turn)
+        failed = await look_up(
+            self._router, self.positions, self._config.isolation, self._clock.now_ms()
+        )
+        self.arrived.set()
+        for where, turn, error in failed:
+            may_pass = isinstance(error, TransportError) or (
+                isinstance(error, RequestRefused) and error.retriable
+            )
+            if not may_pass:
+                self.fail(error)
+            self._again_later(where, turn)
 
 
 def session_of(sessions: Sessions, node_id: int, connection: Connection) -> FetchSession:

@@ -48,8 +48,7 @@ class Handout:
 
     def _put_back(self, offsets: Mapping[TopicPartition, int]) -> None:
         for where, offset in offsets.items():
-            if self._positions.get(where) is not None:
-                self._positions.seek(where, offset)
+            self._positions.put_back(where, offset)
         if offsets:
             self._fetcher.drop_stale_chunks()
             self._fetcher.wake()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.api import declare
 from ottla.client.errors import ClientError, RequestRefused
+from ottla.client.state.positions import LATEST_TIMESTAMP
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.ids import TopicPartition
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.client.config import Isolation
     from ottla.client.connection import Connection
     from ottla.client.routing import Router
+    from ottla.client.state.positions import Positions
 
 LIST_OFFSETS = declare(ApiKey.LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse, 1, 10)
 CONSUMER_REPLICA_ID = -1
@@ -44,6 +46,29 @@ async def list_offsets(
     The end is the high watermark, or the last stable offset with read_committed."""
     ask = partial(ask_leader, router, wanted, isolation)
     return await router.by_leader(wanted, ask, is_repeatable=True)
+
+
+async def look_up(
+    router: Router, positions: Positions, isolation: Isolation, now_ms: float
+) -> list[tuple[TopicPartition, int, ClientError]]:
+    """Find the positions that are to be looked up; what could not be, with the turn it had."""
+    wanted = positions.to_look_up(now_ms)
+    turns = {where: positions[where].turn for where in wanted}
+    try:
+        found = await list_offsets(router, wanted, isolation)
+    except ClientError as error:
+        found = dict.fromkeys(wanted, error)
+    failed = []
+    for where, answer in found.items():
+        place, turn = positions.get(where), turns[where]
+        if isinstance(answer, ClientError):
+            failed.append((where, turn, answer))
+        elif answer.offset >= 0:
+            positions.looked_up(where, turn, answer.offset)
+        elif place is not None and place.turn == turn:
+            # No record is that late: continue at the end.
+            positions.seek_timestamp(where, LATEST_TIMESTAMP)
+    return failed
 
 
 async def ask_leader(

@@ -46,24 +46,27 @@ class Upkeep:
         """Do it unless it is being done."""
         self._tasks.start_once(name, work, self._wake)
 
-    def connect(self, node_id: int) -> None:
-        """Make the broker's connection."""
-        self.start_job(f"connect to {node_id}", partial(self._connect, node_id))
+    def connect(self, node_id: int, on_failure: Callable[[int], None] | None = None) -> None:
+        """Make the broker's connection; ``on_failure`` hears of it if that cannot be done."""
+        self.start_job(f"connect to {node_id}", partial(self._connect, node_id, on_failure))
 
     def refresh(self, topics: Iterable[str]) -> None:
         """Ask for these topics again, and for whatever else is followed."""
         self._cluster.follow(topics)
         self.start_job("refresh", self._refresh)
 
-    async def _connect(self, node_id: int) -> None:
+    async def _connect(self, node_id: int, on_failure: Callable[[int], None] | None) -> None:
         try:
             await self._cluster.pool.connection(node_id)
+            return
         except TransportError as error:
             logger.info("%s", error)
-            self._cluster.mark_stale()
         except KeyError:
             # The broker left the cluster between the look at the metadata and now.
-            self._cluster.mark_stale()
+            pass
+        self._cluster.mark_stale()
+        if on_failure is not None:
+            on_failure(node_id)
 
     async def _refresh(self) -> None:
         self._cluster.mark_stale()

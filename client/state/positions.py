@@ -7,11 +7,12 @@ a fetch of an earlier turn is dropped: it belongs to a place the consumer has le
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ottla.client.state.place import Place
+
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Iterable
 
     from ottla.protocol.ids import TopicPartition
 
@@ -19,79 +20,10 @@ EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 # Chunks that wait for the application: one being read, one ready behind it.
 CHUNKS_MAX = 2
-DRY_COUNT_MIN = 2
 # What one fetch may bring, where nobody has said how much it shall be of each partition.
 SHARED_BYTES = 16 * 1024 * 1024
 SHARE_BYTES_MIN = 1024 * 1024
 SHARE_BYTES_MAX = 4 * 1024 * 1024
-
-
-@dataclass(slots=True)
-class Place:
-    """One assigned partition.
-
-    ``offset`` is None until it has been looked up; ``wanted_timestamp`` says what to look up, and
-    ``limit_bytes`` how much to fetch, which grows for a batch that did not fit (LOG-13)."""
-
-    limit_bytes: int
-    offset: int | None = None
-    fetch_offset: int = -1
-    wanted_timestamp: int | None = None
-    turn: int = 0
-    is_paused: bool = False
-    is_held: bool = False
-    # Whether the group's committed offset decides where to begin, and has not been heard of yet.
-    is_awaiting: bool = False
-    chunk_count: int = 0
-    not_before_ms: float = 0.0
-    failures: int = 0
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    # The epoch of what was fetched last, and that of the newest leader known to have it.
-    fetched_epoch: int = -1
-    checked_epoch: int = -1
-    # A fetch from here brought nothing although the log goes on, so many times.
-    dry_offset: int = -1
-    dry_count: int = 0
-    # Another replica than the leader, which the leader has sent us to, until that is old.
-    read_replica: int | None = None
-    read_replica_until_ms: float = 0.0
-
-    def source(self, leader: int, brokers: Container[int], now_ms: float) -> int:
-        """Whom to fetch from (KIP-392): the leader, or whom it has named last."""
-        replica = self.read_replica
-        if replica is None or (now_ms < self.read_replica_until_ms and replica in brokers):
-            return leader if replica is None else replica
-        self.read_replica = None
-        return leader
-
-    def is_unchecked(self, leader_epoch: int) -> bool:
-        """Whether this leader may have another past than what was fetched (KIP-320)."""
-        return self.fetched_epoch >= 0 and leader_epoch > self.checked_epoch
-
-    def hold(self) -> None:
-        """Leave it alone until the application seeks: trying again cannot help."""
-        self.is_held = True
-
-    def came_dry(self, offset: int) -> None:
-        """A fetch from that offset brought nothing for this partition nor for any other.
-
-        Where the end is further on, what lies between has been compacted away."""
-        if offset == self.fetch_offset:
-            self.dry_count = self.dry_count + 1 if self.dry_offset == offset else 1
-            self.dry_offset = offset
-
-    @property
-    def is_dry(self) -> bool:
-        """Whether there is no record between the position and the end that the broker tells of.
-
-        Asked twice, since an answer may be empty for passing reasons."""
-        return (
-            self.offset is not None
-            and self.offset == self.fetch_offset == self.dry_offset
-            and self.dry_count >= DRY_COUNT_MIN
-        )
 
 
 def share_of(count: int, limit_bytes_max: int) -> int:
@@ -159,6 +91,18 @@ class Positions:
         assert offset >= 0
         place = self._jump(partition)
         place.offset = place.fetch_offset = offset
+
+    def put_back(self, partition: TopicPartition, offset: int) -> None:
+        """Continue at an offset that was passed already; does nothing if the consumer is before it.
+
+        The next leader is still asked about what was fetched: had its log gone another way before
+        this offset, it has gone another way before that."""
+        place = self._places.get(partition)
+        if place is None or (place.offset is not None and place.offset < offset):
+            return
+        epochs = place.fetched_epoch, place.checked_epoch
+        self.seek(partition, offset)
+        place.fetched_epoch, place.checked_epoch = epochs
 
     def seek_timestamp(self, partition: TopicPartition, timestamp: int) -> None:
         """Continue where a look-up of that timestamp (or special value) will say."""

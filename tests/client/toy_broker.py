@@ -29,7 +29,13 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.protocol.ports import Address, SocketOptions
-from tests.client.toy_log import ToyPartition, toy_fetch, toy_list_offsets, toy_produce
+from tests.client.toy_log import (
+    ToyPartition,
+    toy_epoch_ends,
+    toy_fetch,
+    toy_list_offsets,
+    toy_produce,
+)
 from tests.client.toy_offsets import OFFSETS, VERSIONS, ToyOffsets
 from tests.client.toy_transactions import TRANSACTIONAL, ToyTransactions
 
@@ -232,6 +238,8 @@ class ToyConnection:
                 return toy_fetch(cluster.topics, seen.request, seen.node_id, error)
             case ApiKey.LIST_OFFSETS:
                 return toy_list_offsets(cluster.topics, seen.request, error)
+            case ApiKey.OFFSET_FOR_LEADER_EPOCH:
+                return toy_epoch_ends(cluster.topics, seen.request, error)
         raise AssertionError(f"the toy does not serve {seen.api_key.name}")
 
     def stop_reading(self) -> None:
@@ -247,6 +255,7 @@ SERVED = (
     ApiKey.PRODUCE,
     ApiKey.FETCH,
     ApiKey.LIST_OFFSETS,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
     ApiKey.METADATA,
     ApiKey.API_VERSIONS,
     *OFFSETS,

@@ -18,6 +18,12 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
 from ottla.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -51,6 +57,8 @@ class ToyPartition:
     producers: dict[int, tuple[int, int, dict[int, int]]] = field(default_factory=dict)
     # Whom the leader sends consumers to (KIP-392).
     read_replica: int | None = None
+    # Where an epoch ends that is not the last one.
+    epoch_ends: dict[int, int] = field(default_factory=dict)
 
     def append(self, data: bytes) -> tuple[ErrorCode, int]:
         """Append one batch and return its base offset, or say why not."""
@@ -171,7 +179,7 @@ def toy_fetch(
             part.log_start_offset = log.start_offset
             if error is not ErrorCode.NONE:
                 continue
-            if log.read_replica is not None and log.leader_id == node_id:
+            if log.read_replica is not None and log.leader_id == node_id and request.rack_id:
                 part.preferred_read_replica = log.read_replica
                 continue
             if not log.start_offset <= wanted.fetch_offset <= log.next_offset:
@@ -202,4 +210,19 @@ def toy_list_offsets(
                     if record.timestamp >= wanted.timestamp:
                         part.offset, part.timestamp = record.offset, record.timestamp
                         break
+    return response
+
+
+def toy_epoch_ends(
+    topics: Mapping[str, Topic], request: OffsetForLeaderEpochRequest, error: ErrorCode
+) -> OffsetForLeaderEpochResponse:
+    """Where epochs end."""
+    response = OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        answer = OffsetForLeaderTopicResult(topic.topic)
+        response.topics.append(answer)
+        for wanted in topic.partitions:
+            log, epoch = topics[topic.topic].partitions[wanted.partition], wanted.leader_epoch
+            end = log.epoch_ends.get(epoch, log.next_offset)
+            answer.partitions.append(EpochEndOffset(int(error), wanted.partition, epoch, end))
     return response

@@ -175,3 +175,44 @@ def test_what_was_fetched_is_checked_once_for_each_newer_leader() -> None:
 
     positions.seek(FIRST, 2)
     assert not positions[FIRST].is_unchecked(6)
+
+
+def test_what_is_put_back_is_still_checked_with_the_next_leader() -> None:
+    """A log that is cut meanwhile would go unnoticed, and records with it."""
+    positions = assigned()
+    positions.seek(FIRST, 10)
+    positions.fetched(FIRST, 20, epoch=3, leader_epoch=4)
+    positions.read_to(FIRST, 20)
+
+    positions.put_back(FIRST, 15)
+
+    place = positions[FIRST]
+    assert (place.offset, place.fetch_offset, place.chunk_count) == (15, 15, 0)
+    assert place.is_unchecked(5)
+    assert not place.is_unchecked(4)
+
+
+def test_nothing_is_put_back_to_where_the_consumer_has_not_been() -> None:
+    """The log was cut at 12: whoever still held 15 must not take the consumer past new records."""
+    positions = assigned()
+    positions.seek(FIRST, 12)
+    turn = positions[FIRST].turn
+
+    positions.put_back(FIRST, 15)
+    positions.put_back(SECOND, 15)
+
+    assert (positions[FIRST].offset, positions[FIRST].turn) == (12, turn)
+
+
+def test_an_end_that_is_heard_of_later_does_not_make_the_log_before_it_empty() -> None:
+    """A replica that lags brings nothing, twice; then its leader tells how far the log goes."""
+    place = Positions(100, 1000)
+    place.assign([FIRST])
+    place.seek(FIRST, 5)
+    for _ in range(3):
+        place[FIRST].came_dry(5, 5)
+    assert not place[FIRST].is_dry
+
+    place[FIRST].came_dry(5, 9)
+    place[FIRST].came_dry(5, 9)
+    assert place[FIRST].is_dry
