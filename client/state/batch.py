@@ -36,6 +36,7 @@ class Batch:
         "encoded",
         "follows_gap",
         "halves",
+        "is_part_of_unknown",
         "items",
         "last_answer",
         "not_before_ms",
@@ -63,6 +64,8 @@ class Batch:
         self.outcome_unknown = False
         # The batch numbered before it was given up: a gap in the sequence is our own doing.
         self.follows_gap = False
+        # The whole that it is a half of may have been appended without our knowing.
+        self.is_part_of_unknown = False
         self.last_answer = ErrorCode.NONE
         # What it was split into.
         self.halves: tuple[Batch, ...] = ()
@@ -99,6 +102,7 @@ class Batch:
             half.phase = Phase.CLOSED
             half.attempts = self.attempts
             half.last_answer = self.last_answer
+            half.is_part_of_unknown = self.outcome_unknown or self.is_part_of_unknown
             half.size_bytes += (
                 sum(map(item_size_bytes, half.items)) if half.part is None else half.part.size_bytes
             )

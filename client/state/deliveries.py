@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ottla.protocol.records.compression import Codec
 
 
+# The leader has appended the batch, but not enough others have it so far.
+APPENDED = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+
 # The transaction before this one is still being completed, which takes a few round trips between
 # brokers. They hold back the next one's first batch until then.
 WHILE_COMPLETING = Backoff(20, 1_000)
@@ -114,6 +117,7 @@ class Deliveries:
         try. ``chance`` is uniform in [0, 1)."""
         line = self._accumulator.line(batch.partition)
         batch.last_answer = answer.code
+        batch.outcome_unknown = batch.outcome_unknown or answer.code in APPENDED
         verdict = self._judge(batch, line, answer.code)
         match verdict:
             case Verdict.DELIVERED:
@@ -129,6 +133,9 @@ class Deliveries:
             case Verdict.RENUMBER:
                 line.return_batch(batch, now_ms)
                 line.restarting = True
+                if answer.code is ErrorCode.UNKNOWN_PRODUCER_ID:
+                    # As with a new producer, any sequence would be taken for the first.
+                    line.window = 1
             case Verdict.FAILED:
                 self._give_up(line, batch)
             case Verdict.FAILED_AND_RENUMBER:
@@ -144,9 +151,16 @@ class Deliveries:
 
     def _judge(self, batch: Batch, line: Line, code: ErrorCode) -> Verdict:
         is_oldest = line.is_oldest(batch)
-        # Halves of what may be in the log would not be recognised as being there.
-        if code in TOO_LARGE and batch.record_count > 1 and not batch.outcome_unknown:
+        if code in TOO_LARGE and batch.record_count > 1:
             return Verdict.SPLIT
+        if (
+            code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            and batch.is_part_of_unknown
+            and is_oldest
+        ):
+            # The whole is in the log, which took it before its limit was lowered: nobody can tell
+            # where, and its records must not go again under other numbers.
+            return Verdict.FAILED
         if self._transactional:
             return judge_in_transaction(code, is_oldest=is_oldest)
         return judge(

@@ -7,7 +7,8 @@ The table, for a batch that carries a sequence; without one the sequence errors 
     OUT_OF_ORDER_SEQUENCE           failed, renumber rest   renumber             wait for earlier
     UNKNOWN_PRODUCER_ID             renumber                renumber             wait for earlier
     INVALID_PRODUCER_EPOCH, FENCED  failed, take a fresh producer id
-    too large, of several records   again in halves, unless an earlier try may be in the log
+    too large, of several records   again in halves; if those are out of order though, an earlier
+                                    try of the whole is in the log, and they have failed
     any retriable code              again, the metadata first if the code says so
     any other code                  failed
 

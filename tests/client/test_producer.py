@@ -225,7 +225,7 @@ async def test_a_forgotten_sequence_is_reported_and_the_next_records_are_stored(
         await (await producer.send("t", b"1"))
         await (await producer.send("t", b"2"))
         log = topic.partitions[0]
-        log.producers[4001] = (0, 1, {0: 0})
+        log.producers[4001] = (0, 1, {(0, 0): 0})
         log.batches.pop()
 
         with pytest.raises(RequestRefused, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):

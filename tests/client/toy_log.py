@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Protocol
 
+    from ottla.protocol.records.batch import RecordBatch
+
     class Topic(Protocol):
         """As much of a toy topic as is needed here."""
 
@@ -53,8 +55,9 @@ class ToyPartition:
     start_offset: int = 0
     next_offset: int = 0
     batches: list[bytes] = field(default_factory=list)
-    # (producer id) -> (epoch, next sequence, {base sequence: base offset} of recent batches)
-    producers: dict[int, tuple[int, int, dict[int, int]]] = field(default_factory=dict)
+    # (producer id) -> (epoch, next sequence, {(base sequence, last one): base offset} of recent
+    # batches)
+    producers: dict[int, tuple[int, int, dict[tuple[int, int], int]]] = field(default_factory=dict)
     # Whom the leader sends consumers to (KIP-392).
     read_replica: int | None = None
     # Where an epoch ends that is not the last one.
@@ -64,7 +67,7 @@ class ToyPartition:
         """Append one batch and return its base offset, or say why not."""
         batch = parse_batch(data)
         if batch.producer_id >= 0:
-            code, offset = self._judge(batch.producer_id, batch.producer_epoch, batch.base_sequence)
+            code, offset = self._judge(batch)
             if code is not ErrorCode.NONE or offset >= 0:
                 return code, offset
         base_offset = self.next_offset
@@ -76,7 +79,7 @@ class ToyPartition:
             epoch, _, recent = self.producers.get(batch.producer_id, (-1, 0, {}))
             if epoch != batch.producer_epoch:
                 recent = {}
-            recent[batch.base_sequence] = base_offset
+            recent[batch.base_sequence, batch.last_sequence] = base_offset
             following = (batch.last_sequence + 1) % 2**31
             self.producers[batch.producer_id] = (batch.producer_epoch, following, recent)
         return ErrorCode.NONE, base_offset
@@ -92,15 +95,16 @@ class ToyPartition:
         if known is None or known[0] != batch.producer_epoch:
             self.producers[batch.producer_id] = (batch.producer_epoch, 0, {})
 
-    def _judge(self, producer_id: int, epoch: int, sequence: int) -> tuple[ErrorCode, int]:
-        known = self.producers.get(producer_id)
+    def _judge(self, batch: RecordBatch) -> tuple[ErrorCode, int]:
+        epoch, sequence = batch.producer_epoch, batch.base_sequence
+        known = self.producers.get(batch.producer_id)
         if known is None:
             return ErrorCode.NONE, -1
         known_epoch, next_sequence, recent = known
         if epoch < known_epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH, -1
-        if epoch == known_epoch and sequence in recent:
-            return ErrorCode.NONE, recent[sequence]
+        if epoch == known_epoch and (sequence, batch.last_sequence) in recent:
+            return ErrorCode.NONE, recent[sequence, batch.last_sequence]
         expected = next_sequence if epoch == known_epoch else 0
         if sequence != expected:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1

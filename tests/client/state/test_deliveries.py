@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,10 +32,11 @@ LIMITS = Limits(
 
 
 class Workbench:
-    """A producer's machines without a producer; each record is a batch of its own."""
+    """A producer's machines without a producer; each record is a batch of its own, unless larger
+    batches are asked for."""
 
-    def __init__(self) -> None:
-        self.accumulator = Accumulator(LIMITS)
+    def __init__(self, batch_bytes: int = LIMITS.batch_bytes) -> None:
+        self.accumulator = Accumulator(replace(LIMITS, batch_bytes=batch_bytes))
         self.deliveries = Deliveries(
             self.accumulator, Backoff(1, 1), Codec.NONE, idempotent=True, in_flight_max=5
         )
@@ -161,7 +164,9 @@ def test_nothing_is_renumbered_while_a_batch_is_in_flight() -> None:
     assert sequences([first]) == [(0, 1)]
     bench.deliveries.connection_lost(second, bench.now_ms, 0.5, was_sent=True)
 
-    assert sequences(bench.send()) == [(1, 0), (1, 1)]
+    assert sequences(bench.send()) == [(1, 0)]
+    bench.answer(first)
+    assert sequences(bench.send()) == [(1, 1)]
 
 
 def test_a_fenced_producer_takes_a_fresh_id_and_begins_alone_again() -> None:
@@ -193,9 +198,11 @@ def test_a_batch_waits_for_the_producer_id() -> None:
 class Wire(Workbench):
     """The workbench with a partition behind it, whose answers may get lost."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, batch_bytes: int = LIMITS.batch_bytes) -> None:
+        super().__init__(batch_bytes)
         self.partition = ToyPartition(1)
+        # More records in a batch are too large; asked before anything else, as in Kafka.
+        self.limit = 1_000
         self.failed: set[bytes] = set()
         # In flight: (batch, what the broker answered or None if it never saw it).
         self.on_wire: list[tuple[Batch, ErrorCode | None]] = []
@@ -204,7 +211,9 @@ class Wire(Workbench):
         for batch in self.send():
             assert batch.encoded is not None
             code = refusal
-            if code is None:
+            if code is None and batch.record_count > self.limit:
+                code = ErrorCode.MESSAGE_TOO_LARGE
+            elif code is None:
                 code, _ = self.partition.append(batch.encoded)
             self.on_wire.append((batch, code))
 
@@ -213,6 +222,15 @@ class Wire(Workbench):
             batch, code = self.on_wire.pop(0)
             assert code is not None
             self._settle(batch, code)
+
+    def append_and_refuse(self) -> None:
+        """The leader takes what comes, and too few others follow in time."""
+        before = len(self.on_wire)
+        self.transmit(None)
+        for index in range(before, len(self.on_wire)):
+            batch, code = self.on_wire[index]
+            if code is ErrorCode.NONE:
+                self.on_wire[index] = batch, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def lose_answers(self) -> None:
         """The connection goes: nothing on it is answered, though all of it took effect."""
@@ -229,14 +247,17 @@ class Wire(Workbench):
         """The delivery time of the oldest batch that is off the wire is over."""
         line = self.accumulator.line(FIRST)
         if line.sent and line.sent[0].phase is Phase.CLOSED:
-            self.failed.add(line.sent[0].items[0][2] or b"")
+            self._failed(line.sent[0])
             self.deliveries.give_up(line.sent[0])
+
+    def _failed(self, batch: Batch) -> None:
+        self.failed.update(value or b"" for _, _, value, _ in batch.items)
 
     def _settle(self, batch: Batch, code: ErrorCode) -> None:
         verdict = self.answer(batch, code)
         assert verdict is not Verdict.FAILED_AND_RENUMBER, "a loss where nothing was lost"
         if verdict is Verdict.FAILED:
-            self.failed.add(batch.items[0][2] or b"")
+            self._failed(batch)
 
 
 STEPS = st.lists(
@@ -282,6 +303,90 @@ def test_whatever_happens_each_record_is_stored_once_and_in_order(steps: list[st
     assert missing <= wire.failed
 
 
+LIMITED_STEPS = st.lists(
+    st.sampled_from(
+        [
+            *("put", "put many", "send", "send", "receive", "receive", "lose answers"),
+            *("lose requests", "refuse for now", "append and refuse", "give up"),
+            *("limit 1", "limit 3", "no limit"),
+        ]
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(LIMITED_STEPS)
+def test_whatever_a_topic_allows_each_record_is_stored_once_and_in_order(steps: list[str]) -> None:
+    """Batches are split at any moment, with others in flight behind them, while the limit changes
+    and answers are lost (KIP-126). The memory is accounted for to the last byte."""
+    wire = Wire(batch_bytes=160)
+    wire.establish()
+    wire.partition.append(encoded_first())
+    for step in steps:
+        perform(wire, step)
+    for _ in range(200):
+        wire.transmit(None)
+        while wire.on_wire:
+            wire.receive()
+
+    stored = [int(value) for value in wire.partition.values() if value is not None]
+    assert (len(wire.accumulator), wire.accumulator.held_bytes) == (0, 0)
+    assert stored == sorted(set(stored))
+    missing = {b"%d" % number for number in set(range(wire.count)) - set(stored)}
+    assert missing <= wire.failed
+
+
+def test_a_batch_whose_first_try_was_lost_is_split_all_the_same() -> None:
+    """A topic that is stricter than the producer would else fail whatever meets a restart."""
+    wire = Wire(batch_bytes=160)
+    wire.establish()
+    wire.partition.append(encoded_first())
+    wire.limit = 2
+    wire.put(4)
+    wire.lose_requests()
+    for _ in range(10):
+        wire.transmit(None)
+        wire.receive()
+
+    assert [int(value or b"") for value in wire.partition.values()] == [0, 1, 2, 3, 4]
+    assert not wire.failed
+
+
+def test_a_batch_that_the_log_took_before_its_limit_was_lowered_is_not_stored_again() -> None:
+    """Its halves are out of order there, and under other numbers they would be new records."""
+    wire = Wire(batch_bytes=160)
+    wire.establish()
+    wire.partition.append(encoded_first())
+    wire.put(4)
+    wire.transmit(None)
+    wire.lose_answers()
+    wire.limit = 2
+    wire.put(1)
+    for _ in range(10):
+        wire.transmit(None)
+        while wire.on_wire:
+            wire.receive()
+
+    assert [int(value or b"") for value in wire.partition.values()] == [0, 1, 2, 3, 4, 5]
+    assert wire.failed == {b"1", b"2", b"3", b"4"}
+
+
+def test_a_producer_that_was_forgotten_begins_alone_again() -> None:
+    """The leader would take a second batch for the first, were the first refused."""
+    bench = Workbench()
+    bench.establish()
+    bench.put(3)
+    first, *rest = bench.send()
+    assert bench.answer(first, ErrorCode.UNKNOWN_PRODUCER_ID) is Verdict.RENUMBER
+    for batch in rest:
+        bench.answer(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+    assert bench.send() == [first]
+    bench.answer(first)
+    assert bench.send() == rest
+
+
 def encoded_first() -> bytes:
     """The batch that ``establish`` has had acknowledged, as the broker has stored it."""
     bench = Workbench()
@@ -297,6 +402,16 @@ def perform(wire: Wire, step: str) -> None:
     match step:
         case "put":
             wire.put()
+        case "put many":
+            wire.put(9)
+        case "append and refuse":
+            wire.append_and_refuse()
+        case "limit 1":
+            wire.limit = 1
+        case "limit 3":
+            wire.limit = 3
+        case "no limit":
+            wire.limit = 1_000
         case "send":
             wire.transmit(None)
         case "receive":
