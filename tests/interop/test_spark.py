@@ -1,7 +1,4 @@
-"""Spark's own connector for Kafka, unchanged: jars from Maven Central, Spark from PyPI.
-
-Central lacks parts of the connector for newer versions of Spark; this one is complete there.
-"""
+"""Spark's own connector for Kafka, unchanged, against our brokers."""
 
 from __future__ import annotations
 
@@ -14,7 +11,8 @@ import pytest
 
 from ottla import Producer
 from tests.interop.clients import needs
-from tests.interop.environments import PROGRAMS, made_once, python_with, run
+from tests.interop.environments import PROGRAMS
+from tests.support.spark_connector import connector_jars, connector_python
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,40 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(1_200)]
 
-VERSION = "4.0.0"
 STEP_TIMEOUT_S = 300
-PROJECT = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-<modelVersion>4.0.0</modelVersion>
-<groupId>tests</groupId><artifactId>spark-kafka</artifactId><version>1</version>
-<packaging>pom</packaging>
-<!-- Spark's own project names a mirror first that not everybody can reach. -->
-<repositories><repository>
-<id>gcs-maven-central-mirror</id><url>file:///nowhere</url>
-<releases><enabled>false</enabled></releases><snapshots><enabled>false</enabled></snapshots>
-</repository></repositories>
-<dependencies><dependency>
-<groupId>org.apache.spark</groupId><artifactId>spark-sql-kafka-0-10_2.13</artifactId>
-<version>{}</version>
-<exclusions>
-<exclusion><groupId>org.apache.hadoop</groupId><artifactId>*</artifactId></exclusion>
-<exclusion><groupId>org.scala-lang</groupId><artifactId>*</artifactId></exclusion>
-<exclusion><groupId>org.slf4j</groupId><artifactId>*</artifactId></exclusion>
-</exclusions>
-</dependency></dependencies>
-</project>
-"""
-
-
-def jars() -> str:
-    """The connector and what it needs beside Spark, as Spark wants them named."""
-
-    def make(folder: Path) -> None:
-        (folder / "pom.xml").write_text(PROJECT.format(VERSION))
-        copied = f"-DoutputDirectory={folder / 'jars'}"
-        run("mvn", "-q", "-B", "dependency:copy-dependencies", copied, cwd=folder)
-
-    folder = made_once(f"spark-kafka-{VERSION}", PROJECT, make)
-    return ",".join(str(path) for path in sorted((folder / "jars").glob("*.jar")))
 
 
 class Stock:
@@ -64,15 +29,15 @@ class Stock:
 
     def __init__(self, broker: Bootstrap, topic: str, folder: Path) -> None:
         needs("java", "mvn")
-        self._arguments = [jars(), broker.address, topic, str(folder)]
-        self._python = python_with(f"pyspark=={VERSION}")
+        self._arguments = [connector_jars(), broker.address, topic, str(folder)]
+        self._python = connector_python()
 
     def run(self, step: str) -> Any:
         """What it has printed. It knows nothing of us."""
         program = PROGRAMS / "spark" / "stock.py"
-        environment = {"PYSPARK_PYTHON": str(self._python), "SPARK_LOCAL_IP": "127.0.0.1"}
+        environment = {"PYSPARK_PYTHON": self._python, "SPARK_LOCAL_IP": "127.0.0.1"}
         done = subprocess.run(
-            [str(self._python), str(program), *self._arguments, step],
+            [self._python, str(program), *self._arguments, step],
             cwd=program.parent,
             env={**os.environ, **environment},
             capture_output=True,
