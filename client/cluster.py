@@ -24,7 +24,7 @@ from ottla.protocol.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from ottla.client.config import ClientConfig
     from ottla.client.environment import Environment
@@ -164,11 +164,16 @@ class Cluster:
         delay_ms = self.config.retry_backoff.delay_ms(failures, self._random.random())
         await self.environment.clock.sleep(delay_ms)
 
-    async def any_connection(self) -> Connection:
-        """A connection to some broker of the cluster, an existing one if there is any.
+    async def any_connection(self, doubted: Collection[int] = ()) -> Connection:
+        """A connection to some broker of the cluster, an existing one if there is any; to one of
+        the ``doubted``, whose last answers were of no use, only if no other can be reached.
 
         Raises BrokerUnreachable if none of those known can be reached; with none known, and after
         a failure, ``refresh`` begins again at the bootstrap addresses."""
+        if doubted:
+            connection = await self._connection_to_another(doubted)
+            if connection is not None:
+                return connection
         connected = self.pool.connected()
         if connected:
             node_id = connected[self._random.below(len(connected))]
@@ -187,6 +192,19 @@ class Cluster:
         self._is_stale = True
         assert failure is not None, "the first of them was known"
         raise failure
+
+    async def _connection_to_another(self, doubted: Collection[int]) -> Connection | None:
+        others = [node_id for node_id in self.metadata.brokers if node_id not in doubted]
+        is_ready = self.pool.ready
+        # Those that are connected first: the others may be out of reach for a reason.
+        ordered = sorted(self._shuffled(sorted(others)), key=lambda node: is_ready(node) is None)
+        for node_id in ordered:
+            if self.pool.knows(node_id):
+                try:
+                    return await self.pool.connection(node_id)
+                except BrokerUnreachable:
+                    continue
+        return None
 
     async def _connection_to_ask(self) -> Connection:
         """As ``any_connection``, but the bootstrap addresses will do as well."""

@@ -4,6 +4,7 @@ Brokers that know KIP-699 are asked in its form."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.client.api import declare
@@ -51,37 +52,52 @@ class Coordinators:
         self._key_type = key_type
         self._api = FIND_COORDINATOR if key_type == GROUP else FIND_TRANSACTION_COORDINATOR
         self._known: dict[str, int] = {}
+        # Who has told so, and who has told nothing that was of use: a broker that does not hear
+        # of elections would send us to the old coordinator for ever.
+        self._told_by: dict[str, int] = {}
+        self._doubted: dict[str, set[int]] = {}
 
     def forget(self, key: str) -> None:
-        """Somebody else may coordinate it now."""
+        """Somebody else may coordinate it now, and another broker may know who."""
         self._known.pop(key, None)
+        teller = self._told_by.pop(key, None)
+        if teller is not None:
+            self._doubt(key, teller)
+
+    def _doubt(self, key: str, node_id: int) -> None:
+        doubted = self._doubted.setdefault(key, set())
+        doubted.add(node_id)
+        if doubted.issuperset(self._router.cluster.metadata.brokers):
+            # All have been asked in vain: begin again.
+            del self._doubted[key]
 
     async def find(self, key: str) -> int:
         """The coordinator's node id, which the pool can connect to. Raises RequestRefused."""
         known = self._known.get(key)
         if known is not None:
             return known
-        found: list[Coordinator] = []
+        return await self._router.repeated(partial(self._ask_somebody, key), is_repeatable=True)
 
-        def check(response: FindCoordinatorResponse, connection: Connection) -> None:
-            answer = _the_answer(response)
-            code = error_code(answer.error_code)
-            if code is not ErrorCode.NONE:
-                raise RequestRefused(code, answer.error_message, broker=str(connection.address))
-            found.append(answer)
-
+    async def _ask_somebody(self, key: str) -> int:
         cluster = self._router.cluster
-        connection = await cluster.any_connection()
+        connection = await cluster.any_connection(self._doubted.get(key, ()))
+        teller = cluster.pool.node_of(connection)
         batched = connection.version_of(self._api) >= BATCHED_VERSION
         request = FindCoordinatorRequest(
             key="" if batched else key,
             key_type=self._key_type,
             coordinator_keys=[key] if batched else [],
         )
-        await self._router.to_any(self._api, request, check)
-        answer = found[-1]
+        answer = _the_answer(await connection.send(self._api, request))
+        code = error_code(answer.error_code)
+        if code is not ErrorCode.NONE:
+            if code in MOVED and teller is not None:
+                self._doubt(key, teller)
+            raise RequestRefused(code, answer.error_message, broker=str(connection.address))
         cluster.pool.set_address(answer.node_id, Address(answer.host, answer.port))
         self._known[key] = answer.node_id
+        if teller is not None:
+            self._told_by[key] = teller
         return answer.node_id
 
     async def connection(self, key: str) -> Connection:

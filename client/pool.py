@@ -85,7 +85,14 @@ class Pool:
 
     def holds(self, connection: Connection) -> bool:
         """Whether the connection belongs to the pool."""
-        return any(peer.connection is connection for peer in self._peers.values())
+        return self.node_of(connection) is not None
+
+    def node_of(self, connection: Connection) -> int | None:
+        """Which broker the connection leads to; None if it is not of the pool."""
+        for node_id, peer in self._peers.items():
+            if peer.connection is connection:
+                return node_id
+        return None
 
     def connected(self) -> list[int]:
         """The brokers that have a connection now."""

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
     from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
     from ottla.protocol.messages.end_txn import EndTxnRequest
-    from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
     from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
     from ottla.protocol.messages.produce import ProduceRequest
     from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -94,13 +93,15 @@ class ToyTransactions:
         self.committed_offsets: dict[str, dict[TopicPartition, int]] = {}
         # Groups whose members are known, with the only generation that may commit.
         self.generations: dict[str, int] = {}
+        # Brokers that take another one for the coordinator.
+        self.misled: dict[int, int] = {}
 
     def serve(self, seen: Seen, error: ErrorCode) -> object:
         """The answer to one of the ``TRANSACTIONAL`` requests."""
         request, version = seen.request, seen.version
         match seen.api_key:
             case ApiKey.FIND_COORDINATOR:
-                return self._find(request, version, error)
+                return self._find(seen, error)
             case ApiKey.INIT_PRODUCER_ID:
                 return self._initialize(request, error)
             case ApiKey.ADD_PARTITIONS_TO_TXN:
@@ -112,17 +113,13 @@ class ToyTransactions:
         assert seen.api_key is ApiKey.END_TXN
         return self._end(request, version, error)
 
-    def _find(
-        self, request: FindCoordinatorRequest, version: int, error: ErrorCode
-    ) -> FindCoordinatorResponse:
-        node = self._cluster.nodes[self.node_id]
-        host, port = node.address.host, node.address.port
-        if version < BATCHED_VERSION:
-            return FindCoordinatorResponse(0, error, None, self.node_id, host, port)
-        (key,) = request.coordinator_keys
-        return FindCoordinatorResponse(
-            coordinators=[Coordinator(key, self.node_id, host, port, error)]
-        )
+    def _find(self, seen: Seen, error: ErrorCode) -> FindCoordinatorResponse:
+        node_id = self.misled.get(seen.node_id, self.node_id)
+        host, port = self._cluster.nodes[node_id].address
+        if seen.version < BATCHED_VERSION:
+            return FindCoordinatorResponse(0, error, None, node_id, host, port)
+        (key,) = seen.request.coordinator_keys
+        return FindCoordinatorResponse(coordinators=[Coordinator(key, node_id, host, port, error)])
 
     def _initialize(
         self, request: InitProducerIdRequest, error: ErrorCode
