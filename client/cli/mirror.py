@@ -194,4 +194,4 @@ async def notes_of(bootstrap: str, alias: str) -> Notes:
         aliases = sorted({note.source for note in found})
         known = f"it has copies of {', '.join(aliases)}" if aliases else "it has none of any"
         raise CommandError(f"the cluster at {bootstrap} has no copies of {alias!r}; {known}")
-    return Notes(note for note in found if note.source == alias)
+    return Notes.of(alias, found)

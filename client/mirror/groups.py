@@ -37,12 +37,16 @@ CARRIED = "stored"
 SAME = "there already"
 WOULD = "not stored"
 UNKNOWN = "no note reaches back that far"
+SHARED = "not stored: records of other sources, which the group may not have read, are there too"
 BUSY = "the group has members on the target"
 
 
 def translated(group: str, positions: Mapping[TopicPartition, int], notes: Notes) -> list[Carried]:
     """A group's positions on the source as they are on the target; those of topics that are not
-    copied are left out. Pure."""
+    copied are left out. Pure.
+
+    Where several sources share a partition, no offset is right: behind what the group has read of
+    one there may be records of another that it has not."""
     found = []
     for where, offset in sorted(positions.items()):
         if notes.target_topic(where) is None:
@@ -53,7 +57,8 @@ def translated(group: str, positions: Mapping[TopicPartition, int], notes: Notes
         else:
             topic, target_offset = place
             target = TopicPartition(topic, where.partition)
-            found.append(Carried(group, where, offset, target, target_offset, WOULD))
+            outcome = SHARED if notes.is_shared(target) else WOULD
+            found.append(Carried(group, where, offset, target, target_offset, outcome))
     return found
 
 
@@ -88,7 +93,8 @@ async def _store(target: Admin, group: str, carried: list[Carried]) -> list[Carr
     ahead = {
         one.target: Committed(one.target_offset)
         for one in carried
-        if one.target is not None
+        if one.outcome == WOULD
+        and one.target is not None
         and one.target_offset is not None
         and (one.target not in there or there[one.target].offset < one.target_offset)
     }
@@ -96,7 +102,8 @@ async def _store(target: Admin, group: str, carried: list[Carried]) -> list[Carr
     told = []
     for one in carried:
         outcome = one.outcome
-        if one.target is not None:
+        if one.outcome == WOULD:
+            assert one.target is not None
             outcome = _outcome(results[one.target]) if one.target in results else SAME
         told.append(one._replace(outcome=outcome))
     return told

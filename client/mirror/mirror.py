@@ -101,8 +101,7 @@ class Mirror:
 
     async def _carry(self, source: Source) -> None:
         settings, environment = self._settings, self._environment
-        found = await read_notes(settings.target, environment)
-        notes = Notes(note for note in found if note.source == source.alias)
+        notes = Notes.of(source.alias, await read_notes(settings.target, environment))
         async with (
             Admin(source.bootstrap, environment=environment) as from_admin,
             Admin(settings.target, environment=environment) as to_admin,

@@ -121,8 +121,26 @@ class Notes:
 
     def __init__(self, notes: Iterable[Note] = ()) -> None:
         self._slots: dict[TopicPartition, dict[int, Note]] = {}
+        self._shared: frozenset[TopicPartition] = frozenset()
         for note in notes:
             self.take(note)
+
+    @classmethod
+    def of(cls, source: str, notes: Iterable[Note]) -> Notes:
+        """Of all notes that the target has, those of this source."""
+        mine, others = [], set()
+        for note in notes:
+            if note.source == source:
+                mine.append(note)
+            else:
+                others.add(TopicPartition(note.target_topic, note.where.partition))
+        made = cls(mine)
+        made._shared = frozenset(others)
+        return made
+
+    def is_shared(self, target: TopicPartition) -> bool:
+        """Whether other sources are copied to that partition of the target, too."""
+        return target in self._shared
 
     def take(self, note: Note) -> None:
         """One more, from the topic; later ones replace earlier ones."""

@@ -20,6 +20,13 @@ def west() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
+def east() -> Iterator[Cluster]:
+    """Another source."""
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
 def central() -> Iterator[Cluster]:
     """The target."""
     with Cluster() as cluster:

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla import Admin, Cluster, Consumer, TopicPartition
+from ottla.client.environment import real_environment
 from ottla.client.mirror.errors import MirrorError
+from ottla.client.mirror.groups import SHARED, carry_over
 from ottla.client.mirror.mirror import Mirror
+from ottla.client.mirror.notebook import read_notes
 from ottla.client.mirror.settings import Source
-from tests.client.mirror.clusters import PATIENCE_S, fill, read, settings, until
+from ottla.client.mirror.translation import Notes
+from tests.client.mirror.clusters import PATIENCE_S, copy_all, fill, read, settings, until
 
 if TYPE_CHECKING:
     from ottla.client.mirror.settings import MirrorSettings
@@ -88,3 +92,30 @@ async def test_groups_are_carried_over_while_the_mirror_runs(
                 await asyncio.sleep(0.05)
 
     assert {one: position.offset for one, position in stands.items()} == {where: 6}
+
+
+async def test_no_position_is_stored_where_several_sources_share_a_partition(
+    west: Cluster, east: Cluster, central: Cluster
+) -> None:
+    """Behind what a group has read of one there are records of the other that it has not: it would
+    never see them, and nobody would hear of it."""
+    sources = []
+    for alias, cluster in (("west", west), ("east", east)):
+        cluster.create_topic("both", 1)
+        await fill(cluster.bootstrap_servers, "both", [b"%d" % number for number in range(9)])
+        sources.append(Source(alias=alias, bootstrap=cluster.bootstrap_servers, topics=("both",)))
+    how = settings(central.bootstrap_servers, *sources, name="both")
+    await copy_all(Mirror(how, until_end=True))
+    where = TopicPartition("both", 0)
+    async with Consumer(west.bootstrap_servers, group_id="both-readers") as consumer:
+        consumer.assign([where])
+        await consumer.commit({where: 6})
+    notes = Notes.of("west", await read_notes(central.bootstrap_servers, real_environment()))
+
+    async with Admin(west.bootstrap_servers) as source, Admin(central.bootstrap_servers) as target:
+        (told,) = await carry_over(source, target, notes, ["both-readers"])
+        stored = await target.groups.offsets("both-readers")
+
+    assert told.outcome == SHARED
+    assert told.target == where
+    assert stored == {}
