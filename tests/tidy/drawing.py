@@ -132,6 +132,7 @@ ALLOWED: dict[str, set[str]] = {
         "client",
         "client.cli.parsers",
         "client.spark",
+        "client.state",
         "client.sync",
     },
     # Command lines know no client: they must load in no time.

@@ -69,6 +69,15 @@ def _add_all(job: Parser) -> None:
         "machine, or as it was submitted)",
     )
     job.add_argument(
+        "--conf",
+        dest="settings",
+        metavar="NAME=VALUE",
+        type=checked(setting),
+        action="append",
+        default=[],
+        help="a setting of Spark's, such as spark.driver.memory=4g; may be given several times",
+    )
+    job.add_argument(
         "-X",
         "--option",
         dest="options",
@@ -88,8 +97,8 @@ def _add_load(job: Parser) -> None:
     job.add_argument(
         "--window",
         choices=("hour", "day", "none"),
-        default="hour",
-        help="how rows are divided by their timestamps (default hour)",
+        help="how rows are divided by their timestamps (default: as those that are there, else by "
+        "hour)",
     )
     job.add_argument(
         "--until",

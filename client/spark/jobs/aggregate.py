@@ -1,8 +1,9 @@
 """Page views per member and window, from an activity stream to a topic keyed by member.
 
 A view is JSON: ``{"member": "m1", "page": "/jobs", "at": "2026-01-31T12:00:00Z"}``; without ``at``
-the record's own time counts. What comes out has the member as its key, so that all counts of one
-member are in one partition, in order.
+the record's own time counts, and also where ``at`` is later than that: one clock that is wrong by
+a year would make all other views late. What comes out has the member as its key, so that all counts
+of one member are in one partition, in order.
 """
 
 from __future__ import annotations
@@ -12,8 +13,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
-from ottla.client.spark.jobs.running import run_as
-from ottla.client.spark.jobs.session import client_options, read_stream, write_stream
+from ottla.client.spark.jobs.running import Job, run_as
+from ottla.client.spark.jobs.session import (
+    read_options,
+    read_stream,
+    shuffle_into,
+    write_options,
+    write_stream,
+)
+from ottla.client.spark.jobs.topics import partitions_of, prepare_stream, views_of
 
 if TYPE_CHECKING:
     import argparse
@@ -31,7 +39,8 @@ def views(rows: DataFrame) -> DataFrame:
     return parsed.where("view.member is not null").select(
         f.col("view.member").alias("member"),
         f.col("view.page").alias("page"),
-        f.coalesce("view.at", "timestamp").alias("at"),
+        # least() passes over what is null.
+        f.least("view.at", "timestamp").alias("at"),
     )
 
 
@@ -60,21 +69,25 @@ def records(counted: DataFrame) -> DataFrame:
 def perform(spark: SparkSession, arguments: argparse.Namespace) -> str:
     """Until it is stopped, or once. A window is told when it is over: when a view has come that is
     later than its end by ``--late``."""
-    options = client_options(arguments.bootstrap, arguments.options)
+    options = read_options(arguments.bootstrap, arguments.options)
     rows = read_stream(
         spark,
         {"subscribe": ",".join(arguments.topics), "startingOffsets": arguments.start, **options},
     )
+    shuffle_into(spark, len(partitions_of(views_of(arguments.bootstrap, arguments.topics))))
     timely = views(rows).withWatermark("at", arguments.late)
-    options = client_options(arguments.bootstrap, ())
+    options = write_options(arguments.bootstrap)
     told = records(counts(timely, arguments.window))
     write_stream(told, arguments.to, options, arguments).awaitTermination()
     return ""
 
 
+JOB = Job(prepare_stream, perform)
+
+
 def main() -> int:
     """As a module, or submitted."""
-    return run_as(perform, ["aggregate", *sys.argv[1:]])
+    return run_as(JOB, ["aggregate", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.spark.jobs import aggregate, copy, load, transform
-from ottla.client.spark.jobs.running import run
+from ottla.client.spark.jobs import aggregate, bulk_copy, load, transform
+from ottla.client.spark.jobs.running import Job, run
 
 if TYPE_CHECKING:
     import argparse
 
-JOBS = {
-    "load": load.perform,
-    "copy": copy.perform,
-    "transform": transform.perform,
-    "aggregate": aggregate.perform,
+JOBS: dict[str, Job] = {
+    "load": load.JOB,
+    "copy": bulk_copy.JOB,
+    "transform": transform.JOB,
+    "aggregate": aggregate.JOB,
 }
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as f
 from pyspark.sql.observation import Observation
 
+from ottla.client.config import Isolation
 from ottla.client.spark.jobs.files import Files
 from ottla.client.spark.jobs.manifest import (
     FILE,
@@ -24,12 +25,16 @@ from ottla.client.spark.jobs.manifest import (
     merged,
     next_ranges,
     replaced,
+    same_ids,
     stored_ends,
     touched,
+    window_of,
 )
-from ottla.client.spark.jobs.running import run_as
-from ottla.client.spark.jobs.session import client_options, read
-from ottla.client.spark.jobs.topics import offsets_at_times, partitions_of
+from ottla.client.spark.jobs.running import Job, run_as
+from ottla.client.spark.jobs.session import check_options, read, read_options
+from ottla.client.spark.jobs.topics import offsets_at_times, partitions_of, views_of
+from ottla.client.spark.metadata import ids_of
+from ottla.client.spark.rows import spark_schema
 
 if TYPE_CHECKING:
     import argparse
@@ -77,10 +82,10 @@ class Loads:
         reader = self._spark.read.option("basePath", self.files.place)
         return reader.parquet(*paths).drop("load")
 
-    def commit(self, rows: DataFrame, window: str, manifest: Manifest) -> Manifest:
+    def commit(self, rows: DataFrame, manifest: Manifest) -> Manifest:
         """Write rows and offsets, and make them appear. Returns what is stored."""
         seen = Observation()
-        parts = ["topic"]
+        parts, window = ["topic"], manifest.window
         if window in WINDOWS:
             rows = rows.withColumn(window, f.date_format("timestamp", WINDOWS[window]))
             parts.append(window)
@@ -114,7 +119,10 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> Manifest | None:
     """Load what is new; None if nothing is. Raises JobRefused and ClientError."""
     loads = Loads(spark, arguments.to)
     done = loads.begin()
-    work = work_of(done, arguments)
+    window = window_of(done, arguments.window)
+    views = views_of(arguments.bootstrap, arguments.topics)
+    ids = same_ids(done, ids_of(views))
+    work = work_of(done, partitions_of(views), arguments)
     if not work.ranges and not work.kept:
         return None
     number = max((load.number for load in done), default=0) + 1
@@ -123,34 +131,44 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> Manifest | None:
         merged([cut_off(load, work.cuts) for load in work.kept], work.ranges),
         0,
         tuple(load.number for load in work.kept),
+        window,
+        ids,
     )
+    # Spark cannot read a directory without files, which a load of markers of transactions leaves.
+    filled = [load for load in work.kept if load.row_count]
     frames = []
-    if work.kept:
-        frames.append(rows_before(loads.rows(work.kept), work.cuts))
+    if filled:
+        frames.append(rows_before(loads.rows(filled), work.cuts))
     if work.ranges:
-        frames.append(read(spark, read_options(arguments, work.ranges)))
+        frames.append(read(spark, options_for(arguments, work.ranges)))
+    if not frames:
+        frames.append(spark.createDataFrame([], spark_schema(include_headers=True)))
     columns = frames[-1].columns
     rows = reduce(lambda one, two: one.unionByName(two), (one.select(*columns) for one in frames))
-    return loads.commit(rows, arguments.window, manifest)
+    return loads.commit(rows, manifest)
 
 
-def work_of(done: Sequence[Manifest], arguments: argparse.Namespace) -> Work:
+def work_of(
+    done: Sequence[Manifest], partitions: Sequence[TopicPartition], arguments: argparse.Namespace
+) -> Work:
     """What there is to do."""
-    bootstrap, topics = arguments.bootstrap, arguments.topics
-    partitions = partitions_of(bootstrap, topics)
+    bootstrap = arguments.bootstrap
     first = offsets_at_times(bootstrap, dict.fromkeys(partitions, BEGINNING))
-    ends = offsets_at_times(bootstrap, dict.fromkeys(partitions, END))
-    stops = ends
-    if arguments.until is not None:
-        stops = offsets_at_times(bootstrap, dict.fromkeys(partitions, arguments.until))
+    isolation = check_options(arguments, is_stream=False).config.isolation
+    ends = offsets_at_times(bootstrap, dict.fromkeys(partitions, END), Isolation.READ_UNCOMMITTED)
+    # Not beyond what is decided: a transaction may be open for long, and nothing waits for it.
+    stop = END if arguments.until is None else arguments.until
+    stops = offsets_at_times(bootstrap, dict.fromkeys(partitions, stop), isolation)
     now = Offsets(first, ends, stops)
     stored = stored_ends(done)
     cuts: dict[TopicPartition, int] = {}
     kept: list[Manifest] = []
     if arguments.since is not None:
-        cuts = offsets_at_times(bootstrap, dict.fromkeys(partitions, arguments.since))
+        cuts = offsets_at_times(bootstrap, dict.fromkeys(partitions, arguments.since), isolation)
         kept = touched(done, cuts)
-        stored = {**stored, **cuts}
+        # What has not been loaded yet is not left out because it is earlier.
+        starts = {where: min(cut, stored.get(where, cut)) for where, cut in cuts.items()}
+        stored = {**stored, **starts}
     return Work(kept, cuts, next_ranges(stored, now, may_lose=arguments.allow_loss))
 
 
@@ -175,7 +193,7 @@ def rows_before(rows: DataFrame, cuts: Mapping[TopicPartition, int]) -> DataFram
     return rows.where(is_kept)
 
 
-def read_options(
+def options_for(
     arguments: argparse.Namespace, ranges: Mapping[TopicPartition, Range]
 ) -> dict[str, str]:
     """Exactly these offsets."""
@@ -187,7 +205,7 @@ def read_options(
         starts.setdefault(topic, {})[str(partition)] = one.start
         ends.setdefault(topic, {})[str(partition)] = one.end
     return {
-        **client_options(arguments.bootstrap, arguments.options),
+        **read_options(arguments.bootstrap, arguments.options),
         "assign": json.dumps(wanted),
         "startingOffsets": json.dumps(starts),
         "endingOffsets": json.dumps(ends),
@@ -203,9 +221,18 @@ def perform(spark: SparkSession, arguments: argparse.Namespace) -> str:
     return "null\n" if arguments.format == "json" else "nothing new\n"
 
 
+def prepare(arguments: argparse.Namespace) -> None:
+    """Look for what can be known before Spark is there. Raises JobRefused, ClientError."""
+    check_options(arguments, is_stream=False)
+    views_of(arguments.bootstrap, arguments.topics)
+
+
+JOB = Job(prepare, perform)
+
+
 def main() -> int:
     """As a module, or submitted."""
-    return run_as(perform, ["load", *sys.argv[1:]])
+    return run_as(JOB, ["load", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

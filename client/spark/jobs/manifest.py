@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.spark.jobs.errors import JobRefused
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 FILE = "_offsets.json"
+DEFAULT_WINDOW = "hour"
 
 
 class Range(NamedTuple):
@@ -23,12 +25,15 @@ class Range(NamedTuple):
 
 class Manifest(NamedTuple):
     """One load: its number, from 1 on, and which offsets its rows are of. Loads that it
-    ``replaces`` have their rows in it, as far as these count still."""
+    ``replaces`` have their rows in it, as far as these count still. ``window`` is how its rows are
+    divided, ``ids`` are those of the topics; None and nothing in files of old."""
 
     number: int
     ranges: dict[TopicPartition, Range]
     row_count: int
     replaces: tuple[int, ...] = ()
+    window: str | None = None
+    ids: Mapping[str, str] = MappingProxyType({})
 
     def text(self) -> str:
         """As it is stored."""
@@ -38,6 +43,8 @@ class Manifest(NamedTuple):
         document = {
             "load": self.number,
             "rows": self.row_count,
+            "window": self.window,
+            "ids": dict(self.ids),
             "replaces": list(self.replaces),
             "offsets": topics,
         }
@@ -54,7 +61,9 @@ class Manifest(NamedTuple):
                 for partition, (start, end) in partitions.items()
             }
             replaces = tuple(int(number) for number in document["replaces"])
-            return cls(int(document["load"]), ranges, int(document["rows"]), replaces)
+            window = None if document.get("window") is None else str(document["window"])
+            ids = {str(topic): str(one) for topic, one in document.get("ids", {}).items()}
+            return cls(int(document["load"]), ranges, int(document["rows"]), replaces, window, ids)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{FILE} is not what a load has written: {error!r}") from error
 
@@ -62,6 +71,35 @@ class Manifest(NamedTuple):
 def replaced(loads: Iterable[Manifest]) -> set[int]:
     """The loads whose rows are in another one: what is still there of them is to be deleted."""
     return {number for load in loads for number in load.replaces}
+
+
+def window_of(loads: Sequence[Manifest], wanted: str | None) -> str:
+    """How the next load divides its rows: as those before it did, since Spark reads directories of
+    one kind together and no others. Raises JobRefused if something else is wanted."""
+    known = {load.window for load in loads} - {None}
+    before = known.pop() if known else None
+    if wanted is not None and before is not None and wanted != before:
+        raise JobRefused(
+            f"--window {wanted}: what is there is divided by --window {before}; leave the option"
+            " away, or load to another place"
+        )
+    return wanted or before or DEFAULT_WINDOW
+
+
+def same_ids(loads: Iterable[Manifest], now: Mapping[str, str]) -> dict[str, str]:
+    """The ids of all topics that were ever loaded, and of those that are. Raises JobRefused for a
+    topic that is another one than was loaded under its name: its offsets mean other records, and
+    none of them need be gone for that."""
+    known: dict[str, str] = {}
+    for load in loads:
+        known.update({topic: one for topic, one in load.ids.items() if one})
+    for topic, one in now.items():
+        if one and known.get(topic, one) != one:
+            raise JobRefused(
+                f"topic {topic!r} was deleted and made anew since it was loaded; load it to another"
+                " place"
+            )
+    return {**known, **{topic: one for topic, one in now.items() if one}}
 
 
 def stored_ends(loads: Iterable[Manifest]) -> dict[TopicPartition, int]:

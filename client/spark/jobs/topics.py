@@ -2,30 +2,69 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
+from ottla.client.admin_requests import NewTopic
+from ottla.client.config import Isolation
 from ottla.client.errors import ClientError
+from ottla.client.spark.jobs.errors import JobRefused
+from ottla.client.spark.jobs.session import check_options
 from ottla.client.sync.admin import Admin
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Mapping
+
+    from ottla.client.state.metadata import TopicView
 
 END_TIME = -1
 
 
-def partitions_of(bootstrap: str, topics: Iterable[str]) -> list[TopicPartition]:
-    """All partitions of the topics. Raises RequestRefused for one that is not there."""
+def views_of(bootstrap: str, topics: Iterable[str]) -> dict[str, TopicView]:
+    """The topics as they are. Raises RequestRefused for one that is not there."""
     with Admin(bootstrap) as admin:
-        return [
-            TopicPartition(topic, number)
-            for topic in topics
-            for number in admin.describe_topic(topic).partitions
-        ]
+        return {topic: admin.describe_topic(topic) for topic in topics}
+
+
+def partitions_of(views: Mapping[str, TopicView]) -> list[TopicPartition]:
+    """All of these topics."""
+    return [
+        TopicPartition(topic, number) for topic, view in views.items() for number in view.partitions
+    ]
+
+
+def prepare_stream(arguments: argparse.Namespace) -> None:
+    """Before a job from topics to a topic: look at its options, and have that topic.
+
+    Raises JobRefused and ClientError."""
+    check_options(arguments, is_stream=True)
+    if arguments.to in arguments.topics:
+        raise JobRefused(
+            f"topic {arguments.to!r}: a topic cannot be written into itself, there would be no end"
+        )
+    if have_topic(arguments.bootstrap, arguments.to, arguments.topics):
+        sys.stderr.write(f"ottla: topic {arguments.to!r} is made\n")
+
+
+def have_topic(bootstrap: str, name: str, like: Iterable[str]) -> bool:
+    """Make that topic if it is not there, with as many partitions as the largest of the others.
+
+    Returns whether it was made. Raises RequestRefused, also for one of the others that is not
+    there."""
+    with Admin(bootstrap) as admin:
+        counts = [admin.describe_topic(topic).partition_count for topic in like]
+        if any(view.name == name for view in admin.list_topics()):
+            return False
+        admin.create_topic(NewTopic(name, max(counts)))
+    return True
 
 
 def offsets_at_times(
-    bootstrap: str, times: Mapping[TopicPartition, int]
+    bootstrap: str,
+    times: Mapping[TopicPartition, int],
+    isolation: Isolation = Isolation.READ_COMMITTED,
 ) -> dict[TopicPartition, int]:
     """The first offset at that time (ms since 1970) or later; the end if nothing is that late.
 
@@ -33,13 +72,13 @@ def offsets_at_times(
     if not times:
         return {}
     with Admin(bootstrap) as admin:
-        found = admin.list_offsets(times)
+        found = admin.list_offsets(times, isolation)
         late = [
             where
             for where, one in found.items()
             if not isinstance(one, ClientError) and one.offset < 0
         ]
-        found = {**found, **admin.list_offsets(dict.fromkeys(late, END_TIME))}
+        found = {**found, **admin.list_offsets(dict.fromkeys(late, END_TIME), isolation)}
     offsets = {}
     for where, answer in found.items():
         if isinstance(answer, ClientError):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
-from ottla.client.spark.jobs.running import run_as
-from ottla.client.spark.jobs.session import client_options, read_stream, write_stream
+from ottla.client.spark.jobs.running import Job, run_as
+from ottla.client.spark.jobs.session import read_options, read_stream, write_options, write_stream
+from ottla.client.spark.jobs.topics import prepare_stream
 
 if TYPE_CHECKING:
     import argparse
@@ -28,28 +29,29 @@ def transformed(rows: DataFrame, arguments: argparse.Namespace) -> DataFrame:
 
 
 def perform(spark: SparkSession, arguments: argparse.Namespace) -> str:
-    """Until it is stopped, or once. Reads committed records only: what was aborted must not come
-    out again as committed."""
-    options = client_options(arguments.bootstrap, arguments.options)
+    """Until it is stopped, or once."""
+    options = read_options(arguments.bootstrap, arguments.options)
     rows = read_stream(
         spark,
         {
             "subscribe": ",".join(arguments.topics),
             "startingOffsets": arguments.start,
             "includeHeaders": "true",
-            "kafka.isolation.level": "read_committed",
             **options,
         },
     )
-    options = client_options(arguments.bootstrap, ())
+    options = write_options(arguments.bootstrap)
     query = write_stream(transformed(rows, arguments), arguments.to, options, arguments)
     query.awaitTermination()
     return ""
 
 
+JOB = Job(prepare_stream, perform)
+
+
 def main() -> int:
     """As a module, or submitted."""
-    return run_as(perform, ["transform", *sys.argv[1:]])
+    return run_as(JOB, ["transform", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as f
 
+from ottla.client.admin_requests import NewTopic
 from ottla.client.cli.parsers.spark import parser
 from ottla.client.spark.jobs import load, session
 from ottla.client.spark.jobs.errors import JobRefused
@@ -19,6 +20,7 @@ from ottla.client.sync.consumer import Consumer
 from ottla.client.sync.producer import Producer
 from ottla.protocol.ids import TopicPartition
 from tests.client.spark.jobs.pipelines import KEPT
+from tests.client.spark.topics import await_topic
 
 if TYPE_CHECKING:
     import argparse
@@ -122,11 +124,12 @@ def test_a_task_that_failed_leaves_no_row_twice(lake: Lake, tmp_path: Path) -> N
         return value
 
     loads = Loads(lake.spark, str(lake.place))
-    work = load.work_of(loads.begin(), lake.arguments())
-    rows = session.read(lake.spark, load.read_options(lake.arguments(), work.ranges))
-    manifest = Manifest(1, work.ranges, 0)
+    partitions = [TopicPartition(lake.topic, number) for number in range(2)]
+    work = load.work_of(loads.begin(), partitions, lake.arguments())
+    rows = session.read(lake.spark, load.options_for(lake.arguments(), work.ranges))
+    manifest = Manifest(1, work.ranges, 0, window="hour")
     tried = rows.withColumn("value", f.udf(lambda value: fail_once(value), "binary")("value"))
-    stored = loads.commit(tried, "hour", manifest)
+    stored = loads.commit(tried, manifest)
 
     assert Path(marker).exists()
     assert stored.row_count == 40
@@ -150,6 +153,68 @@ def test_a_load_is_done_again_from_a_time_on(lake: Lake) -> None:
     # The first load had nothing as late as that, and stays; the second one is in the third.
     names = sorted(path.name for path in lake.place.iterdir() if path.name.startswith("load="))
     assert names == ["load=00000001", "load=00000003"]
+
+
+def test_a_load_from_a_later_time_leaves_nothing_out_before_it(lake: Lake) -> None:
+    """Nobody has loaded these yet, and no later load would: it goes on behind this one."""
+    lake.fill(range(4), hour=1)
+    lake.load()
+    lake.fill(range(4, 8), hour=2)
+    lake.fill(range(8, 12), hour=3)
+
+    assert lake.load("--from", str(3 * HOUR_MS)) == [6, 6]
+    assert lake.values() == list(range(12))
+
+
+def test_a_load_has_what_is_committed(lake: Lake) -> None:
+    """What was aborted was never said, and what is open may be aborted yet: it comes later."""
+    with Producer(lake.broker, transactional_id=f"load-{lake.topic}") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(lake.topic, b"7", partition=0)
+        producer.flush()
+        producer.abort_transaction()
+        # Markers alone are rows of no file.
+        assert lake.load() == [2]
+        producer.begin_transaction()
+        producer.send(lake.topic, b"1", partition=0)
+        producer.flush()
+        assert lake.load() is None
+        producer.commit_transaction()
+
+    assert lake.load() == [4]
+    assert lake.values() == [1]
+    assert lake.load("--from", "0") == [4]
+    assert lake.values() == [1]
+
+
+def test_a_topic_that_was_made_anew_is_not_the_one_that_was_loaded(lake: Lake) -> None:
+    """It has more records than the old one had: by its offsets nobody would notice."""
+    lake.fill(range(4))
+    lake.load()
+    with Admin(lake.broker) as admin:
+        admin.delete_topics([lake.topic])
+        await_topic(admin, lake.topic, is_there=False)
+        admin.create_topic(NewTopic(lake.topic, 2, 1, KEPT))
+        await_topic(admin, lake.topic)
+    lake.fill(range(20, 40))
+
+    with pytest.raises(JobRefused, match="was deleted and made anew since it was loaded"):
+        lake.load()
+    assert lake.values() == list(range(4))
+
+
+def test_loads_of_a_place_divide_their_rows_alike(lake: Lake) -> None:
+    """Spark refuses to read directories of two kinds together: all that was loaded before."""
+    lake.fill(range(4))
+    lake.load("--window", "day")
+    lake.fill(range(4, 8))
+
+    with pytest.raises(JobRefused, match="is divided by --window day; leave the option away"):
+        lake.load("--window", "hour")
+    assert lake.load() == [4, 4]
+    assert lake.values() == list(range(8))
+    assert "day" in lake.rows().columns
 
 
 def test_a_load_in_the_middle_of_replacing_others_counts_once(lake: Lake) -> None:

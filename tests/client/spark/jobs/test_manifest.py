@@ -28,9 +28,10 @@ ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 
 def test_a_manifest_survives_its_file() -> None:
     """It is the only memory that a load has."""
-    one = Manifest(7, {ONE: Range(3, 9), TWO: Range(0, 1)}, 7, (5, 6))
+    one = Manifest(7, {ONE: Range(3, 9), TWO: Range(0, 1)}, 7, (5, 6), "day", {"t": "x"})
 
     assert Manifest.read(one.text()) == one
+    assert Manifest.read(one.text().replace('"window": "day",', "")) == one._replace(window=None)
     for text in ("{}", "[]", '{"offsets": 1}'):
         with pytest.raises(ValueError, match="is not what a load has written"):
             Manifest.read(text)

@@ -9,8 +9,9 @@ import pytest
 
 from ottla.client.admin_requests import NewTopic
 from ottla.client.cli.parsers.spark import parser
-from ottla.client.spark.jobs import aggregate, copy, transform
+from ottla.client.spark.jobs import aggregate, bulk_copy, transform
 from ottla.client.spark.jobs.errors import JobRefused
+from ottla.client.spark.jobs.session import read_options
 from ottla.client.sync.admin import Admin
 from ottla.client.sync.producer import Producer
 from tests.client.spark.jobs.pipelines import KEPT, committed, patiently, send
@@ -37,7 +38,9 @@ def test_topics_are_copied_to_another_cluster(
         producer.send(topic, None, b"k", partition=1, headers=(("h", b"1"),))
     with memory_broker() as other:
         words = ("-b", broker, "--topics", topic, "--to-cluster", other, "--rename", "from.{topic}")
-        told = copy.perform(spark, parser().parse_args(["copy", *words]))
+        arguments = parser().parse_args(["copy", *words])
+        bulk_copy.JOB.prepare(arguments)
+        told = bulk_copy.JOB.perform(spark, arguments)
         copies = committed(other, f"from.{topic}")
 
     assert told == f"{topic} -> from.{topic}\n"
@@ -48,7 +51,7 @@ def test_topics_are_copied_to_another_cluster(
 
 
 def test_a_copy_does_not_squeeze_partitions_together(
-    spark: SparkSession, broker: str, new_topic: Callable[..., str]
+    broker: str, new_topic: Callable[..., str]
 ) -> None:
     """Order by key would be lost without anybody hearing of it."""
     topic = new_topic(3)
@@ -57,7 +60,7 @@ def test_a_copy_does_not_squeeze_partitions_together(
             admin.create_topic(NewTopic(topic, 1))
         words = ("-b", broker, "--topics", topic, "--to-cluster", other)
         with pytest.raises(JobRefused, match="has 1 partitions on the target, 3 here"):
-            copy.perform(spark, parser().parse_args(["copy", *words]))
+            bulk_copy.JOB.prepare(parser().parse_args(["copy", *words]))
 
 
 def test_a_transformation_goes_on_and_repeats_nothing(
@@ -83,6 +86,51 @@ def test_a_transformation_goes_on_and_repeats_nothing(
     values = sorted(one.value for one in committed(broker, large))
 
     assert values == sorted(b"n%d" % number for number in range(5, 15) for _ in range(2))
+
+
+def test_what_was_aborted_is_neither_copied_nor_counted(
+    spark: SparkSession, broker: str, new_topic: Callable[..., str]
+) -> None:
+    """In the copy it would be committed, for ever."""
+    topic = new_topic(1)
+    with Producer(broker, transactional_id=f"copied-{topic}") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"dropped")
+        producer.flush()
+        producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send(topic, b"kept")
+        producer.commit_transaction()
+    with memory_broker() as other:
+        words = ("-b", broker, "--topics", topic, "--to-cluster", other)
+        arguments = parser().parse_args(["copy", *words])
+        bulk_copy.JOB.prepare(arguments)
+        patiently(bulk_copy.JOB.perform, spark, arguments)
+        assert [one.value for one in committed(other, topic)] == [b"kept"]
+
+    assert read_options(broker, ())["kafka.isolation.level"] == "read_committed"
+    chosen = read_options(broker, [("KAFKA.Isolation.level", "read_uncommitted")])
+    assert chosen["kafka.isolation.level"] == "read_uncommitted"
+
+
+def test_a_view_from_the_future_does_not_make_all_others_late(
+    spark: SparkSession, broker: str, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """One clock that is wrong would stop the counting for everybody, in silence."""
+    topic, told = new_topic(1, **KEPT), new_topic(1)
+    view = {"member": "ann", "page": "/a"}
+    send(broker, topic, [(1, {**view, "at": "2199-01-01T00:00:00Z"}), (2, view)])
+    words = ["aggregate", "-b", broker, "--topics", topic, "--to", told, "--once"]
+    words += ["--checkpoint", str(tmp_path / "cp")]
+    arguments = parser().parse_args(words)
+    patiently(aggregate.perform, spark, arguments)
+    send(broker, topic, [(3, view), (1_000, {"member": "end", "page": "/"})])
+    patiently(aggregate.perform, spark, arguments)
+
+    (record,) = committed(broker, told)
+
+    assert json.loads(record.value)["views"] == 3
 
 
 def test_views_are_counted_by_member_and_window(

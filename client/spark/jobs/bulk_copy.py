@@ -14,8 +14,14 @@ from pyspark.sql import functions as f
 
 from ottla.client.admin_requests import NewTopic
 from ottla.client.spark.jobs.errors import JobRefused
-from ottla.client.spark.jobs.running import run_as
-from ottla.client.spark.jobs.session import FORMAT, client_options, read
+from ottla.client.spark.jobs.running import Job, run_as
+from ottla.client.spark.jobs.session import (
+    FORMAT,
+    check_options,
+    read,
+    read_options,
+    write_options,
+)
 from ottla.client.sync.admin import Admin
 
 if TYPE_CHECKING:
@@ -38,10 +44,19 @@ def new_names(topics: list[str], pattern: str) -> dict[str, str]:
 def make_topics(source: str, target: str, names: Mapping[str, str]) -> None:
     """Have them on the target with the source's partition counts. Raises JobRefused."""
     with Admin(source) as admin:
+        source_id = admin.describe_cluster().cluster_id
         counts = {
             there: admin.describe_topic(topic).partition_count for topic, there in names.items()
         }
     with Admin(target) as admin:
+        # Its records would be there twice, and three times the next time.
+        if admin.describe_cluster().cluster_id == source_id and any(
+            topic == there for topic, there in names.items()
+        ):
+            raise JobRefused(
+                f"{source} and {target} are one cluster, and a topic cannot be copied onto itself; "
+                "--rename gives it another name"
+            )
         known = {view.name: view.partition_count for view in admin.list_topics()}
         for topic, count in counts.items():
             if topic not in known:
@@ -52,17 +67,23 @@ def make_topics(source: str, target: str, names: Mapping[str, str]) -> None:
                 )
 
 
-def perform(spark: SparkSession, arguments: argparse.Namespace) -> str:
-    """Copy all that is there now. Raises JobRefused, ClientError."""
+def prepare(arguments: argparse.Namespace) -> None:
+    """Have the topics on the target. Raises JobRefused, ClientError."""
+    check_options(arguments, is_stream=False)
     names = new_names(arguments.topics, arguments.rename)
     make_topics(arguments.bootstrap, arguments.to_cluster, names)
-    options = client_options(arguments.bootstrap, arguments.options)
+
+
+def perform(spark: SparkSession, arguments: argparse.Namespace) -> str:
+    """Copy all that is there now. Raises JobRefused."""
+    names = new_names(arguments.topics, arguments.rename)
+    options = read_options(arguments.bootstrap, arguments.options)
     rows = read(spark, {"subscribe": ",".join(names), "includeHeaders": "true", **options})
     there = f.create_map(*(f.lit(word) for pair in names.items() for word in pair))
     (
         rows.select("key", "value", "headers", "partition", there[f.col("topic")].alias("topic"))
         .write.format(FORMAT)
-        .options(**client_options(arguments.to_cluster, ()))
+        .options(**write_options(arguments.to_cluster))
         .mode("append")
         .save()
     )
@@ -71,9 +92,12 @@ def perform(spark: SparkSession, arguments: argparse.Namespace) -> str:
     return "".join(f"{topic} -> {name}\n" for topic, name in names.items())
 
 
+JOB = Job(prepare, perform)
+
+
 def main() -> int:
     """As a module, or submitted."""
-    return run_as(perform, ["copy", *sys.argv[1:]])
+    return run_as(JOB, ["copy", *sys.argv[1:]])
 
 
 if __name__ == "__main__":
