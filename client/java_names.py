@@ -84,6 +84,7 @@ ADDRESSES = ("bootstrap.servers", "metadata.broker.list", "broker.list")
 # What Kafka's clients know and these do not need, and what does it here.
 WITHOUT_EFFECT = {
     "retries": "a batch is tried again until delivery_timeout_ms is over",
+    "message.send.max.retries": "a batch is tried again until delivery_timeout_ms is over",
     "max.poll.records": "it is the argument max_records of poll()",
     "interceptor.classes": "interceptors are objects, given as interceptors=",
     "metric.reporters": "metrics are the broker's",

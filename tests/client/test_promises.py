@@ -210,6 +210,25 @@ async def test_a_batch_leaves_when_it_is_old_or_full(quiet: ottla.Cluster) -> No
     assert len(net.addresses(ApiKey.PRODUCE)) <= 3
 
 
+@pytest.mark.requirement("PRD-22")
+async def test_a_send_to_a_partition_that_is_down_is_tried_again_by_default(
+    quiet: ottla.Cluster,
+) -> None:
+    """Three further times as in 0.8, where that was the end; here time is, see PRD-23. Nobody has
+    to set anything for it."""
+    where = new_topic(quiet)
+    leader = quiet.leader(where.topic)
+    net = WatchedNet()
+    async with ottla.Producer(quiet.bootstrap_servers, environment=net.environment()) as producer:
+        await (await producer.send(where.topic, b"first"))
+        net.sent.clear()
+        quiet.faults.fail_request("PRODUCE", "NOT_ENOUGH_REPLICAS", 3, broker=leader)
+        delivered = await (await producer.send(where.topic, b"x"))
+
+    assert delivered.offset == 1
+    assert len(net.addresses(ApiKey.PRODUCE)) == 1 + 3
+
+
 @pytest.mark.requirement("PRD-23")
 def test_a_blocking_producer_raises_when_its_tries_are_over(quiet: ottla.Cluster) -> None:
     """The caller decides whether to go on, and can."""

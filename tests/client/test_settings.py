@@ -162,7 +162,9 @@ def test_a_property_that_cannot_be_meant_is_refused(
         ProducerConfig.from_properties(properties)
 
 
-@pytest.mark.parametrize("name", ["metric.reporters", "group.id", "retries"])
+@pytest.mark.parametrize(
+    "name", ["metric.reporters", "group.id", "retries", "message.send.max.retries"]
+)
 def test_a_property_without_meaning_here_warns(name: str) -> None:
     """It is no mistake, and nothing of it is kept."""
     with pytest.warns(UserWarning, match=f"{name} has no effect"):
