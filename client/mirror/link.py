@@ -75,6 +75,8 @@ class Link:
         self._is_stopping = False
         self._ends: dict[TopicPartition, int] | None = {} if until_end else None
         self._consumer: Consumer[bytes, bytes] | None = None
+        # What it had and how far behind it was; kept for those who ask when it has ended.
+        self._place: tuple[int, int | None] = 0, None
         self._records = self._size_bytes = self._failures = 0
         self._failures_in_a_row = 0
 
@@ -84,14 +86,11 @@ class Link:
 
     def progress(self) -> Progress:
         """How far it is."""
-        consumer = self._consumer
-        assigned = [] if consumer is None else consumer.assignment
-        lag: int | None = None
-        if consumer is not None and assigned:
-            lags = [consumer.lag(where) for where in assigned]
-            lag = None if None in lags else sum(one or 0 for one in lags)
+        if self._consumer is not None:
+            self._place = place_of(self._consumer)
+        partitions, lag = self._place
         alias = self.source.alias
-        return Progress(alias, self._records, self._size_bytes, len(assigned), lag, self._failures)
+        return Progress(alias, self._records, self._size_bytes, partitions, lag, self._failures)
 
     async def run(self) -> None:
         """Until ``stop``. Raises MirrorError, and ClientErrors that would come again."""
@@ -154,6 +153,7 @@ class Link:
                 await self._copy(session, consumer, Look(topics, source, copied))
                 await session.end()
             finally:
+                self._place = place_of(consumer) if self._is_stopping else (0, None)
                 self._consumer = None
 
     async def _copy(
@@ -216,6 +216,13 @@ class Link:
             heartbeat_interval_ms=min(3_000, self._settings.session_timeout_ms // 3),
         )
         return Consumer(self.source.bootstrap, config, self._environment)
+
+
+def place_of(consumer: Consumer[bytes, bytes]) -> tuple[int, int | None]:
+    """How many partitions it reads, and how many offsets it is behind in all of them."""
+    assigned = consumer.assignment
+    lags = [consumer.lag(where) for where in assigned]
+    return len(assigned), None if not lags or None in lags else sum(one or 0 for one in lags)
 
 
 def partitions_of(copied: Copied) -> list[TopicPartition]:

@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ottla.protocol.ports import Address
-from tests.compose.composition import ROOT, Composition
+from tests.compose.composition import ROOT, Composition, exec_form, stage_of
 from tests.zookeeper.servers import HOST, ZooKeeperServer, free_ports
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 HEALTHY_S = 60.0
 STOP_S = 30.0
+JOB_S = 600.0
 POLL_S = 0.25
 ZOOKEEPER = ("zookeeper", 2181)
 _ADDRESS = re.compile(r"([\w.-]+):(\d+)")
@@ -93,7 +94,7 @@ class Cluster:
 
     def environment(self, name: str) -> dict[str, str]:
         """Of a service's process here."""
-        service = self.composition.services[name]
+        service = {**self.composition.services, **self.composition.jobs}[name]
         own = {
             variable: _ADDRESS.sub(lambda match: self._moved(name, match), value)
             for variable, value in service.environment.items()
@@ -124,6 +125,30 @@ class Cluster:
                 cwd=self.directory,
                 env=self.environment(name),
             )
+
+    def run(self, name: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """As ``docker compose run`` does it: the entry point of that job's image, and these."""
+        job = self.composition.jobs[name]
+        stage = stage_of(job.written["build"]["target"])
+        (entry_point,) = (exec_form(one) for one in stage if one.name == "ENTRYPOINT")
+        moved = list(words)
+        for path, volume in job.mounts.items():
+            moved = [
+                word.replace(path, str(self.directory / volume), 1)
+                if word.startswith(f"{path}/")
+                else word
+                for word in moved
+            ]
+        return subprocess.run(
+            [sys.executable, "-m", *entry_point, *moved],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=JOB_S,
+            check=False,
+            cwd=self.directory,
+            env=self.environment(name),
+        )
 
     def is_healthy(self, name: str) -> bool:
         """What the service's own check of health says."""

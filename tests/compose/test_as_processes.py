@@ -7,13 +7,15 @@ outside are told addresses that work for them, and one broker may be killed.
 from __future__ import annotations
 
 import asyncio
+import json
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
 
 import ottla
 from ottla.protocol.messages.metadata import MetadataRequest
-from tests.compose.composition import Composition
+from tests.compose.composition import COMPOSE_FILE, Composition
 from tests.compose.processes import Cluster
 from tests.support.pages import Figures, figure, parse_figures, read_page
 from tests.support.raw_client import RawClient
@@ -134,6 +136,29 @@ async def _read(servers: str, count: int) -> list[bytes]:
             while len(found) < count:
                 found += [record.value or b"" for record in await consumer.poll(500)]
     return found
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+async def test_the_job_of_the_profile_finds_the_brokers_and_loads(cluster: Cluster) -> None:
+    """The command that stands at the head of the file, word for word, twice."""
+    (line,) = (one for one in COMPOSE_FILE.read_text("utf-8").splitlines() if "run --rm" in one)
+    words = shlex.split(line.partition("--rm spark ")[2])
+    servers = ",".join(str(cluster.outside(port)) for port in (9092, 9093, 9094))
+    async with ottla.Admin(servers) as admin:
+        if all(view.name != TOPIC for view in await admin.list_topics()):
+            await admin.create_topic(ottla.NewTopic(TOPIC, 3))
+    async with ottla.Producer(servers) as producer:
+        for number in range(30):
+            await producer.send(TOPIC, b"%d" % number, partition=number % 3)
+    first = await asyncio.to_thread(cluster.run, "spark", *words)
+    second = await asyncio.to_thread(cluster.run, "spark", *words)
+
+    assert first.returncode == 0, first.stderr
+    found = json.loads(first.stdout)
+    assert found["rows"] == sum(end - start for start, end in found["offsets"][TOPIC].values())
+    assert found["rows"] >= 30
+    assert (second.returncode, second.stdout) == (0, "nothing new\n"), second.stderr
 
 
 async def test_a_stop_leaves_the_cluster_in_order(cluster: Cluster) -> None:

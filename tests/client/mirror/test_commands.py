@@ -45,7 +45,9 @@ def test_a_group_moves_with_the_records_it_has_read(
     options = ("--from", f"west={west.bootstrap_servers}", "--rename", "{source}.{topic}")
     copied = ottla(*run, *options, "orders")
     assert copied.status == 0, copied.errors
-    assert json.loads(copied.output.splitlines()[-1])["records"] == 10
+    last = json.loads(copied.output.splitlines()[-1])
+    # Also when it is over, whoever looks at the last line wants to know whether all is there.
+    assert (last["records"], last["partitions"], last["lag"]) == (10, 1, 0)
     asyncio.run(group_at(west.bootstrap_servers, TopicPartition("orders", 0), 4))
 
     found = ottla("mirror", "translate", "-b", central.bootstrap_servers, "west", "orders:0", "4")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 HERE = "127.0.0.1"
-PATIENCE_S = 300.0
+PATIENCE_S = 800.0
 MASTER = re.compile(r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
 REGISTERED = re.compile(r"Successfully registered with master")
 # What submits a driver: it can be reached from here alone, and asks for little.
