@@ -8,6 +8,7 @@ is wrong, and for topics that are not in it; concurrent wishes share one request
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from ottla.client.api import declare
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 # From here on a request can forbid that asking for a topic creates it.
 AUTO_CREATE_VERSION = 4
 BROKERS_ASKED_MAX = 3
+# So often is one broker asked in a row, each time soon after the last, before another one is: it
+# may have missed an election, and would say the same for as long as it does.
+ASKED_IN_VAIN_MAX = 5
+SOON_MS = 5_000
 METADATA = declare(ApiKey.METADATA, MetadataRequest, MetadataResponse, 1)
 TOPIC_ERRORS_THAT_PASS = frozenset(
     {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND, ErrorCode.REPLICA_NOT_AVAILABLE}
@@ -58,6 +63,9 @@ class Cluster:
         # Counts refreshes begun; whoever waits for the lock sees whether a later one has been done.
         self._round = 0
         self._is_stale = True
+        # Who was asked in refreshes that followed each other soon, how often.
+        self._asked: Counter[int] = Counter()
+        self._asked_ms = 0.0
 
     def close(self) -> None:
         """Close every connection."""
@@ -97,7 +105,11 @@ class Cluster:
             if self._round > before and not self._is_stale:
                 return
             self._round += 1
+            now_ms = self.environment.clock.now_ms()
+            if now_ms - self._asked_ms > SOON_MS:
+                self._asked.clear()
             await self._ask(sorted(self._topics), self.config.allow_auto_create)
+            self._asked_ms = self.environment.clock.now_ms()
 
     async def refresh_if_stale(self) -> None:
         """Refresh if there is reason to."""
@@ -195,22 +207,27 @@ class Cluster:
 
     async def _connection_to_another(self, doubted: Collection[int]) -> Connection | None:
         others = [node_id for node_id in self.metadata.brokers if node_id not in doubted]
-        is_ready = self.pool.ready
-        # Those that are connected first: the others may be out of reach for a reason.
-        ordered = sorted(self._shuffled(sorted(others)), key=lambda node: is_ready(node) is None)
+        # Those that are connected first, and none that is out of reach for a reason.
+        ordered = sorted(self._shuffled(sorted(others)), key=self._is_far)
         for node_id in ordered:
-            if self.pool.knows(node_id):
+            if self.pool.knows(node_id) and not self.pool.is_failing(node_id):
                 try:
                     return await self.pool.connection(node_id)
                 except BrokerUnreachable:
                     continue
         return None
 
+    def _is_far(self, node_id: int) -> bool:
+        return self.pool.ready(node_id) is None
+
     async def _connection_to_ask(self) -> Connection:
         """As ``any_connection``, but the bootstrap addresses will do as well."""
         if self.metadata.brokers:
+            doubted = [node for node, count in self._asked.items() if count >= ASKED_IN_VAIN_MAX]
+            if doubted:
+                self._asked.clear()
             try:
-                return await self.any_connection()
+                return await self.any_connection(doubted)
             except BrokerUnreachable:
                 # All known brokers are gone, or have moved: begin again where we began.
                 pass
@@ -260,6 +277,8 @@ class Cluster:
                 code = error_code(response.error_code)
                 raise RequestRefused(code, broker=str(connection.address))
             self._learn(response, connection)
+            if (node_id := self.pool.node_of(connection)) is not None:
+                self._asked[node_id] += 1
         finally:
             if not self.pool.holds(connection):
                 connection.close("only needed to find the brokers")

@@ -94,6 +94,12 @@ class Pool:
                 return node_id
         return None
 
+    def is_failing(self, node_id: int) -> bool:
+        """Whether it has no connection, and could not be reached last, or is being tried now."""
+        peer = self._peers[node_id]
+        is_tried = peer.connecting.locked() or peer.attempts.failures > 0
+        return is_tried and self.ready(node_id) is None
+
     def connected(self) -> list[int]:
         """The brokers that have a connection now."""
         return [node_id for node_id in self._peers if self.ready(node_id) is not None]

@@ -91,6 +91,8 @@ class ToyCluster:
     # Level of transaction.version, and how often it has been changed; None tells of no features.
     transaction_version: int | None = None
     features_epoch: int = 1
+    # Brokers that have missed an election: whom each takes for the leader of everything.
+    misled: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.transactions = ToyTransactions(self)
@@ -226,7 +228,7 @@ class ToyConnection:
             case ApiKey.API_VERSIONS:
                 return toy_api_versions(cluster, error)
             case ApiKey.METADATA:
-                return toy_metadata(cluster, seen.request)
+                return toy_metadata(cluster, seen.request, cluster.misled.get(seen.node_id))
             case key if key in TRANSACTIONAL:
                 return cluster.transactions.serve(seen, error)
             case key if key in OFFSETS:
@@ -277,8 +279,10 @@ def toy_api_versions(cluster: ToyCluster, error: ErrorCode) -> ApiVersionsRespon
     return response
 
 
-def toy_metadata(cluster: ToyCluster, request: MetadataRequest) -> MetadataResponse:
-    """Who leads what."""
+def toy_metadata(
+    cluster: ToyCluster, request: MetadataRequest, misled: int | None = None
+) -> MetadataResponse:
+    """Who leads what, or whom somebody takes for the leader."""
     names = sorted(cluster.topics)
     if request.topics is not None:
         names = [topic.name or "" for topic in request.topics]
@@ -298,7 +302,12 @@ def toy_metadata(cluster: ToyCluster, request: MetadataRequest) -> MetadataRespo
             continue
         partitions = [
             MetadataResponsePartition(
-                0, number, partition.leader_id, partition.leader_epoch, [1], [1]
+                0,
+                number,
+                misled or partition.leader_id,
+                partition.leader_epoch,
+                [1],
+                [1],
             )
             for number, partition in enumerate(topic.partitions)
         ]
