@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
 QUICK = "-XX:+UseSerialGC"
@@ -107,23 +108,38 @@ def _read(frame: DataFrame, broker: int) -> dict[str, float]:
 
 def stream(spark: SparkSession, orders: dict[str, Any]) -> dict[str, float]:
     """Micro-batches with next to nothing in them, one after the other: the median of each phase,
-    in ms. What Spark itself writes to the checkpoint is apart."""
+    in ms, and the CPU time of all processes for each. What Spark itself writes to the checkpoint is
+    apart. The first third is of the time before everything is warm."""
     reader = _with_options(spark.readStream.format(orders["source"]), orders)
+    cold = orders["batches"] // 3
     with tempfile.TemporaryDirectory() as folder:
         writer = reader.load().writeStream.format("noop").option("checkpointLocation", folder)
         query = writer.start()
-        found: dict[int, dict[str, int]] = {}
-        deadline = time.monotonic() + orders["limit_s"]
-        while len(found) < orders["batches"] and time.monotonic() < deadline:
-            time.sleep(0.2)
-            for one in query.recentProgress:
-                if one["numInputRows"]:
-                    found.setdefault(one["batchId"], one["durationMs"])
+        found = _progress(query, cold, orders["limit_s"])
+        warm, used = max(found), cpu_seconds(family(os.getpid()))
+        found |= _progress(query, orders["batches"] - cold, orders["limit_s"], warm)
+        used = cpu_seconds(family(os.getpid())) - used
         query.stop()
-    late = list(found.values())[len(found) // 3 :]
+    late = [ms for batch, ms in found.items() if batch > warm]
     seen = {name: float(median(one.get(name, 0) for one in late)) for name in PHASES}
     seen["checkpoint"] = float(median(sum(one[name] for name in CHECKPOINT) for one in late))
-    return seen
+    return {**seen, "cpu": 1_000 * used / (max(found) - warm)}
+
+
+def _progress(
+    query: StreamingQuery, count: int, limit_s: float, after: int = -1
+) -> dict[int, dict[str, int]]:
+    """The phases of that many micro-batches with rows behind that one. Raises TimeoutError."""
+    found: dict[int, dict[str, int]] = {}
+    deadline = time.monotonic() + limit_s
+    while len(found) < count:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{len(found)} of {count} micro-batches in {limit_s} s")
+        time.sleep(0.1)
+        for one in query.recentProgress:
+            if one["numInputRows"] and one["batchId"] > after:
+                found.setdefault(one["batchId"], one["durationMs"])
+    return found
 
 
 def _with_options(reader: DataStreamReader, orders: dict[str, Any]) -> DataStreamReader:
