@@ -217,10 +217,14 @@ class Metadata:
 
 def ids_of(topics: Topics) -> dict[str, str]:
     """As they are kept in a checkpoint; empty for clusters that have none."""
-    return {
-        name: "" if view.topic_id == ZERO_UUID else uuid_to_text(view.topic_id)
-        for name, view in topics.items()
-    }
+    return {name: id_of(view) for name, view in topics.items()}
+
+
+def id_of(view: TopicView | None) -> str:
+    """Empty where it is not known."""
+    if view is None or view.topic_id == ZERO_UUID:
+        return ""
+    return uuid_to_text(view.topic_id)
 
 
 def _run(work: Coroutine[object, object, Result]) -> Result:

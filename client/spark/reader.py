@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ottla.client.spark.errors import RecordsLost
-from ottla.client.spark.metadata import Metadata
+from ottla.client.spark.metadata import Metadata, ids_of
 from ottla.client.spark.options import Options
 from ottla.client.spark.plan import (
     check_named,
@@ -34,11 +34,11 @@ logger = logging.getLogger(__name__)
 
 
 class RangePartition(InputPartition):
-    """What one task reads."""
+    """What one task reads; the id of the topic is empty where clusters have none."""
 
-    def __init__(self, one: Range) -> None:
-        super().__init__(tuple(one))
-        self.range = one
+    def __init__(self, one: Range, topic_id: str = "") -> None:
+        super().__init__((*one, topic_id))
+        self.range, self.topic_id = one, topic_id
 
 
 class BatchReader(DataSourceReader):
@@ -51,9 +51,11 @@ class BatchReader(DataSourceReader):
         """What each task reads; offsets are settled here, once for each execution of the query."""
         options = self._options
         with closing(Metadata(options)) as metadata:
+            topic_ids = ids_of(metadata.topics())
             starts, ends = _ends_of(metadata, options)
         ranges = ranges_between(starts, ends)
-        return as_partitions(split(ranges, options.min_partitions, options.max_records))
+        parts = split(ranges, options.min_partitions, options.max_records)
+        return as_partitions(parts, topic_ids)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a worker."""
@@ -115,9 +117,9 @@ def report(losses: list[str], options: Options) -> None:
         logger.warning("%s: going on without what is missing", loss)
 
 
-def as_partitions(ranges: list[Range]) -> list[InputPartition]:
+def as_partitions(ranges: list[Range], topic_ids: Mapping[str, str]) -> list[InputPartition]:
     """For Spark."""
-    return [RangePartition(one) for one in ranges]
+    return [RangePartition(one, topic_ids.get(one.partition.topic, "")) for one in ranges]
 
 
 def rows_of(partition: InputPartition, options: Options) -> Iterator[pa.RecordBatch]:
@@ -125,4 +127,4 @@ def rows_of(partition: InputPartition, options: Options) -> Iterator[pa.RecordBa
     begin_task()
     if not isinstance(partition, RangePartition):
         return iter(())
-    return read_rows(partition.range, options)
+    return read_rows(partition.range, options, partition.topic_id)

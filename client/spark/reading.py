@@ -18,6 +18,7 @@ from ottla.client.errors import ClientError, LogTruncated, NoOffset
 from ottla.client.ranges import has_passed
 from ottla.client.real_loop import shared_loop
 from ottla.client.spark.errors import ReadTimedOut, RecordsLost, name_of
+from ottla.client.spark.metadata import id_of
 from ottla.client.spark.reaching import reached
 from ottla.client.spark.rows import to_rows
 from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -47,12 +48,13 @@ BYTES_PER_BATCH = 16 * 1024 * 1024
 IDLE_MAX = 4
 
 
-def read_rows(one: Range, options: Options) -> Iterator[pa.RecordBatch]:
-    """The rows of that range. Raises RecordsLost, ReadTimedOut, ClientError."""
+def read_rows(one: Range, options: Options, topic_id: str = "") -> Iterator[pa.RecordBatch]:
+    """The rows of that range, of the topic that has that id if one is given. Raises RecordsLost,
+    ReadTimedOut, ClientError."""
     loop = shared_loop()
     shelf = _shelf(os.getpid())
     consumer = loop.run(shelf.take(options))
-    batches = RangeReading(consumer, one, options).batches()
+    batches = RangeReading(consumer, one, options, topic_id).batches()
     is_done = False
     try:
         while (batch := loop.run(_next(batches))) is not None:
@@ -114,9 +116,12 @@ def _shelf(process_id: int) -> Shelf:
 class RangeReading:
     """One reading of one range."""
 
-    def __init__(self, consumer: Consumer, one: Range, options: Options) -> None:
+    def __init__(
+        self, consumer: Consumer, one: Range, options: Options, topic_id: str = ""
+    ) -> None:
         self._consumer = consumer
         self._where, self._start, self._stop = one
+        self._topic_id = topic_id
         self._options = options
         self._clock = real_environment().clock
         self._doubted_ms: float | None = None
@@ -136,6 +141,8 @@ class RangeReading:
                 await self._go_on_behind_loss(error)
                 continue
             if found or self._position > before:
+                if await self._is_gone():
+                    return
                 for batch in self._joined(found):
                     yield batch
                 # Only now: Spark may have taken its time with these rows.
@@ -180,6 +187,9 @@ class RangeReading:
     async def _go_on_behind_loss(self, error: NoOffset) -> None:
         """The log does not hold the position."""
         where, offset = self._where, self._position
+        if await self._is_gone():
+            self._is_over = True
+            return
         if isinstance(error, LogTruncated):
             self._lose(
                 f"{name_of(where)} has a new leader whose log is another one from offset "
@@ -200,6 +210,24 @@ class RangeReading:
             self._is_over = True
             return
         self._consumer.seek(where, offset)
+
+    async def _is_gone(self) -> bool:
+        """Whether the topic is another one now, which has other records at these offsets."""
+        if self._is_of_other():
+            # What this consumer knows may be older than the range.
+            await self._consumer._cluster.describe([self._where.topic])
+        is_gone = self._is_of_other()
+        if is_gone:
+            self._lose(f"topic {self._where.topic!r} was deleted and made anew")
+        self._topic_id = self._topic_id or self._known_id
+        return is_gone
+
+    @property
+    def _known_id(self) -> str:
+        return id_of(self._consumer._cluster.metadata.topics.get(self._where.topic))
+
+    def _is_of_other(self) -> bool:
+        return bool(self._topic_id) and self._known_id not in ("", self._topic_id)
 
     async def _check_end(self) -> None:
         """Nothing comes: is there anything to come?"""

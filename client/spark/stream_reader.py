@@ -113,7 +113,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if ranges:
             gone = self._made_anew(place)
             ranges = [one for one in ranges if one.partition.topic not in gone]
-        return as_partitions(split(ranges, self._options.min_partitions, self._options.max_records))
+        parts = split(ranges, self._options.min_partitions, self._options.max_records)
+        return as_partitions(parts, place.topic_ids)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a worker."""

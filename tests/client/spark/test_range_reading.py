@@ -15,7 +15,7 @@ from ottla.client.spark.options import Options
 from ottla.client.spark.reading import RangeReading, Shelf
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.ids import TopicPartition
+from ottla.protocol.ids import TopicPartition, uuid_to_text
 from ottla.protocol.records.builder import encode_batch
 from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
 from tests.client.spark.topics import given
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
 # One batch at a time.
 SMALL: dict[str, Any] = {"kafka.max.partition.fetch.bytes": 1}
-TIMEOUT_MS = 60_000
-BUSY_MS = 50_000.0
+TIMEOUT_MS = 20_000
+BUSY_MS = 15_000.0
 
 
 def options_of(toy: ToyCluster, **options: object) -> Options:
@@ -166,13 +166,14 @@ async def test_a_leader_with_another_past_is_a_loss(toy: ToyCluster, fails: bool
     topic = toy.add_topic("t")
     put(topic, 0, 4)
     log = topic.partitions[0]
-    heard: list[Seen] = []
 
     def fence(seen: Seen) -> ErrorCode | None:
-        if seen.api_key is ApiKey.FETCH and not heard:
-            heard.append(seen)
-            return ErrorCode.FENCED_LEADER_EPOCH
-        return None
+        if seen.api_key is not ApiKey.FETCH:
+            return None
+        epochs = [
+            part.current_leader_epoch for one in seen.request.topics for part in one.partitions
+        ]
+        return None if epochs == [log.leader_epoch] else ErrorCode.FENCED_LEADER_EPOCH
 
     options = options_of(toy, failOnDataLoss=fails, **{"fetchOffset.retryIntervalMs": 1})
     async with reading_of(Range(HERE, 0, 8), options) as (batches, _):
@@ -184,3 +185,50 @@ async def test_a_leader_with_another_past_is_a_loss(toy: ToyCluster, fails: bool
                 await offsets(batches)
         else:
             assert await offsets(batches) == [4, 5, 6, 7]
+
+
+def id_in(toy: ToyCluster) -> str:
+    return uuid_to_text(toy.topics["t"].topic_id)
+
+
+def make_anew(toy: ToyCluster, count: int) -> None:
+    """The topic deleted, and made again under its name with that many records."""
+    new_id = bytes([toy.topics["t"].topic_id[0] + 1]) + bytes(15)
+    topic = toy.add_topic("t")
+    topic.topic_id = new_id
+    put(topic, 0, count)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize("is_begun", [True, False])
+async def test_a_topic_made_anew_is_not_read_in_place_of_the_old_one(
+    toy: ToyCluster, fails: bool, is_begun: bool
+) -> None:
+    """It has what was asked for, offsets and all; only its id tells."""
+    put(toy.add_topic("t"), 0, 4)
+    options, planned = options_of(toy, failOnDataLoss=fails), id_in(toy)
+    consumer = await Shelf().take(options)
+    batches = RangeReading(consumer, Range(HERE, 0, 8), options, planned).batches()
+    if is_begun:
+        assert offsets_of(await anext(batches)) == [0, 1, 2, 3]
+    make_anew(toy, 9)
+
+    if fails:
+        with pytest.raises(RecordsLost, match="'t' was deleted and made anew"):
+            await offsets(batches)
+    else:
+        assert await offsets(batches) == []
+    await consumer.close()
+
+
+async def test_a_worker_that_knew_the_old_topic_reads_the_new_one(toy: ToyCluster) -> None:
+    """What its consumer remembers is no reason to believe in a loss."""
+    put(toy.add_topic("t"), 0, 1)
+    shelf, options = Shelf(), options_of(toy)
+    for count in (1, 5):
+        consumer = await shelf.take(options)
+        one = RangeReading(consumer, Range(HERE, 0, count), options, id_in(toy))
+        assert await offsets(one.batches()) == list(range(count))
+        await shelf.put(options, consumer)
+        make_anew(toy, 5)
+    await (await shelf.take(options)).close()
