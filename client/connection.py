@@ -28,6 +28,7 @@ from ottla.client.negotiation import (
     read_answer,
     version_to_retry,
 )
+from ottla.client.receiving import Receiving
 from ottla.client.state.frames import FrameReader
 from ottla.client.state.in_flight import InFlight, Waiting
 from ottla.client.wire import encode_request
@@ -71,6 +72,8 @@ class Connection:
         self._clock = clock
         self._config = config
         self._frames = FrameReader(config.response_bytes_max)
+        self._receiving = Receiving(socket)
+        self._answer_bytes = 0
         self._in_flight: InFlight[Waiter] = InFlight()
         self._unsent: deque[memoryview] = deque()
         # Bytes since the connection was made: queued by us, and taken by the kernel.
@@ -213,6 +216,11 @@ class Connection:
 
     # Incoming.
 
+    def receive_ahead(self) -> None:
+        """Who has got the last answer will be busy now; one like it may arrive meanwhile."""
+        if self._in_flight and not self.closed:
+            self._receiving.ahead(self._frames.left_bytes or self._answer_bytes)
+
     def _on_readable(self) -> None:
         for _ in range(READS_PER_EVENT_MAX):
             window = self._frames.window()
@@ -238,6 +246,7 @@ class Connection:
         """Raises RemoteProtocolError, and then the request has failed, too."""
         if self.closed:
             return
+        self._answer_bytes = len(frame)
         expected = self._in_flight.oldest()
         if expected is None:
             raise RemoteProtocolError("an answer that nobody asked for")

@@ -291,6 +291,9 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         finally:
             # Also after damage: what waits of other partitions is nowhere else.
             fetcher.chunks.extendleft(reversed(kept))
+        if moved:
+            # The application works on it now, without us.
+            self._cluster.pool.receive_ahead()
         return moved
 
     def _check_running(self) -> None:

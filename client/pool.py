@@ -94,6 +94,12 @@ class Pool:
                 return node_id
         return None
 
+    def receive_ahead(self) -> None:
+        """The event loop will not run for a while: see ``Connection.receive_ahead``."""
+        for peer in self._peers.values():
+            if peer.connection is not None:
+                peer.connection.receive_ahead()
+
     def is_failing(self, node_id: int) -> bool:
         """Whether it has no connection, and could not be reached last, or is being tried now."""
         peer = self._peers[node_id]

@@ -36,6 +36,8 @@ KEEPALIVE_INTERVAL_SECONDS = 10
 KEEPALIVE_PROBES = 6
 USER_TIMEOUT_MS = 180_000
 
+# Others have no SO_RCVLOWAT, or acknowledge as they like.
+IS_LINUX = sys.platform == "linux"
 MSG_MORE: int = getattr(socket, "MSG_MORE", 0)
 SENDFILE = getattr(os, "sendfile", None)
 # What file systems and kernels answer when they have no sendfile for this pair of descriptors.
@@ -159,6 +161,12 @@ class RealSocket:
                 raise NotImplementedError(str(error)) from error
             raise
         return sent
+
+    def await_bytes(self, count: int) -> None:
+        """Let the reader be called when so much is there; 0: when anything is. Not part of the
+        seam: see ``receiving.py``. Does nothing where the system cannot."""
+        if IS_LINUX and self._descriptor != -1:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, max(count, 1))
 
     def on_readable(self, callback: Callable[[], object] | None) -> None:
         if callback is not None:

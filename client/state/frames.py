@@ -75,6 +75,11 @@ class FrameReader:
             return self._frame[self._filled :]
         return self._scratch[self._filled :]
 
+    @property
+    def left_bytes(self) -> int:
+        """Of the large frame under way, that much is to come; 0 if there is none."""
+        return 0 if self._frame is None else len(self._frame) - self._filled
+
     def received(self, count: int) -> list[memoryview]:
         """That many bytes were written into the window; return the frames they complete.
 
