@@ -15,10 +15,17 @@ from ottla.client.errors import RequestRefused
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.batch import check_crc
-from ottla.protocol.records.codec import decode_as, decode_columns, decode_values
+from ottla.protocol.records.codec import (
+    decode_as,
+    decode_columns,
+    decode_columns_in_place,
+    decode_values,
+)
 from ottla.protocol.records.record import record_view
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
     from ottla.client.config import ConsumerConfig
@@ -89,8 +96,16 @@ class FetchedBatch:
     def columns(self) -> Columns:
         """Its records as columns. Raises as ``records``, and ValueError for keys or values of
         more than two gigabytes."""
+        return self._columns(decode_columns)
+
+    def last_columns(self) -> Columns:
+        """As ``columns``, for who looks at the batch for the last time: its bytes may be used up,
+        so that the values are where they were received. Nobody else may have the batch."""
+        return self._columns(decode_columns_in_place)
+
+    def _columns(self, decode: Callable[[RecordBatch, Buffer], Columns]) -> Columns:
         try:
-            columns = decode_columns(self.header, self._open())
+            columns = decode(self.header, self._open())
         except KafkaError as error:
             raise self._refused(error) from error
         return columns if self.is_whole else columns_from(columns, self.base_offset)

@@ -119,8 +119,10 @@ class Chunk:
             if batch is None:
                 break
             fetched = FetchedBatch(self.partition, batch, self.position, self._config)
+            # One that is surely taken to its end is not decoded again.
+            is_last = batch.record_count <= count
             try:
-                columns = fetched.columns()
+                columns = fetched.last_columns() if is_last else fetched.columns()
             except RequestRefused:
                 if found:
                     break

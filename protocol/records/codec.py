@@ -52,6 +52,14 @@ class Twin(Protocol):
         self, batch: RecordBatch, data: Buffer, column_bytes_max: int = ...
     ) -> Columns: ...
 
+    def decode_columns_in_place(
+        self,
+        batch: RecordBatch,
+        data: Buffer,
+        column_bytes_max: int = ...,
+        in_place_bytes_min: int = ...,
+    ) -> Columns: ...
+
 
 def _choose() -> Twin:
     if os.environ.get("OTTLA_PURE", "") in ("", "0"):
@@ -75,3 +83,4 @@ decode_records = _twin.decode_records
 decode_as = _twin.decode_as
 decode_values = _twin.decode_values
 decode_columns = _twin.decode_columns
+decode_columns_in_place = _twin.decode_columns_in_place

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ottla.protocol.records.compiled_decoding import (
     decode_as,
     decode_columns,
+    decode_columns_in_place,
     decode_records,
     decode_values,
 )
@@ -16,6 +17,7 @@ from ottla.protocol.records.compiled_encoding import encode_columns, encode_entr
 __all__ = [
     "decode_as",
     "decode_columns",
+    "decode_columns_in_place",
     "decode_records",
     "decode_values",
     "encode_columns",

@@ -10,7 +10,12 @@ from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.protocol.records.batch import NO_TIMESTAMP
-from ottla.protocol.records.columns import COLUMN_BYTES_MAX, Columns, check_range
+from ottla.protocol.records.columns import (
+    COLUMN_BYTES_MAX,
+    IN_PLACE_BYTES_MIN,
+    Columns,
+    check_range,
+)
 from ottla.protocol.records.record import Encoded, Record, scan
 from ottla.protocol.records.varint import (
     INT64_MAX,
@@ -169,3 +174,16 @@ def decode_columns(
     """The records as columns. Raises as ``decode_records`` does, and ValueError for keys or
     values of more bytes than that in all."""
     return Columns.of(scan(batch, bytes(data)), column_bytes_max)
+
+
+def decode_columns_in_place(
+    batch: RecordBatch,
+    data: Buffer,
+    column_bytes_max: int = COLUMN_BYTES_MAX,
+    in_place_bytes_min: int = IN_PLACE_BYTES_MIN,
+) -> Columns:
+    """As ``decode_columns``, for data that nobody needs afterwards: from that size on, and if it
+    can be written to, the compiled twin moves the values together where they are, and the columns
+    keep it alive. Where it raises nothing has been moved."""
+    del in_place_bytes_min
+    return decode_columns(batch, data, column_bytes_max)

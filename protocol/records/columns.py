@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 COLUMN_BYTES_MAX = 2**31 - 1
 """The ends of a column are 32-bit numbers."""
 
+IN_PLACE_BYTES_MIN = 64 * 1024
+"""Smaller batches are copied out: that is cheap, and the bytes around them need not be kept."""
+
 _INT32_BYTES, _INT64_BYTES = 4, 8
 
 

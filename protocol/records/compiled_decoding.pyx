@@ -14,14 +14,23 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memmove, memset
 
 from ottla.protocol.records.batch import APPEND_TIME_BIT
-from ottla.protocol.records.columns import COLUMN_BYTES_MAX, BytesColumn, Columns, too_large
+from ottla.protocol.records.columns import (
+    COLUMN_BYTES_MAX,
+    IN_PLACE_BYTES_MIN,
+    BytesColumn,
+    Columns,
+    too_large,
+)
 from ottla.protocol.records.record import Record, malformed
 
 cdef extern from *:
     """
+    #include <stdint.h>
+    #include <string.h>
+
     #ifndef OTTLA_SOURCE_CRC
     #define OTTLA_SOURCE_CRC 0
     #endif
@@ -44,6 +53,19 @@ cdef extern from *:
         return (PyObject *)row;
     }
 
+    /* Short strings cost more in calls than in copying. Up to the next multiple of 32 bytes is
+       written where the room on both sides allows it; what is too much is written over next. */
+    static CYTHON_INLINE void ottla_copy(
+        uint8_t *out, const uint8_t *at, int64_t size, int64_t room
+    ) {
+        int64_t done = 0;
+        if (size <= 256 && room >= size + 31) {
+            for (; done < size; done += 32) memcpy(out + done, at + done, 32);
+        } else {
+            memcpy(out, at, (size_t)size);
+        }
+    }
+
     static CYTHON_INLINE void ottla_set(PyObject *row, Py_ssize_t index, PyObject *item) {
         Py_INCREF(item);
         ((PyTupleObject *)row)->ob_item[index] = item;
@@ -55,6 +77,7 @@ cdef extern from *:
     bint ottla_is_plain(PyTypeObject *)
     object ottla_new_row(PyTypeObject *, Py_ssize_t)
     void ottla_set(object, Py_ssize_t, object)
+    void ottla_copy(uint8_t *, const uint8_t *, int64_t, int64_t) noexcept nogil
     void PyObject_GC_Track(object)
 
 SOURCE_CRC = OTTLA_SOURCE_CRC
@@ -95,6 +118,7 @@ cdef struct Fields:
     Field value
     # Behind their count, which is 0 if there are none.
     Bytes headers
+    Bytes header_place
     int64_t header_count
 
 
@@ -226,6 +250,7 @@ cdef inline Bytes read_record(Bytes at, Bytes end, Scope *scope, Fields *fields)
     if at == NULL:
         return NULL
     found = read_varint(at, end)
+    fields.header_place = at
     fields.headers = found.end
     fields.header_count = found.value
     if found.end != NULL and found.value:
@@ -288,7 +313,21 @@ def decode_columns(batch, data, column_bytes_max=COLUMN_BYTES_MAX):
     cdef Py_buffer view
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
-        return columns_of(batch, <Bytes>view.buf, view.len, column_bytes_max)
+        return columns_of(batch, &view, None, column_bytes_max)
+    finally:
+        PyBuffer_Release(&view)
+
+
+def decode_columns_in_place(
+    batch, data, column_bytes_max=COLUMN_BYTES_MAX, in_place_bytes_min=IN_PLACE_BYTES_MIN
+):
+    cdef Py_buffer view
+    own = memoryview(data).cast("B")
+    if own.readonly or len(own) < in_place_bytes_min:
+        return decode_columns(batch, data, column_bytes_max)
+    PyObject_GetBuffer(own, &view, PyBUF_SIMPLE)
+    try:
+        return columns_of(batch, &view, own, column_bytes_max)
     finally:
         PyBuffer_Release(&view)
 
@@ -361,86 +400,171 @@ cdef list values_of(object batch, Bytes at, Py_ssize_t size_bytes):
     return values
 
 
-cdef object columns_of(
-    object batch, Bytes at, Py_ssize_t size_bytes, object column_bytes_max
-):
-    cdef Scope scope = open_batch(batch, size_bytes)
-    cdef Bytes end = at + size_bytes
-    cdef int64_t limit = min(column_bytes_max, COLUMN_BYTES_MAX), index
-    cdef Fields *found = <Fields *>PyMem_Malloc((scope.count or 1) * sizeof(Fields))
-    cdef bint has_headers = False
-    cdef list headers = None
-    if found == NULL:
+cdef struct Part:
+    # Where the key and the value of one record are, NULL if they are null.
+    Bytes key
+    Bytes value
+    # Where their count is, NULL if there are none.
+    Bytes headers
+
+
+cdef struct Table:
+    # What is written record by record.
+    Part *parts
+    int64_t *offsets
+    int64_t *timestamps
+    int32_t *key_ends
+    int32_t *value_ends
+    int64_t key_bytes
+    int64_t value_bytes
+    int64_t null_keys
+    int64_t null_values
+    bint has_headers
+
+
+cdef Bytes fill(Table *table, Bytes at, Bytes end, Scope *scope) noexcept nogil:
+    """All but the bytes of keys and values; where the last record ends, or NULL."""
+    cdef Fields fields
+    cdef int64_t index, key_bytes = 0, value_bytes = 0
+    cdef Part *part = table.parts
+    table.key_ends[0] = table.value_ends[0] = 0
+    for index in range(scope.count):
+        at = read_record(at, end, scope, &fields)
+        if at == NULL:
+            return NULL
+        table.offsets[index] = fields.offset
+        table.timestamps[index] = fields.timestamp
+        key_bytes += fields.key.size
+        value_bytes += fields.value.size
+        # What does not fit is refused before it is used.
+        table.key_ends[index + 1] = <int32_t>key_bytes
+        table.value_ends[index + 1] = <int32_t>value_bytes
+        table.null_keys += fields.key.at == NULL
+        table.null_values += fields.value.at == NULL
+        part.key = fields.key.at
+        part.value = fields.value.at
+        part.headers = NULL
+        if fields.header_count:
+            part.headers = fields.header_place
+            table.has_headers = True
+        part += 1
+    table.key_bytes = key_bytes
+    table.value_bytes = value_bytes
+    return at
+
+
+cdef object columns_of(object batch, Py_buffer *view, object own, object column_bytes_max):
+    """``own``: None, or a writable view of the same bytes, which nobody else needs any more."""
+    cdef Bytes at = <Bytes>view.buf
+    cdef Bytes end = at + view.len
+    cdef Scope scope = open_batch(batch, view.len)
+    cdef int64_t limit = min(column_bytes_max, COLUMN_BYTES_MAX), count = scope.count
+    cdef Table table
+    offsets = PyBytes_FromStringAndSize(NULL, count * sizeof(int64_t))
+    timestamps = PyBytes_FromStringAndSize(NULL, count * sizeof(int64_t))
+    key_ends = PyBytes_FromStringAndSize(NULL, (count + 1) * sizeof(int32_t))
+    value_ends = PyBytes_FromStringAndSize(NULL, (count + 1) * sizeof(int32_t))
+    memset(&table, 0, sizeof(table))
+    table.offsets = <int64_t *>PyBytes_AS_STRING(offsets)
+    table.timestamps = <int64_t *>PyBytes_AS_STRING(timestamps)
+    table.key_ends = <int32_t *>PyBytes_AS_STRING(key_ends)
+    table.value_ends = <int32_t *>PyBytes_AS_STRING(value_ends)
+    table.parts = <Part *>PyMem_Malloc((count or 1) * sizeof(Part))
+    if table.parts == NULL:
         raise MemoryError
     try:
         with nogil:
-            for index in range(scope.count):
-                at = read_record(at, end, &scope, &found[index])
-                if at == NULL:
-                    break
-                has_headers |= found[index].header_count != 0
+            at = fill(&table, at, end, &scope)
         if at == NULL:
             raise contradiction(batch)
         if at != end:
             raise malformed(batch, "bytes follow the last one")
-        keys = column_of(&found[0].key, scope.count, limit)
-        values = column_of(&found[0].value, scope.count, limit)
-        offsets = numbers_of(&found[0].offset, scope.count)
-        timestamps = numbers_of(&found[0].timestamp, scope.count)
-        if has_headers:
-            headers = [
-                headers_of(&found[index], end) if found[index].header_count else ()
-                for index in range(scope.count)
-            ]
+        if table.key_bytes > limit or table.value_bytes > limit:
+            raise too_large(limit)
+        headers = all_headers(&table, count, end) if table.has_headers else None
+        keys = copied(&table, &table.parts[0].key, table.key_ends, count, end)
+        if own is not None and 0 < view.len <= 2 * table.value_bytes:
+            values = moved(&table, <uint8_t *>view.buf, own, count)
+        else:
+            values = copied(&table, &table.parts[0].value, table.value_ends, count, end)
+        key_bits = bits_of(&table.parts[0].key, count) if table.null_keys else None
+        value_bits = bits_of(&table.parts[0].value, count) if table.null_values else None
     finally:
-        PyMem_Free(found)
-    return Columns(scope.count, offsets, timestamps, keys, values, headers)
+        PyMem_Free(table.parts)
+    return Columns(
+        count,
+        offsets,
+        timestamps,
+        BytesColumn(key_ends, keys, key_bits, table.null_keys),
+        BytesColumn(value_ends, values, value_bits, table.null_values),
+        headers,
+    )
 
 
-cdef object numbers_of(int64_t *first, int64_t count):
-    """One member of all fields; ``first`` is that of the first."""
+cdef inline Bytes place(Bytes *first, int64_t index) noexcept nogil:
+    """One member of all parts; ``first`` is that of the first."""
+    return (<Bytes *>(<char *>first + index * sizeof(Part)))[0]
+
+
+cdef list all_headers(Table *table, int64_t count, Bytes end):
+    cdef Fields fields
+    cdef Varint found
     cdef int64_t index
-    numbers = PyBytes_FromStringAndSize(NULL, count * sizeof(int64_t))
-    cdef int64_t *out = <int64_t *>PyBytes_AS_STRING(numbers)
+    cdef list rows = []
     for index in range(count):
-        out[index] = (<int64_t *>(<char *>first + index * sizeof(Fields)))[0]
-    return numbers
+        fields.headers = table.parts[index].headers
+        if fields.headers == NULL:
+            rows.append(())
+            continue
+        found = read_varint(fields.headers, end)
+        fields.headers = found.end
+        fields.header_count = found.value
+        rows.append(headers_of(&fields, end))
+    return rows
 
 
-cdef inline Field *field_at(Field *first, int64_t index) noexcept nogil:
-    return <Field *>(<char *>first + index * sizeof(Fields))
-
-
-cdef object column_of(Field *first, int64_t count, int64_t limit):
-    cdef int64_t total = 0, null_count = 0, index
+cdef bytes copied(Table *table, Bytes *first, int32_t *ends, int64_t count, Bytes end):
+    """The strings back to back."""
+    cdef int64_t index, size, total = ends[count]
     cdef uint8_t *out
-    cdef uint8_t *bits
-    cdef int32_t *places
-    cdef Field *field
-    for index in range(count):
-        field = field_at(first, index)
-        total += field.size
-        null_count += field.at == NULL
-    if total > limit:
-        raise too_large(limit)
-    ends = PyBytes_FromStringAndSize(NULL, (count + 1) * sizeof(int32_t))
+    cdef Bytes at
     data = PyBytes_FromStringAndSize(NULL, total)
-    validity = None
-    places = <int32_t *>PyBytes_AS_STRING(ends)
     out = <uint8_t *>PyBytes_AS_STRING(data)
-    places[0] = total = 0
+    if total:
+        with nogil:
+            for index in range(count):
+                size = ends[index + 1] - ends[index]
+                if size:
+                    at = place(first, index)
+                    ottla_copy(out + ends[index], at, size, min(total - ends[index], end - at))
+    return data
+
+
+cdef object moved(Table *table, uint8_t *start, object own, int64_t count):
+    """The values back to back where the first of them is: each moves over what lies between."""
+    cdef int64_t index, size, first = -1
+    cdef uint8_t *out = NULL
+    cdef Bytes at
     with nogil:
         for index in range(count):
-            field = field_at(first, index)
-            if field.size:
-                memcpy(out + total, field.at, field.size)
-                total += field.size
-            places[index + 1] = <int32_t>total
-    if null_count:
-        validity = PyBytes_FromStringAndSize(NULL, (count + 7) >> 3)
-        bits = <uint8_t *>PyBytes_AS_STRING(validity)
-        memset(bits, 0, (count + 7) >> 3)
-        for index in range(count):
-            if field_at(first, index).at != NULL:
-                bits[index >> 3] |= 1 << (index & 7)
-    return BytesColumn(ends, data, validity, null_count)
+            size = table.value_ends[index + 1] - table.value_ends[index]
+            if size:
+                at = table.parts[index].value
+                if first < 0:
+                    first = at - start
+                    out = start + first
+                elif out + table.value_ends[index] != at:
+                    memmove(out + table.value_ends[index], at, size)
+    return own[first : first + table.value_bytes]
+
+
+cdef bytes bits_of(Bytes *first, int64_t count):
+    """Bit i is set where string i is not null."""
+    cdef int64_t index
+    validity = PyBytes_FromStringAndSize(NULL, (count + 7) >> 3)
+    cdef uint8_t *bits = <uint8_t *>PyBytes_AS_STRING(validity)
+    memset(bits, 0, (count + 7) >> 3)
+    for index in range(count):
+        if place(first, index) != NULL:
+            bits[index >> 3] |= 1 << (index & 7)
+    return validity

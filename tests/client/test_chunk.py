@@ -149,3 +149,24 @@ def test_a_batch_of_too_many_objects_is_refused_and_can_be_had_as_columns() -> N
     with pytest.raises(RequestRefused, match="has 1000 records"):
         fetched.values()
     assert fetched.columns().count == 1_000
+
+
+def test_columns_hold_on_to_the_bytes_they_were_received_in() -> None:
+    """They are not copied, so the buffer must not be read into again while anybody looks at
+    them; the other batches of the chunk are what they were."""
+    values = [bytes([number % 251]) * 100 for number in range(2_000)]
+    entries = [(0, None, value, ()) for value in values]
+    data = encode_batch(entries[:1_000])
+    data += encode_batch(entries[1_000:], BatchOptions(base_offset=1_000))
+    buffer = bytearray(data)
+    chunk = Chunk(Wanted(WHERE, 1, 0, 1000), memoryview(buffer), None, CONFIG)
+
+    (first,) = chunk.take_columns(1_000)
+    (part,) = chunk.take_columns(10)
+    (rest,) = chunk.take_columns(1_000)
+
+    assert [record.value for record in first.records()] == values[:1_000]
+    assert [record.value for record in part.records()] == values[1_000:1_010]
+    assert [record.value for record in rest.records()] == values[1_010:]
+    with pytest.raises(BufferError):
+        buffer.pop()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records.batch import parse_batch
 from ottla.protocol.records.builder import BatchOptions, finish_batch
 from ottla.protocol.records.columns import BytesColumn, Columns
@@ -89,6 +89,8 @@ def _assert_equal_reading(batch: RecordBatch, data: bytes, from_offset: int = 0)
     for name in ("decode_records", "decode_values", "decode_columns"):
         expected = outcome(getattr(PURE, name), batch, data)
         assert outcome(getattr(twin, name), batch, data) == expected
+    in_place = outcome(twin.decode_columns_in_place, batch, bytearray(data), 2**31, 0)
+    assert in_place == outcome(PURE.decode_columns, batch, data)
     order = (batch, data, Row, ("topic", 7), from_offset)
     assert outcome(twin.decode_as, *order) == outcome(PURE.decode_as, *order)
 
@@ -355,3 +357,38 @@ def test_more_records_are_claimed_than_there_are_bytes(twin: Twin) -> None:
 
     for decode in (twin.decode_records, twin.decode_values, twin.decode_columns):
         assert outcome(decode, batch, data) == ("KafkaError", ErrorCode.CORRUPT_MESSAGE)
+
+
+@pytest.mark.parametrize("first", [b"", None, b"the first"])
+def test_values_are_moved_together_where_they_are(first: bytes | None) -> None:
+    """What is neither copied nor allocated: the data that is handed out is the data received. It
+    stays what it is as long as somebody has it, and a batch that is refused stays whole."""
+    twin = compiled_or_say_why()
+    values = [first, *(b"%d" % number * 100 for number in range(1_000)), None, b""]
+    batch, data = _batch_of(PURE.encode_values(values, 5), BatchOptions(base_offset=7))
+    mine = bytearray(data)
+
+    columns = twin.decode_columns_in_place(batch, mine)
+
+    assert columns == PURE.decode_columns(batch, data)
+    assert memoryview(columns.values.data).obj is mine
+    with pytest.raises(BufferError):
+        mine.pop()
+    damaged = bytearray(data[:-1])
+    with pytest.raises(KafkaError):
+        twin.decode_columns_in_place(batch, damaged)
+    assert damaged == data[:-1]
+
+
+@pytest.mark.parametrize("size_bytes", [10, 100_000])
+def test_what_is_small_or_not_ours_to_write_is_copied(size_bytes: int) -> None:
+    """A little batch must not keep a large frame in memory, and bytes never change."""
+    twin = compiled_or_say_why()
+    batch, data = _batch_of(PURE.encode_values([bytes(size_bytes)] * 2, 5), BatchOptions())
+    mine: bytes | bytearray = data if size_bytes > 10 else bytearray(data)
+
+    columns = twin.decode_columns_in_place(batch, mine)
+
+    assert isinstance(columns.values.data, bytes)
+    assert columns.values.data == bytes(2 * size_bytes)
+    assert mine == data

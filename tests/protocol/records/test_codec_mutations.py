@@ -97,6 +97,10 @@ def _assert_twins_agree(seed: int, count: int) -> tuple[int, int]:
             wanted = outcome(getattr(PURE, name), batch, records)
             assert outcome(getattr(twin, name), batch, records) == wanted, replay
             assert wanted[0] == expected[0], replay
+        mine = bytearray(records)
+        wanted = outcome(PURE.decode_columns, batch, records)
+        assert outcome(twin.decode_columns_in_place, batch, mine, 1 << 20, 0) == wanted, replay
+        assert wanted[0] == "found" or mine == records, replay
         if expected[0] == "found":
             read += 1
             entries = [row[1:] for row in PURE.decode_records(batch, records)]
