@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ottla.client.config import ConsumerConfig
     from ottla.client.connection import Connection
     from ottla.client.routing import Router
-    from ottla.client.state.place import Place
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.messages.fetch import FetchResponse, PartitionData
     from ottla.protocol.ports import Timer
@@ -145,7 +144,7 @@ class Fetcher:
             return
         connection = self._cluster.pool.ready(node_id)
         if connection is None:
-            self._upkeep.connect(node_id, self._leave_replica)
+            self._upkeep.connect(node_id, partial(self.positions.leave_replica, now_ms))
             return
         wanted = []
         metadata = self._cluster.metadata
@@ -212,35 +211,21 @@ class Fetcher:
             asked_for = by_partition.get(where)
             if part.records or part.error_code or part.preferred_read_replica >= 0:
                 is_empty = False
-            if asked_for is not None and self._place_of(asked_for) is not None:
+            if asked_for is not None and self.positions.asked(*asked_for[:3]) is not None:
                 self._on_part(asked_for, part, connection)
         if is_empty:
             for want in wanted:
-                if (place := self._place_of(want)) is not None:
+                if (place := self.positions.asked(*want[:3])) is not None:
                     is_committed = self._config.isolation is Isolation.READ_COMMITTED
                     place.came_dry(want.offset, place.end(is_committed=is_committed))
 
-    def _place_of(self, want: Wanted) -> Place | None:
-        """The place that was asked for, None if the consumer has left it. It has also left it by
-        going on: while one broker has not answered yet, a new leader may have been faster."""
-        place = self.positions.get(want.partition)
-        if place is None or place.turn != want.turn or place.fetch_offset != want.offset:
-            return None
-        return place
-
     def _failed(self, want: Wanted) -> None:
         """There is no answer, or none that is of use."""
-        place = self._place_of(want)
+        place = self.positions.asked(*want[:3])
         if place is not None:
             if want.is_of_replica:
                 place.leave_replica(self._clock.now_ms())
             self._again_later(want.partition, want.turn)
-
-    def _leave_replica(self, node_id: int) -> None:
-        """That broker cannot be reached."""
-        for where in self.positions.partitions:
-            if self.positions[where].read_replica == node_id:
-                self.positions[where].leave_replica(self._clock.now_ms())
 
     def _on_part(self, want: Wanted, part: PartitionData, connection: Connection) -> None:
         code = error_code(part.error_code)
@@ -299,7 +284,7 @@ class Fetcher:
 
     def _on_error(self, want: Wanted, code: ErrorCode, connection: Connection) -> None:
         where = want.partition
-        place = self._place_of(want)
+        place = self.positions.asked(*want[:3])
         if place is None:
             return
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:

@@ -51,6 +51,14 @@ class Positions:
     def get(self, partition: TopicPartition) -> Place | None:
         return self._places.get(partition)
 
+    def asked(self, partition: TopicPartition, turn: int, offset: int) -> Place | None:
+        """The place that was asked for then, None if the consumer has left it. It has also left it
+        by going on: while one broker has not answered yet, a new leader may have been faster."""
+        place = self._places.get(partition)
+        if place is None or place.turn != turn or place.fetch_offset != offset:
+            return None
+        return place
+
     @property
     def partitions(self) -> list[TopicPartition]:
         return list(self._places)
@@ -162,6 +170,12 @@ class Positions:
             and place.chunk_count < CHUNKS_MAX
             and place.not_before_ms <= now_ms
         )
+
+    def leave_replica(self, now_ms: float, node_id: int) -> None:
+        """That broker cannot be reached."""
+        for place in self._places.values():
+            if place.read_replica == node_id:
+                place.leave_replica(now_ms)
 
     def is_full(self, partition: TopicPartition) -> bool:
         """Whether the partition waits for the application to read what is buffered.
