@@ -70,6 +70,7 @@ class Standalone:
         settings = [word for name, value in SMALL.items() for word in ("--conf", f"{name}={value}")]
         return subprocess.run(
             [self.program("spark-submit"), "--master", self.master, *settings, script, *words],
+            cwd=self._folder,
             env=self.environment(),
             capture_output=True,
             text=True,

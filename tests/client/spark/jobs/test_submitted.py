@@ -51,12 +51,14 @@ def test_a_load_that_is_submitted_to_a_cluster_loads(
 
     assert first.returncode == 0, first.stderr
     assert '"rows": 100' in first.stdout
-    assert (second.returncode, second.stdout) == (0, "nothing new\n"), second.stderr
+    assert second.returncode == 0, second.stderr
+    # What Python warns of stands before it: spark-submit writes all that it is told to one place.
+    assert second.stdout.endswith("nothing new\n")
     files = [path for path in place.rglob("*.parquet") if not path.name.startswith(".")]
     rows = Counter(
         (row["offset"], bytes(row["value"]))
         for path in files
-        for row in pq.ParquetFile(path).read().to_pylist()
+        for row in pq.ParquetFile(path).read(columns=["offset", "value"]).to_pylist()
     )
     assert rows == Counter({(number, b"%d" % number): 2 for number in range(50)})
 
