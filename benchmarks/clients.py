@@ -63,6 +63,9 @@ CONSUME = (
     Trial("kafka_python", "others.consume_by_kafka_python", 200_000),
 )
 
+FAST = ("limit", "ottla_batches", "ottla_arrow", "confluent_no_pauses")
+FAST_ROUNDS = 5
+
 
 def run_load(orders: Orders, *, is_pure: bool = False) -> dict[str, float]:
     """What one client saw. Raises RuntimeError with its last words."""
@@ -122,4 +125,20 @@ def clients(rounds: int = ROUNDS) -> dict[str, float]:
     return figures
 
 
-CLIENT_MEASUREMENTS: dict[str, Callable[[], dict[str, float]]] = {"clients": clients}
+def clients_reading() -> dict[str, float]:
+    """The fast ways to consume beside the limit, in more rounds than there is time for all."""
+    figures: dict[str, float] = {}
+    trials = tuple(trial for trial in CONSUME if trial.name in FAST)
+    with started_broker(KEEPING) as broker:
+        for size, record_bytes in SIZES.items():
+            topic = f"read-{size}"
+            foreign.create_topic(broker.address, topic, retention_bytes=-1)
+            foreign.produce_records(broker.address, topic, READ_COUNT[record_bytes], record_bytes)
+            figures |= _measure(broker.address, "consume", trials, size, FAST_ROUNDS)
+    return figures
+
+
+CLIENT_MEASUREMENTS: dict[str, Callable[[], dict[str, float]]] = {
+    "clients": clients,
+    "clients_reading": clients_reading,
+}
