@@ -269,6 +269,11 @@ class ClassicMember(Member):
         target = frozenset(one for one in given if one.topic in self.topics)
         self.phase = Phase.STABLE
         self._assignments = {}
+        if self._is_waiting:
+            # Before a join nothing is left to do, so it is about to leave; should it stay after
+            # all, what it is given here is not what it holds.
+            self._rejoin_reason = self._rejoin_reason or "the assignment came during a change"
+            return Verdict.GO_ON
         self._note(
             f"generation {self.generation}, member {self.member_id}: {self._assignor.name} "
             f"assigns {names(target)}"

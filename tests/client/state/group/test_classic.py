@@ -11,6 +11,7 @@ from ottla.protocol.consumer_protocol import read_subscription
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
+from ottla.protocol.messages.leave_group import LeaveGroupRequest
 from ottla.protocol.messages.sync_group import SyncGroupRequest
 from tests.client.state.group.scene import (
     SETTINGS,
@@ -46,6 +47,22 @@ def test_an_assignment_is_the_applications_to_carry_out() -> None:
     assert scene.apply() == Change(assigned=parts(0, 1))
     assert scene.member.owned == frozenset(parts(0, 1))
     assert scene.member.identity == MemberIdentity("g", "me", 1)
+
+
+def test_an_assignment_that_comes_while_the_application_leaves_changes_nothing() -> None:
+    """A cooperative member gives up what it holds at the end, and the answer may be faster."""
+    scene = ClassicScene(COOPERATIVE)
+    scene.settle(0, 1)
+    scene.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS)
+    scene.join(generation=2)
+    assert scene.member.leaving_change() == Change(revoked=parts(0, 1))
+    scene.sync(0, 1, 2)
+
+    assert scene.is_idle()
+    scene.member.end_change()
+    scene.member.leave("the consumer is closed", is_closing=True)
+    assert scene.member.owned == frozenset()
+    assert scene.next(LeaveGroupRequest).members[0].member_id == "me"
 
 
 def test_topics_that_are_not_wanted_any_more_are_not_taken() -> None:
