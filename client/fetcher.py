@@ -25,6 +25,8 @@ from ottla.client.state.positions import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     Positions,
+    leave_replica,
+    place_asked,
 )
 from ottla.client.tasks import guarded
 from ottla.client.upkeep import Upkeep
@@ -144,7 +146,7 @@ class Fetcher:
             return
         connection = self._cluster.pool.ready(node_id)
         if connection is None:
-            self._upkeep.connect(node_id, partial(self.positions.leave_replica, now_ms))
+            self._upkeep.connect(node_id, partial(leave_replica, self.positions, now_ms))
             return
         wanted = []
         metadata = self._cluster.metadata
@@ -211,17 +213,17 @@ class Fetcher:
             asked_for = by_partition.get(where)
             if part.records or part.error_code or part.preferred_read_replica >= 0:
                 is_empty = False
-            if asked_for is not None and self.positions.asked(*asked_for[:3]) is not None:
+            if asked_for is not None and place_asked(self.positions, *asked_for[:3]) is not None:
                 self._on_part(asked_for, part, connection)
         if is_empty:
             for want in wanted:
-                if (place := self.positions.asked(*want[:3])) is not None:
+                if (place := place_asked(self.positions, *want[:3])) is not None:
                     is_committed = self._config.isolation is Isolation.READ_COMMITTED
                     place.came_dry(want.offset, place.end(is_committed=is_committed))
 
     def _failed(self, want: Wanted) -> None:
         """There is no answer, or none that is of use."""
-        place = self.positions.asked(*want[:3])
+        place = place_asked(self.positions, *want[:3])
         if place is not None:
             if want.is_of_replica:
                 place.leave_replica(self._clock.now_ms())
@@ -284,7 +286,7 @@ class Fetcher:
 
     def _on_error(self, want: Wanted, code: ErrorCode, connection: Connection) -> None:
         where = want.partition
-        place = self.positions.asked(*want[:3])
+        place = place_asked(self.positions, *want[:3])
         if place is None:
             return
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:

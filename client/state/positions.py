@@ -51,14 +51,6 @@ class Positions:
     def get(self, partition: TopicPartition) -> Place | None:
         return self._places.get(partition)
 
-    def asked(self, partition: TopicPartition, turn: int, offset: int) -> Place | None:
-        """The place that was asked for then, None if the consumer has left it. It has also left it
-        by going on: while one broker has not answered yet, a new leader may have been faster."""
-        place = self._places.get(partition)
-        if place is None or place.turn != turn or place.fetch_offset != offset:
-            return None
-        return place
-
     @property
     def partitions(self) -> list[TopicPartition]:
         return list(self._places)
@@ -171,12 +163,6 @@ class Positions:
             and place.not_before_ms <= now_ms
         )
 
-    def leave_replica(self, now_ms: float, node_id: int) -> None:
-        """That broker cannot be reached."""
-        for place in self._places.values():
-            if place.read_replica == node_id:
-                place.leave_replica(now_ms)
-
     def is_full(self, partition: TopicPartition) -> bool:
         """Whether the partition waits for the application to read what is buffered.
 
@@ -238,3 +224,21 @@ class Positions:
             place.not_before_ms for place in self._places.values() if place.not_before_ms > now_ms
         ]
         return min(later) if later else None
+
+
+def place_asked(
+    positions: Positions, partition: TopicPartition, turn: int, offset: int
+) -> Place | None:
+    """The place that was asked for then, None if the consumer has left it. It has also left it by
+    going on: while one broker has not answered yet, a new leader may have been faster."""
+    place = positions.get(partition)
+    if place is None or place.turn != turn or place.fetch_offset != offset:
+        return None
+    return place
+
+
+def leave_replica(positions: Positions, now_ms: float, node_id: int) -> None:
+    """That broker cannot be reached."""
+    for partition in positions.partitions:
+        if positions[partition].read_replica == node_id:
+            positions[partition].leave_replica(now_ms)
