@@ -82,15 +82,13 @@ class Shelf:
             if known.servers == options.servers and known.config == options.config:
                 del self._idle[index]
                 return consumer
-        made: list[Consumer] = []
 
-        async def begin() -> None:
+        async def begin() -> Consumer:
             consumer = Consumer(options.servers, options.config)
             await consumer.start()
-            made.append(consumer)
+            return consumer
 
-        await reached(begin)
-        return made[0]
+        return await reached(begin)
 
     async def put(self, options: Options, consumer: Consumer) -> None:
         """It is not used any more."""

@@ -45,7 +45,10 @@ async def test_what_is_awaited_is_taken_back_when_the_loop_runs() -> None:
 
 async def test_a_net_that_knows_nothing_of_it_will_do() -> None:
     """The simulated one, and those that tests put between."""
-    Receiving(cast("Socket", Address("no socket", 1))).ahead(LARGE_BYTES_MIN)
+    receiving = Receiving(cast("Socket", Address("no socket", 1)))
+    receiving.ahead(LARGE_BYTES_MIN)
+    # Nothing is to be taken back.
+    assert not receiving._is_ahead
 
 
 @on_both_loops

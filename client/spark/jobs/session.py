@@ -49,7 +49,9 @@ def open_session(
     if master is not None:
         builder = builder.master(master)
         if os.name == "posix" and "SPARK_HOME" not in os.environ and SUBMITTED not in os.environ:
-            os.environ["SPARK_HOME"] = str(home_without_zip())
+            folder = Path(tempfile.mkdtemp(prefix="ottla-spark-"))
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            os.environ["SPARK_HOME"] = str(home_without_zip(folder))
         if master.startswith("local"):
             # What the driver listens on, its page of figures too, is for this machine alone.
             os.environ.setdefault("SPARK_LOCAL_IP", HERE)
@@ -63,12 +65,10 @@ def open_session(
     return session
 
 
-def home_without_zip() -> Path:
-    """Spark as it is installed, but for its own copy of PySpark: a zip file that its processes of
-    Python would take before the one that is installed, and compile anew each time they start. On a
-    busy machine that takes longer than Spark waits for them."""
-    folder = Path(tempfile.mkdtemp(prefix="ottla-spark-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+def home_without_zip(folder: Path) -> Path:
+    """Links in an empty folder to Spark as it is installed, but for its own copy of PySpark: a zip
+    file that its processes of Python would take before the one that is installed, and compile anew
+    each time they start. On a busy machine that takes longer than Spark waits for them."""
     for entry in Path(pyspark.__path__[0]).iterdir():
         if entry.name != "python":
             (folder / entry.name).symlink_to(entry)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.client.spark.sessions import SETTINGS, home_without_python, small_session
+from ottla.client.spark.jobs.session import home_without_zip
+from tests.client.spark.sessions import SETTINGS, small_session
 from tests.client.spark.topics import maker_of_topics
 from tests.support.memory_broker import memory_broker
 
@@ -23,7 +24,7 @@ MASTER = "local[2,4]"
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of this run, with the data source registered."""
-    os.environ["SPARK_HOME"] = str(home_without_python(tmp_path_factory.mktemp("spark")))
+    os.environ["SPARK_HOME"] = str(home_without_zip(tmp_path_factory.mktemp("spark")))
     session = small_session(MASTER, SETTINGS)
     session.sparkContext.setLogLevel("ERROR")
     yield session

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow.parquet as pq
 
 from ottla.client.admin_requests import NewTopic
+from ottla.client.spark.jobs.session import home_without_zip
 from ottla.client.sync.admin import Admin
 from ottla.client.sync.consumer import Consumer
 from ottla.client.sync.producer import Producer
 from ottla.protocol.ids import TopicPartition
-from tests.client.spark.sessions import home_without_python
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -146,7 +146,7 @@ class Driver:
         home = job.folder / "spark"
         if not home.exists():
             home.mkdir()
-            home_without_python(home)
+            home_without_zip(home)
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_HOME": str(home)}
         self._process = subprocess.Popen(
             command,

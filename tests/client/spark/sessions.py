@@ -7,10 +7,8 @@ import os
 import shutil
 import sys
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyspark
 from pyspark.sql import SparkSession
 
 from ottla.client.spark import OttlaDataSource
@@ -32,16 +30,6 @@ SETTINGS = {
         "FileSystemBasedCheckpointFileManager"
     ),
 }
-
-
-def home_without_python(folder: Path) -> Path:
-    """Spark without its own copy of PySpark, which is a zip file: from there every process that
-    Spark starts would compile anew what it imports, which takes longer than all else it does."""
-    installed = Path(pyspark.__path__[0])
-    for entry in installed.iterdir():
-        if entry.name != "python":
-            (folder / entry.name).symlink_to(entry)
-    return folder
 
 
 def prepare_environment() -> None:

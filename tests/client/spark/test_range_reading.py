@@ -157,6 +157,9 @@ async def test_a_task_waits_for_a_broker_that_is_restarted(toy: ToyCluster) -> N
 
     asyncio.get_running_loop().call_later(0.1, restart)
     consumer = await Shelf().take(options)
+    # Not before, and not given up either.
+    assert 1 in toy.nodes
+    assert await consumer.partitions_of("t") == [HERE]
     await consumer.close()
 
 

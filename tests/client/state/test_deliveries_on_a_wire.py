@@ -98,13 +98,8 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
-@given(STEPS)
-def test_whatever_happens_each_record_is_stored_once_and_in_order(steps: list[str]) -> None:
-    """The promise of idempotence against every mixture of losses, refusals and time-outs.
-
-    A record that was given up may be stored or not; all others are, exactly once."""
-    wire = Wire()
+def play(wire: Wire, steps: list[str]) -> None:
+    """All steps, and then undisturbed until everything is settled."""
     wire.establish()
     wire.partition.append(encoded_first())
     for step in steps:
@@ -113,6 +108,16 @@ def test_whatever_happens_each_record_is_stored_once_and_in_order(steps: list[st
         wire.transmit(None)
         while wire.on_wire:
             wire.receive()
+
+
+@settings(max_examples=400, deadline=None)
+@given(STEPS)
+def test_whatever_happens_each_record_is_stored_once_and_in_order(steps: list[str]) -> None:
+    """The promise of idempotence against every mixture of losses, refusals and time-outs.
+
+    A record that was given up may be stored or not; all others are, exactly once."""
+    wire = Wire()
+    play(wire, steps)
 
     stored = [value for value in wire.partition.values() if value is not None]
     assert len(wire.accumulator) == 0
@@ -139,14 +144,7 @@ def test_whatever_a_topic_allows_each_record_is_stored_once_and_in_order(steps: 
     """Batches are split at any moment, with others in flight behind them, while the limit changes
     and answers are lost (KIP-126). The memory is accounted for to the last byte."""
     wire = Wire(batch_bytes=160)
-    wire.establish()
-    wire.partition.append(encoded_first())
-    for step in steps:
-        perform(wire, step)
-    for _ in range(200):
-        wire.transmit(None)
-        while wire.on_wire:
-            wire.receive()
+    play(wire, steps)
 
     stored = [int(value) for value in wire.partition.values() if value is not None]
     assert (len(wire.accumulator), wire.accumulator.held_bytes) == (0, 0)

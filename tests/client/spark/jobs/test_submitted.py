@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from ottla.client.spark.jobs.session import home_without_zip
 from tests.client.spark.jobs.pipelines import committed
-from tests.client.spark.sessions import home_without_python
 from tests.client.spark.standalone import Standalone, script_of
 from tests.client.spark.topics import fill
 from tests.tidy.tree import ROOT
@@ -30,7 +30,7 @@ def test_no_file_of_a_job_hides_a_module_of_python() -> None:
 @pytest.fixture(scope="module")
 def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     folder = tmp_path_factory.mktemp("standalone")
-    home = home_without_python(tmp_path_factory.mktemp("home"))
+    home = home_without_zip(tmp_path_factory.mktemp("home"))
     with Standalone(folder, home) as running:
         yield running
 
