@@ -24,7 +24,7 @@ from ottla.client.errors import (
     TransportError,
     UnsupportedByBroker,
 )
-from ottla.client.group_requests import OFFSET_FETCH, committed_offsets, fetch_request
+from ottla.client.stable_positions import fetch_positions
 from ottla.client.state.commit_verdict import CommitVerdict, judge_commit
 from ottla.client.state.commits import CommitLedger
 from ottla.client.tasks import Tasks
@@ -139,17 +139,12 @@ class Commits:
             return error
         return None
 
-    async def fetch(
-        self, partitions: Iterable[TopicPartition], *, require_stable: bool = False
-    ) -> dict[TopicPartition, Committed]:
+    async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
         """The group's positions; partitions without one are left out. Raises GroupRefused.
 
-        ``require_stable`` waits for transactions that are about to move a position (KIP-447)."""
-        return await self._coordinators.ask(
-            self._group_id,
-            OFFSET_FETCH,
-            fetch_request(self._group_id, partitions, require_stable=require_stable),
-            lambda response, _, connection: committed_offsets(response, self._group_id, connection),
+        Waits for transactions that are about to move a position (KIP-447)."""
+        return await fetch_positions(
+            self._coordinators, self._group_id, partitions, require_stable=True
         )
 
     async def stop(self) -> None:

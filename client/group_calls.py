@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from ottla.client.batch_reading import BatchReading
 from ottla.client.cluster import check_topic
-from ottla.client.config import Isolation
 from ottla.client.group_member import GroupMember
 from ottla.client.groups import GroupAdmin
 from ottla.client.handout import Handout
@@ -97,13 +96,11 @@ class GroupCalls(BatchReading):
     ) -> dict[TopicPartition, Committed]:
         """Where this group stands, or another; partitions without a position are left out.
 
-        With read_committed it waits for transactions that are about to move a position (KIP-447):
-        what they have read would be read again otherwise. Raises RequestRefused."""
+        It waits for transactions that are about to move a position (KIP-447): what they have read
+        would be read again otherwise. Raises RequestRefused."""
         if group_id is None:
             group_id = self._member().identity.group_id
-        is_strict = self._isolation is Isolation.READ_COMMITTED
-        groups = GroupAdmin(self._router)
-        return await groups.offsets(group_id, partitions, require_stable=is_strict)
+        return await GroupAdmin(self._router).offsets(group_id, partitions, require_stable=True)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """For ``send_offsets_to_transaction``: who we are in the group, so that a member that has

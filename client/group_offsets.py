@@ -6,7 +6,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.client.commits import Commits
-from ottla.client.config import Isolation
 from ottla.client.errors import ClientError, RequestRefused, TransportError
 from ottla.client.membership_link import OwnCoordinators
 from ottla.client.preparation import commit_listener
@@ -123,9 +122,8 @@ class GroupOffsets:
     async def _fetch(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Committed] | None:
-        is_strict = self._config.isolation is Isolation.READ_COMMITTED
         try:
-            return await self._commits.fetch(partitions, require_stable=is_strict)
+            return await self._commits.fetch(partitions)
         except (TransportError, RequestRefused) as error:
             if not error.retriable:
                 self._fetcher.fail(error)

@@ -17,6 +17,7 @@ from ottla.client.config_requests import (
 from ottla.client.coordinators import Coordinators
 from ottla.client.errors import UnsupportedByBroker
 from ottla.client.group_requests import GroupRefused
+from ottla.client.stable_positions import fetch_positions
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -114,13 +115,8 @@ class GroupAdmin:
         """The group's positions, all or some. Partitions without one are left out.
 
         ``require_stable`` waits for transactions that are about to move a position."""
-        return await self._coordinators.ask(
-            group_id,
-            requests.OFFSET_FETCH,
-            requests.fetch_request(group_id, partitions, require_stable=require_stable),
-            lambda response, _, connection: requests.committed_offsets(
-                response, group_id, connection
-            ),
+        return await fetch_positions(
+            self._coordinators, group_id, partitions, require_stable=require_stable
         )
 
     async def commit(
