@@ -56,7 +56,7 @@ class Reactions(NamedTuple):
     """What the fetcher does about answers: that all is well is no business of its."""
 
     truncated: Callable[[TopicPartition, int], None]
-    reset: Callable[[TopicPartition, int | None], None]
+    replaced: Callable[[TopicPartition], None]
     again_later: Callable[[TopicPartition, int], None]
     wake: Callable[[], None]
     crash: Callable[[BaseException], None]
@@ -111,7 +111,7 @@ class EpochChecks:
         ):
             return True
         logger.warning("topic %r was deleted and made again while it was read", where.topic)
-        self._reactions.reset(where, place.offset)
+        self._reactions.replaced(where)
         return False
 
     def _ask_leaders(self, wanted: dict[TopicPartition, Asked]) -> bool:

@@ -184,6 +184,32 @@ class LogTruncated(NoOffset):
         )
 
 
+class RangeLost(ClientError):
+    """A bounded read cannot come to its end: an unclean election took records that it was to
+    bring, or has brought, or the topic was deleted, perhaps to be made again.
+
+    ``offset`` is where it was and ``stop`` where it was to end. ``end`` is up to where the log that
+    is there now goes, or is the one that was read; None if there is no log."""
+
+    def __init__(self, where: TopicPartition, offset: int, stop: int, end: int | None) -> None:
+        present = "the topic or partition is not there any more"
+        if end is not None:
+            present = f"of the log only what is before offset {end} is there now"
+        super().__init__(
+            f"topic {where.topic!r} partition {where.partition}: offset {offset} was reached of a "
+            f"read up to offset {stop}, and {present}; begin the read anew for what there is"
+        )
+        self.topic = where.topic
+        self.partition = where.partition
+        self.offset = offset
+        self.stop = stop
+        self.end = end
+
+    @property
+    def can_retry(self) -> str:
+        return "what was lost does not come back; a read that begins anew ends where the log does"
+
+
 class CommitFailed(ClientError):
     """Positions were not stored since this consumer is not the member any more that read them.
 

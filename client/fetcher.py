@@ -71,7 +71,7 @@ class Fetcher:
         self._epoch_checks = EpochChecks(
             self._cluster,
             self.positions,
-            Reactions(self._truncated, self._reset, self._again_later, self.wake, self.crash),
+            Reactions(self._truncated, self._replaced, self._again_later, self.wake, self.crash),
         )
         self._timer: Timer | None = None
 
@@ -334,6 +334,13 @@ class Fetcher:
         )
         self.positions.seek(where, min(offset, end))
         self.drop_stale_chunks()
+
+    def _replaced(self, where: TopicPartition) -> None:
+        """The topic was made again: nothing of what was read is in the log that is there now."""
+        if self._config.offset_reset == "none":
+            self._truncated(where, 0)
+        else:
+            self._reset(where, self.positions[where].offset)
 
     def _again_later(self, where: TopicPartition, turn: int) -> None:
         place = self.positions.get(where)

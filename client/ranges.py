@@ -1,18 +1,20 @@
 """Reading from one offset to another: what dataframes, backfills and batch jobs are made of.
 
 A range ends when the position has passed it, whatever lies before its end: transaction markers,
-aborted records, and holes of compaction, also one that reaches to the end of the log.
+aborted records, and holes of compaction, also one that reaches to the end of the log. What is lost
+while it is read ends it with an error: nobody else would tell, and it would wait for ever.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.client.absences import GONE
 from ottla.client.arrow import to_arrow
 from ottla.client.batches import columns_before, last_offset
 from ottla.client.config import ConsumerConfig, Isolation
 from ottla.client.consumer import Consumer
-from ottla.client.errors import RequestRefused
+from ottla.client.errors import LogTruncated, NoOffset, RangeLost, RequestRefused, TransportError
 from ottla.client.moments import Moment, Spot, spot_of
 from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.protocol.errors import ErrorCode
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
 
 # How long to wait before looking whether a range has ended without a record.
 WAIT_MS = 200.0
+# After so many waits for nothing it is asked whether the rest is still there.
+IDLE_MAX = 3
+# What a leader tells just after its election may be from before: it is asked once more.
+LOOKS_MIN = 2
 
 
 class Range(NamedTuple):
@@ -40,8 +46,8 @@ class Range(NamedTuple):
 def range_config(isolation: Isolation) -> ConsumerConfig:
     """For a consumer that reads ranges."""
     return ConsumerConfig(
-        # The beginning may go by retention while it is read.
-        offset_reset="earliest",
+        # The beginning may go by retention while it is read, and the end by a loss.
+        offset_reset="none",
         isolation=isolation,
         fetch_wait_ms=int(WAIT_MS),
     )
@@ -114,8 +120,14 @@ async def read_ranges(
     for one in ranges:
         if one.partition in stops:
             consumer.seek(one.partition, one.start)
+    watch = _Watch(consumer, stops)
     while stops:
-        found = await consumer.poll_columns(WAIT_MS)
+        try:
+            found = await consumer.poll_columns(WAIT_MS)
+        except NoOffset as error:
+            await watch.on_loss(error)
+            continue
+        await watch.on_poll(is_idle=not found)
         for where, columns in found:
             if where not in stops:
                 continue
@@ -134,6 +146,59 @@ def has_passed(consumer: Consumer, where: TopicPartition, stop: int) -> bool:
     """Whether nothing before that offset is left to be read."""
     position = consumer.position(where)
     return position is not None and (position >= stop or consumer.is_dry_before(where, stop))
+
+
+class _Watch:
+    """Whether what is still to be read can come at all; owned by one read, as are its ``stops``."""
+
+    def __init__(self, consumer: Consumer, stops: dict[TopicPartition, int]) -> None:
+        self._consumer = consumer
+        self._stops = stops
+        self._idle = 0
+        # How often in a row the log of a partition has ended too early.
+        self._short: dict[TopicPartition, int] = {}
+
+    def _lost(self, where: TopicPartition, offset: int | None, end: int | None) -> RangeLost:
+        return RangeLost(where, -1 if offset is None else offset, self._stops[where], end)
+
+    async def on_loss(self, error: NoOffset) -> None:
+        """The log does not hold the position: it begins later, by retention, or is another one.
+
+        Raises RangeLost."""
+        where = TopicPartition(error.topic or "", error.partition or 0)
+        if where not in self._stops:
+            return
+        if isinstance(error, LogTruncated):
+            raise self._lost(where, error.offset, error.end) from error
+        first = await self._consumer.offsets_at({where: EARLIEST_TIMESTAMP})
+        last = await self._consumer.offsets_at({where: LATEST_TIMESTAMP})
+        offset = -1 if error.offset is None else error.offset
+        if last[where].offset < offset:
+            raise self._lost(where, offset, last[where].offset) from error
+        self._consumer.seek(where, max(first[where].offset, offset))
+
+    async def on_poll(self, *, is_idle: bool) -> None:
+        """Raises RangeLost if nothing has come for a while, and nothing will."""
+        self._idle = self._idle + 1 if is_idle else 0
+        if self._idle < IDLE_MAX:
+            return
+        self._idle = 0
+        try:
+            ends = await self._consumer.offsets_at(dict.fromkeys(self._stops, LATEST_TIMESTAMP))
+        except TransportError:
+            return
+        except RequestRefused as error:
+            where = TopicPartition(error.topic or "", error.partition or 0)
+            if error.code in GONE and where in self._stops:
+                raise self._lost(where, self._consumer.position(where), None) from error
+            if not error.retriable:
+                raise
+            return
+        for where, stop in self._stops.items():
+            self._short[where] = self._short.get(where, 0) + 1 if ends[where].offset < stop else 0
+            if self._short[where] >= LOOKS_MIN:
+                position = self._consumer.position(where)
+                raise self._lost(where, position, ends[where].offset)
 
 
 async def read_range(

@@ -14,6 +14,7 @@ from ottla.client.errors import (
     DeliveryTimedOut,
     DeserializationFailed,
     NoOffset,
+    RangeLost,
     RequestRefused,
     RequestTimedOut,
 )
@@ -60,6 +61,7 @@ EXAMPLES: list[tuple[ClientError, str, tuple[str | None, str | None, int | None]
         True,
     ),
     (NoOffset(T1, 7), "NONE", NAMED, False),
+    (RangeLost(T1, 7, 9, 8), "NONE", NAMED, False),
     (CommitFailed("g", ErrorCode.ILLEGAL_GENERATION, [T1]), "ILLEGAL_GENERATION", NAMED, False),
     (DeserializationFailed(T1, 7, "key", ValueError("x")), "NONE", NAMED, False),
     (AbortRequired("x", ErrorCode.INVALID_TXN_STATE), "INVALID_TXN_STATE", (None,) * 3, False),
