@@ -4,19 +4,17 @@ BIN := .venv/bin
 SEED ?= 1
 SIM ?=
 START ?=
+LOTS ?=
 
 .PHONY: run test check interop sim soak bench requirements clean
 
 run: .venv/run
 	$(BIN)/ottla start $(START)
 
-# Nothing in these folders looks at a wall clock: two tests are run at a time.
-PURE := $(addprefix tests/,protocol coordinator checker simulation client/state broker/replica broker/policy) \
-	$(wildcard tests/client/*_in_simulation.py)
-
+# Three lots, one after the other; one of them: make test LOTS=simulated, real or alone. A test that
+# looks at a wall clock gets a second attempt, for a busy machine can starve it: tests/lots/verdict.py.
 test: .venv/test
-	$(BIN)/python -m pytest -m "not interop and not soak" -n 2 --dist loadfile $(PURE)
-	$(BIN)/python -m pytest -m "not interop and not soak" $(addprefix --ignore=,$(PURE))
+	$(BIN)/python -m tests.lots $(LOTS)
 
 check: .venv/test
 	$(BIN)/ruff check .

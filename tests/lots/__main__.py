@@ -1,0 +1,49 @@
+"""``python -m tests.lots [--minutes N] [LOT ...]``: what ``make test`` runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.lots.lots import LOTS, arguments_for
+from tests.lots.running import run_pytest
+from tests.lots.verdict import Ran, final_failures, report, to_try_again
+
+
+def main(arguments: list[str]) -> int:
+    """Run the lots; 1 if something has failed for good."""
+    parser = argparse.ArgumentParser(prog="python -m tests.lots")
+    parser.add_argument("--minutes", type=float, default=None, help="for everything together")
+    names = [lot.name for lot in LOTS]
+    parser.add_argument("lots", nargs="*", metavar="LOT", help=", ".join(names))
+    options = parser.parse_args(arguments)
+    if unknown := set(options.lots) - set(names):
+        parser.error(f"no such lot: {', '.join(sorted(unknown))}")
+    deadline_s = None if options.minutes is None else time.monotonic() + options.minutes * 60
+    with tempfile.TemporaryDirectory() as folder:
+        return _run(Path(folder), options.lots or names, deadline_s)
+
+
+def _run(folder: Path, names: list[str], deadline_s: float | None) -> int:
+    ran = []
+    for lot in LOTS:
+        if lot.name in names:
+            record = folder / lot.name
+            outcome = run_pytest(lot.arguments(), record, deadline_s)
+            ran.append(Ran(lot, outcome))
+            if outcome.is_overdue:
+                break
+    again = to_try_again(ran)
+    second = None
+    if again:
+        tests = arguments_for([failure.node_id for failure in again])
+        second = run_pytest(tests, folder / "again", deadline_s)
+    print("\n".join(report(ran, second)), flush=True)
+    return 1 if final_failures(ran, second) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
