@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.ports import free_row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +63,7 @@ def test_one_line_says_that_all_brokers_list_all_brokers(tmp_path: Path) -> None
 
 def test_ports_count_up_from_the_first(tmp_path: Path) -> None:
     """Configurations name fixed ports; a free one is for tests."""
-    port = _three_free_ports()
+    port = free_row(3)
     with BrokerProcess(tmp_path / "data", port=port, extra=BROKERS) as process:
         brokers = described(process.address)["brokers"]
 
@@ -132,19 +132,3 @@ def test_data_of_one_broker_and_of_several_is_not_mixed(tmp_path: Path) -> None:
     ):
         with pytest.raises(RuntimeError, match=words):
             BrokerProcess(tmp_path / folder, extra=extra).start()
-
-
-def _three_free_ports() -> int:
-    """The first of three ports in a row that nobody has."""
-    for _attempt in range(50):
-        with socket.socket() as first:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            try:
-                for step in (1, 2):
-                    with socket.socket() as other:
-                        other.bind(("127.0.0.1", port + step))
-            except OSError:
-                continue
-        return port
-    raise AssertionError("no three free ports in a row")

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from ottla.protocol.ports import Address
 from tests.compose.composition import ROOT, Composition, exec_form, stage_of
-from tests.zookeeper.servers import HOST, ZooKeeperServer, free_ports
+from tests.support.ports import HOST, free_ports
+from tests.zookeeper.servers import ZooKeeperServer
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,15 +10,18 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.support.ports import free_row
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
-READY_TIMEOUT_S = 60.0
+READY_TIMEOUT_S = 120.0
+STOPPED_TIMEOUT_S = 90.0
 
 
 class BrokerProcess:
-    """``ottla start`` on a free port. Use as a context manager: leaving it stops the broker."""
+    """``ottla start`` on a port of its own. A context manager: leaving it stops the broker."""
 
     def __init__(
         self,
@@ -31,7 +34,8 @@ class BrokerProcess:
     ) -> None:
         """``launcher`` stands before the command: it may be run on another host of the test's."""
         self.data_dir = data_dir
-        self.port = port
+        # Kept over restarts, so not one that clients are given. Several brokers find their own.
+        self.port = port or (0 if "--brokers" in extra else free_row(1))
         self.ready_line = ""
         self._options = dict(options or {})
         self._extra = list(extra)
@@ -52,7 +56,7 @@ class BrokerProcess:
         return self._process.pid
 
     def command(self) -> list[str]:
-        """What is run; the port of the first start is kept for the later ones."""
+        """What is run; all starts are on the same port."""
         command = [*self._launcher, sys.executable, "-m", "ottla", "start"]
         command += ["--port", str(self.port)]
         command += ["--data-dir", str(self.data_dir)]
@@ -97,7 +101,7 @@ class BrokerProcess:
     def stdout_after_ready(self) -> bytes:
         """What the broker wrote to standard output after the ready line, once it has ended."""
         assert self._reader is not None
-        self._reader.join(5)
+        self._reader.join(60)
         return b"".join(self._rest)
 
     def kill(self) -> None:
@@ -110,7 +114,7 @@ class BrokerProcess:
         assert self._process is not None
         self._process.send_signal(number)
 
-    def wait(self, timeout_s: float = 15.0) -> int:
+    def wait(self, timeout_s: float = STOPPED_TIMEOUT_S) -> int:
         """Wait for the end and return the exit status; a broker that does not end is killed."""
         process = self._process
         assert process is not None
@@ -121,7 +125,7 @@ class BrokerProcess:
                 process.kill()
                 process.wait()
             if self._reader is not None:
-                self._reader.join(5)
+                self._reader.join(60)
             if process.stdout is not None:
                 process.stdout.close()
             self._process = None

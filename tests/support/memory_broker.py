@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+STOPPED_TIMEOUT_S = 90.0
+
 
 @contextmanager
 def memory_broker() -> Iterator[str]:
@@ -22,4 +24,4 @@ def memory_broker() -> Iterator[str]:
         assert ready.startswith("ottla: ready at "), ready
         yield ready.removeprefix("ottla: ready at ").strip()
         process.terminate()
-        assert process.wait(15) == 0
+        assert process.wait(STOPPED_TIMEOUT_S) == 0

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Self
 
-from tests.zookeeper.servers import HOST
+from tests.support.ports import HOST
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -7,7 +7,6 @@ without pytest: ``with ZooKeeperServer() as server: ... server.address``.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import shutil
 import signal
 import socket
@@ -17,14 +16,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from tests.support.ports import HOST, free_ports
 from tests.zookeeper.java import class_path, java
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-HOST = "127.0.0.1"
-START_LIMIT_SECONDS = 30.0
+START_LIMIT_SECONDS = 120.0
 POLL_SECONDS = 0.02
 
 _JVM = (
@@ -156,7 +155,7 @@ class ZooKeeperServer(Running):
     def mode(self) -> str:
         """ "standalone", "leader", "follower"; "" while it does not serve."""
         try:
-            with socket.create_connection((self._host, self.port), timeout=1) as asked:
+            with socket.create_connection((self._host, self.port), timeout=5) as asked:
                 asked.sendall(b"srvr")
                 text = b"".join(iter(lambda: asked.recv(4096), b"")).decode()
         except OSError:
@@ -284,12 +283,3 @@ class Ensemble(Running):
         """Kill all and remove their files."""
         for server in self.servers:
             server.close()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind((HOST, 0))
-        return [one.getsockname()[1] for one in sockets]

@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 
 from ottla.coordinator.store.store import ConnectionLoss, NoNode, SessionState, StoreError
 from ottla.coordinator.store.zookeeper import ZooKeeperOptions, ZooKeeperStore
-from tests.zookeeper.servers import free_ports
+from tests.support.ports import free_ports
 from tests.zookeeper.sessions import open_store, states_of, until
 from tests.zookeeper.shared import fresh_place, shared_server
 

@@ -17,7 +17,8 @@ from ottla.coordinator.store.zookeeper import ZooKeeperOptions
 from ottla.coordinator.store.zookeeper_client import _Handler
 from ottla.coordinator.store.zookeeper_tls import Tls, tls_context
 from tests.support.broker_process import BrokerProcess
-from tests.zookeeper.servers import HOST, Settings, ZooKeeperServer, free_ports
+from tests.support.ports import HOST, free_ports
+from tests.zookeeper.servers import Settings, ZooKeeperServer
 from tests.zookeeper.sessions import open_store
 
 if TYPE_CHECKING:

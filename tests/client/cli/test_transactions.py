@@ -49,7 +49,7 @@ def trusting() -> Iterator[str]:
         assert ready.startswith("ottla: ready at "), ready
         yield ready.removeprefix("ottla: ready at ").strip()
         process.terminate()
-        assert process.wait(15) == 0
+        assert process.wait(90) == 0
 
 
 @contextmanager
