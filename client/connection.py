@@ -14,6 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ottla.client.deadline import TimeLimit
+from ottla.client.errors import AnswerTooLarge as AnswerTooLarge
 from ottla.client.errors import BrokerUnreachable as BrokerUnreachable
 from ottla.client.errors import ConnectionLost as ConnectionLost
 from ottla.client.errors import RequestTimedOut as RequestTimedOut
@@ -29,7 +30,7 @@ from ottla.client.negotiation import (
     version_to_retry,
 )
 from ottla.client.receiving import Receiving
-from ottla.client.state.frames import FrameReader
+from ottla.client.state.frames import FrameReader, FrameTooLarge
 from ottla.client.state.in_flight import InFlight, Waiting
 from ottla.client.wire import encode_request
 from ottla.protocol.compile import decode
@@ -238,6 +239,9 @@ class Connection:
                 for frame in self._frames.received(count):
                     self._on_answer(frame)
             except RemoteProtocolError as error:
+                # Before it has said what it speaks, it is more likely no broker at all.
+                if isinstance(error, FrameTooLarge) and self.versions:
+                    self._fail_oldest(error)
                 self._end(f"the broker broke the protocol: {error}", None)
             if self.closed or count < len(window):
                 return
@@ -262,6 +266,14 @@ class Connection:
             raise
         if not waiter.future.done():
             waiter.future.set_result(answer)
+
+    def _fail_oldest(self, error: FrameTooLarge) -> None:
+        """Nobody else is told how large it is: asking again could only bring the same."""
+        expected = self._in_flight.oldest()
+        if expected is not None and not expected.waiter.future.done():
+            name, future = expected.waiter.name, expected.waiter.future
+            sizes = error.size_bytes, error.limit_bytes
+            fail(future, AnswerTooLarge(self.address, name, *sizes))
 
     # Ends.
 

@@ -82,6 +82,36 @@ class RequestTimedOut(TransportError):
         super().__init__(f"{reason} from {address}", address, reason, was_sent=was_sent)
 
 
+class AnswerTooLarge(ConnectionLost):
+    """An answer is larger than ``response_bytes_max``; mostly it brings one batch that is. Its
+    connection is closed, since there is no way to what comes behind it.
+
+    A consumer stays in front of the batch: seek behind it, or read with more room."""
+
+    retriable = False
+
+    def __init__(self, address: Address, name: str, size_bytes: int, limit_bytes: int) -> None:
+        reason = f"its answer to {name} has {size_bytes} bytes, and {limit_bytes} are allowed"
+        super().__init__(address, reason, was_sent=True)
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+        self.offset: int | None = None
+
+    def locate(self, where: TopicPartition, offset: int) -> None:
+        """It was the answer about that partition alone, from that offset on."""
+        self.topic, self.partition = where
+        self.offset = offset
+        self.args = (
+            f"topic {where.topic!r} partition {where.partition}: the batch at offset {offset} "
+            f"needs an answer of {self.size_bytes} bytes (from {self.broker}), and "
+            f"response_bytes_max allows {self.limit_bytes}: raise it, or seek behind the batch",
+        )
+
+    @property
+    def can_retry(self) -> str:
+        return "the same call will fail again as long as response_bytes_max is what it is"
+
+
 class UnsupportedByBroker(ClientError):
     """The broker does not speak an API that is needed, or no version of it that we do."""
 

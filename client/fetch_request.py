@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 FETCH = declare(ApiKey.FETCH, FetchRequest, FetchResponse, 4, 17)
 # The last version that names topics instead of giving their ids.
 LAST_BY_NAME = 12
+FRAMING_BYTES_MAX = 1024 * 1024
 # A broker keeps a limited number of sessions; fewer partitions than these are said quickly.
 SESSION_PARTITIONS_MIN = 8
 
@@ -49,6 +50,12 @@ class Wanted(NamedTuple):
     limit_bytes: int
     leader_epoch: int = -1
     is_of_replica: bool = False
+
+
+def answer_room_bytes(config: ConsumerConfig) -> int:
+    """How many bytes of records fit an answer, beside what stands between them."""
+    limit_bytes = config.response_bytes_max
+    return max(1, limit_bytes - min(limit_bytes // 8, FRAMING_BYTES_MAX))
 
 
 def build_request(
@@ -89,7 +96,7 @@ def build_request(
     return FetchRequest(
         max_wait_ms=config.fetch_wait_ms,
         min_bytes=config.fetch_bytes_min,
-        max_bytes=config.fetch_bytes_max,
+        max_bytes=min(config.fetch_bytes_max, answer_room_bytes(config)),
         isolation_level=Isolation(config.isolation).value,
         session_id=delta.session_id,
         session_epoch=delta.session_epoch,

@@ -167,7 +167,7 @@ class Router:
 
     def _may_repeat(self, result: object, is_repeatable: bool) -> bool:
         if isinstance(result, TransportError):
-            return is_repeatable or not result.was_sent
+            return result.retriable and (is_repeatable or not result.was_sent)
         if not isinstance(result, RequestRefused):
             return False
         if result.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and result.broker is None:
@@ -192,7 +192,7 @@ class Router:
             except (TransportError, RequestRefused) as error:
                 if isinstance(error, TransportError):
                     cluster.mark_stale()
-                    may_repeat = is_repeatable or not error.was_sent
+                    may_repeat = error.retriable and (is_repeatable or not error.was_sent)
                 else:
                     if error.code.refresh_metadata or error.code in LOOK_AGAIN:
                         cluster.mark_stale()

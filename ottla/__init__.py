@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.client.delivery import BatchDelivery, Delivered, DeliveredBatch, Delivery
     from ottla.client.errors import (
         AbortRequired,
+        AnswerTooLarge,
         BrokerUnreachable,
         ClientClosed,
         ClientError,
@@ -76,6 +77,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AbortRequired",
     "Admin",
+    "AnswerTooLarge",
     "BatchDelivery",
     "BrokerHandle",
     "BrokerUnreachable",
@@ -146,6 +148,7 @@ __all__ = [
 _PLACES = {
     "AbortRequired": "client.errors",
     "Admin": "client.admin",
+    "AnswerTooLarge": "client.errors",
     "BatchDelivery": "client.delivery",
     "BrokerHandle": "broker.testing.handles",
     "BrokerUnreachable": "client.errors",

@@ -19,6 +19,15 @@ SPARES_BYTES_MAX = 16 * 1024 * 1024
 SPARE_STEP_BYTES = 128 * 1024
 
 
+class FrameTooLarge(RemoteProtocolError):
+    """A length that may be meant, but that nobody has room for."""
+
+    def __init__(self, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(f"a frame of {size_bytes} bytes, of {limit_bytes} that are allowed")
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+
+
 class Spares:
     """Buffers to read into. Nobody says when a frame is not needed any more; it is known all the
     same, since a bytearray refuses to change its size as long as somebody looks into it."""
@@ -84,7 +93,7 @@ class FrameReader:
         """That many bytes were written into the window; return the frames they complete.
 
         A frame is read-only by contract and stays valid as long as somebody holds it. Raises
-        RemoteProtocolError for a length that cannot be."""
+        RemoteProtocolError for a length that cannot be, FrameTooLarge for one that may not."""
         assert count > 0
         self._filled += count
         if self._frame is None:
@@ -99,8 +108,13 @@ class FrameReader:
         start, end = 0, self._filled
         while end - start >= LENGTH_BYTES:
             size_bytes = int.from_bytes(self._scratch[start : start + LENGTH_BYTES], signed=True)
-            if not 0 < size_bytes <= self._limit_bytes:
+            if size_bytes <= 0:
                 raise RemoteProtocolError(f"a frame of {size_bytes} bytes")
+            if size_bytes > self._limit_bytes:
+                if frames:
+                    # Theirs first: whose this one is, is told by what is answered then.
+                    break
+                raise FrameTooLarge(size_bytes, self._limit_bytes)
             start += LENGTH_BYTES
             if end - start < size_bytes:
                 self._frame = self._spares.take(size_bytes)
@@ -109,7 +123,7 @@ class FrameReader:
                 return frames
             frames.append(memoryview(bytes(self._scratch[start : start + size_bytes])))
             start += size_bytes
-        # At most three bytes of a length are left.
+        # At most three bytes of a length are left, or the beginning of what is too large.
         rest = bytes(self._scratch[start:end])
         self._scratch[: len(rest)] = rest
         self._filled = len(rest)

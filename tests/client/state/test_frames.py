@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.state.frames import SCRATCH_BYTES, SPARES_BYTES_MAX, FrameReader, Spares
+from ottla.client.state.frames import (
+    SCRATCH_BYTES,
+    SPARES_BYTES_MAX,
+    FrameReader,
+    FrameTooLarge,
+    Spares,
+)
 from ottla.protocol.errors import RemoteProtocolError
 
 LIMIT_BYTES = 1 << 20
@@ -82,6 +88,18 @@ def test_a_length_that_cannot_be_is_refused(size_bytes: int) -> None:
 
     with pytest.raises(RemoteProtocolError, match="a frame of"):
         reader.received(4)
+
+
+def test_what_came_before_a_frame_that_is_too_large_is_read() -> None:
+    """Its own request is blamed, and not the one that was answered just before."""
+    reader = FrameReader(LIMIT_BYTES)
+    data = framed(b"whole") + (LIMIT_BYTES + 1).to_bytes(4)
+    reader.window()[: len(data)] = data
+
+    assert [bytes(frame) for frame in reader.received(len(data))] == [b"whole"]
+    reader.window()[:1] = b"x"
+    with pytest.raises(FrameTooLarge):
+        reader.received(1)
 
 
 def test_the_largest_frame_allowed_is_read() -> None:
