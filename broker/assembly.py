@@ -9,6 +9,7 @@ from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.broker.runtime.controllership import ControllerParts
 from ottla.broker.runtime.existence import missing_partitions
 from ottla.broker.runtime.groups import GroupCoordinator, group_machines
+from ottla.broker.runtime.reads import Reads
 from ottla.broker.runtime.settings import BROKERS, TOPICS
 from ottla.broker.runtime.shards import ShardParts
 from ottla.broker.runtime.shards_loading import Loader
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.peers import Peers
     from ottla.broker.runtime.producer_ids import ProducerIds
     from ottla.broker.runtime.produces import Flushes
+    from ottla.broker.runtime.read_barriers import ReadBarriers
     from ottla.broker.runtime.settings import Settings
+    from ottla.broker.runtime.throttles import ReplicationThrottles
     from ottla.broker.runtime.waiting import Waiting
     from ottla.broker.runtime.wheel import TimingWheel
     from ottla.broker.runtime.wire_channel import WireChannel
@@ -65,6 +68,7 @@ class Machinery(NamedTuple):
     tasks: Tasks
     waiting: Waiting
     wheel: TimingWheel
+    barriers: ReadBarriers
 
 
 def directories_config(machinery: Machinery, cluster_id: str) -> DirectoriesConfig:
@@ -110,6 +114,20 @@ def make_controller(
         vigil=Vigil(peers, ports.clock, machinery.tasks),
     )
     return ControllerCandidate(machinery.node_id, machinery.metadata, parts)
+
+
+def make_reads(
+    machinery: Machinery, partitions: Partitions, throttles: ReplicationThrottles
+) -> Reads:
+    """What serves fetches of consumers and followers."""
+    return Reads(
+        partitions,
+        machinery.waiting,
+        machinery.ports,
+        machinery.config,
+        throttles,
+        machinery.barriers.proofs,
+    )
 
 
 def make_groups(machinery: Machinery, flushes: Flushes) -> GroupCoordinator:
@@ -184,5 +202,6 @@ def _shard_parts(machinery: Machinery, flushes: Flushes, commit_timeout_ms: floa
         tasks=machinery.tasks,
         flushes=flushes,
         loader=Loader(ports.clock, ports.offload, machinery.waiting),
+        barriers=machinery.barriers,
         commit_timeout_ms=commit_timeout_ms,
     )

@@ -21,6 +21,7 @@ from ottla.broker.assembly import (
     make_controller,
     make_groups,
     make_marker_writer,
+    make_reads,
     make_transactions,
     make_verification,
     settings_follower,
@@ -54,7 +55,7 @@ from ottla.broker.runtime.partitions import Partitions
 from ottla.broker.runtime.peers import Peers
 from ottla.broker.runtime.producer_ids import ProducerIds
 from ottla.broker.runtime.produces import Flushes
-from ottla.broker.runtime.reads import Reads
+from ottla.broker.runtime.read_barriers import ReadBarriers
 from ottla.broker.runtime.services import Services
 from ottla.broker.runtime.settings import Settings
 from ottla.broker.runtime.throttles import ReplicationThrottles
@@ -128,8 +129,9 @@ class Broker:
         self.metadata.is_offline_here = self.partitions.is_offline
         self.metadata.subscribe(settings_follower(self.settings, self.partitions))
         self._flushes = Flushes(self.tasks)
+        barriers = ReadBarriers(self.waiting, clock)
         machinery = self._machinery = Machinery(
-            self.node_id, ports, config, self.metadata, self.tasks, self.waiting, wheel
+            self.node_id, ports, config, self.metadata, self.tasks, self.waiting, wheel, barriers
         )
         self.groups = make_groups(machinery, self._flushes)
         self._configs = ConfigWatch(self.metadata, clock, self.tasks)
@@ -246,7 +248,7 @@ class Broker:
         return await open_directories(self.ports, config, self.partitions.open_as)
 
     def _make_network(self, lifecycle: Lifecycle, controller: ControllerCandidate) -> NetworkServer:
-        reads = Reads(self.partitions, self.waiting, self.ports, self.config, self.throttles)
+        reads = make_reads(self._machinery, self.partitions, self.throttles)
         admin = ClusterAdmin(
             controller,
             lifecycle,

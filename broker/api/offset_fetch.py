@@ -29,6 +29,8 @@ from ottla.protocol.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.services import Services
 
@@ -80,7 +82,7 @@ def _fetch(services: Services, context: RequestContext, request: OffsetFetchRequ
             response.topics += [_empty(topic, _HIDDEN) for topic in hidden]
         return response
 
-    return gathered([services.groups.handle(group_id, request, caller_of(context), refuse)], build)
+    return gathered([_ask(services, context, group_id, request, refuse)], build)
 
 
 def _refused(
@@ -150,7 +152,7 @@ def _fetch_group(
         ],
         require_stable=require_stable,
     )
-    return gathered([services.groups.handle(group_id, single, caller_of(context), refuse)], build)
+    return gathered([_ask(services, context, group_id, single, refuse)], build)
 
 
 def _hidden_of(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
@@ -161,6 +163,24 @@ def _hidden_of(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
         for index in topic.partition_indexes
     ]
     return OffsetFetchResponseTopics(name=topic.name, partitions=partitions)
+
+
+# ---- both ----
+
+
+def _ask(
+    services: Services,
+    context: RequestContext,
+    group_id: str,
+    request: OffsetFetchRequest,
+    refuse: Callable[[ErrorCode], OffsetFetchResponse],
+) -> Later[OffsetFetchResponse]:
+    """Whoever wants stable positions begins there, and what it reads twice it writes twice: an old
+    one is worse than none. Others want to know roughly."""
+    caller = caller_of(context)
+    if request.require_stable:
+        return services.groups.handle_current(group_id, request, caller, refuse, context.peer)
+    return services.groups.handle(group_id, request, caller, refuse)
 
 
 def _is_shown(services: Services, context: RequestContext, topic: str) -> bool:

@@ -32,7 +32,9 @@ def handle(services: Services, context: RequestContext, request: InitProducerIdR
         context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
     ):
         return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    return services.transactions.handle(transactional_id, request, caller_of(context), _refused)
+    return services.transactions.handle_current(
+        transactional_id, request, caller_of(context), _refused, context.peer
+    )
 
 
 async def _fresh(services: Services) -> InitProducerIdResponse:

@@ -143,11 +143,12 @@ def _add(
     if errors:
         spoilt = dict.fromkeys(wanted.partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
         return _known(Added({**spoilt, **errors}))
-    return services.transactions.handle(
+    return services.transactions.handle_current(
         wanted.transactional_id,
         wanted,
         caller_of(context),
         lambda error: Added(dict.fromkeys(wanted.partitions, error)),
+        context.peer,
     )
 
 
@@ -191,7 +192,9 @@ def end(services: Services, context: RequestContext, request: EndTxnRequest) -> 
         context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
     ):
         return _not_ended(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    return services.transactions.handle(transactional_id, request, caller_of(context), _not_ended)
+    return services.transactions.handle_current(
+        transactional_id, request, caller_of(context), _not_ended, context.peer
+    )
 
 
 def _not_ended(error: ErrorCode) -> EndTxnResponse:
@@ -215,7 +218,9 @@ def describe(
         if not may(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
             return _known(refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         question = DescribeTransaction(transactional_id)
-        return services.transactions.handle(transactional_id, question, caller_of(context), refuse)
+        return services.transactions.handle_current(
+            transactional_id, question, caller_of(context), refuse, context.peer
+        )
 
     def respond(states: list[described.TransactionState]) -> described.DescribeTransactionsResponse:
         for state in states:

@@ -126,6 +126,40 @@ class Leading:
         """Whether no other replica is or may be in sync."""
         return self.in_sync.maximal == (self._node_id,)
 
+    # ---- who could have been elected instead ----
+
+    @property
+    def rivals(self) -> tuple[int, ...]:
+        """Whom a controller could have made leader after this one without its hearing of it: the
+        maximal ISR and the eligible leaders (KIP-966). Where unclean elections are allowed and
+        nobody else is in sync, every replica."""
+        in_sync = self.in_sync
+        electable = {*in_sync.maximal, *in_sync.eligible_leaders}
+        if in_sync.pending is not None:
+            electable.update(in_sync.pending.eligible_leaders)
+        if self.is_alone and self._limits.unclean_leader_election:
+            electable.update(self.leadership.replicas)
+        return tuple(sorted(electable - {self._node_id}))
+
+    def greet(self) -> None:
+        """A question waits for the rivals: have what they wait for here answered."""
+        for node_id in self.rivals:
+            follower = self.followers.get(node_id)
+            if follower is not None:
+                follower.hurry()
+
+    def is_proven_since(self, question: int) -> bool:
+        """Whether every rival has shown that it followed after that question had come.
+
+        One that is not among the replicas, as far as this leader knows, can show nothing."""
+        return all(
+            (follower := self.followers.get(node_id)) is not None
+            and follower.proven_question >= question
+            for node_id in self.rivals
+        )
+
+    # ---- counting ----
+
     def _count(self) -> None:
         # A reassignment may leave ids in the ISR that have left the replica set (hazard R-30).
         replicas = self.leadership.replicas

@@ -10,6 +10,8 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
+from ottla.broker.replica.proofs import NOT_PROVEN
+
 UNKNOWN_OFFSET = -1
 UNKNOWN_BROKER_EPOCH = -1
 
@@ -37,6 +39,7 @@ class FollowerProgress:
         "log_end_offset",
         "log_start_offset",
         "node_id",
+        "proven_question",
         "told_log_start_offset",
         "told_watermark",
     )
@@ -51,6 +54,8 @@ class FollowerProgress:
         # What the last answer to it said.
         self.told_watermark = UNKNOWN_OFFSET
         self.told_log_start_offset = UNKNOWN_OFFSET
+        # The last question after which it certainly followed this leader (read proofs.py).
+        self.proven_question = NOT_PROVEN
         # A member of the ISR has the whole lag time to make itself heard after an election; any
         # other has yet to show that it keeps up.
         self.last_caught_up_ms = now_ms if is_member else -inf
@@ -76,6 +81,10 @@ class FollowerProgress:
     def on_same_fetch(self, now_ms: float) -> None:
         """It asked for the log end again, which it was found to have."""
         self.last_caught_up_ms = self._last_fetch_ms = now_ms
+
+    def hurry(self) -> None:
+        """Count as one that was told nothing: its fetch, if it waits, is answered at once."""
+        self.told_watermark = UNKNOWN_OFFSET
 
     def forget(self) -> None:
         """Count as one that was never heard, but for its incarnation."""

@@ -11,9 +11,11 @@ it has asked for before, and that have nothing to say, are quiet: a glance is al
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.replica.progress import FollowerFetch
+from ottla.broker.replica.proofs import NOT_PROVEN
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.replica.leading import Leading
     from ottla.broker.replica.progress import FollowerProgress
+    from ottla.broker.replica.proofs import Proofs
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.partition_read import FetchPlan, Wanted
     from ottla.broker.runtime.waiting import Waiting
@@ -54,21 +57,24 @@ class _Quiet(NamedTuple):
 
 
 class FollowerReads:
-    """Owned by the reads of one broker."""
+    """Owned by the reads of one broker. ``proofs`` is told what fetches say of followers."""
 
-    def __init__(self, waiting: Waiting, clock: Clock) -> None:
+    def __init__(self, waiting: Waiting, clock: Clock, proofs: Proofs) -> None:
         self._waiting = waiting
         self._clock = clock
+        self._proofs = proofs
         self._moved: dict[PartitionRuntime, None] = {}
 
-    def begin(self, plan: FetchPlan, find: Find) -> FollowerPoll:
+    def begin(self, plan: FetchPlan, find: Find, connection: object) -> FollowerPoll:
         """Take note of what a request says of the follower, before anything is read: what it asks
         for is what it has, if it may be believed (hazards R-09, R-10).
 
         Once for each request, however often it is read for. ``plan.wanted`` keeps what there may
         be something to say about; what is refused is noted there."""
-        poll = FollowerPoll(plan, find)
+        proofs = self._proofs
+        poll = FollowerPoll(plan, find, partial(proofs.on_answer, connection))
         now_ms = self._clock.now_ms()
+        question = proofs.on_fetch(connection, now_ms) if proofs.is_open else NOT_PROVEN
         active: list[Wanted] = []
         for wanted in plan.wanted:
             partition = find(wanted)
@@ -78,6 +84,8 @@ class FollowerReads:
             quiet = _quiet(partition, plan, wanted)
             if quiet is not None:
                 quiet.follower.on_same_fetch(now_ms)
+                if question:
+                    self._prove(partition, quiet.follower, wanted, question)
                 poll.quiet.append(quiet)
                 continue
             verdict = partition.on_follower_fetch(_as_fetch(plan, wanted))
@@ -87,11 +95,25 @@ class FollowerReads:
             follower = None if leading is None else leading.followers.get(plan.replica_id)
             if follower is not None:
                 follower.asked = wanted if verdict.is_good else None
+                if question and verdict.is_good:
+                    self._prove(partition, follower, wanted, question)
             if verdict.error != ErrorCode.NONE:
                 wanted = wanted._replace(error_code=verdict.error)
             active.append(wanted)
         plan.wanted = active
         return poll
+
+    def _prove(
+        self,
+        partition: PartitionRuntime,
+        follower: FollowerProgress,
+        wanted: Wanted,
+        question: int,
+    ) -> None:
+        """The follower followed when that question had come, if it says in which epoch."""
+        if wanted.current_leader_epoch == partition.leader_epoch:
+            follower.proven_question = question
+            self._waiting.release(partition.proof_key)
 
     def _has_moved(self, partition: PartitionRuntime) -> None:
         if not self._moved:
@@ -111,9 +133,10 @@ class FollowerReads:
 class FollowerPoll:
     """One request of a follower, until it is answered."""
 
-    def __init__(self, plan: FetchPlan, find: Find) -> None:
+    def __init__(self, plan: FetchPlan, find: Find, on_answer: Callable[[], object]) -> None:
         self._plan = plan
         self._find = find
+        self._on_answer = on_answer
         self.quiet: list[_Quiet] = []
 
     def wake(self) -> None:
@@ -135,6 +158,7 @@ class FollowerPoll:
 
     def complete(self) -> bool:
         """An answer is made: it tells all watermarks. True if more must be read for that."""
+        self._on_answer()
         late = [
             one
             for one in self.quiet

@@ -85,6 +85,8 @@ class PartitionRuntime:
         self.append_key: Hashable = WaitKey(f"log end of {partition}")
         self.watermark_key: Hashable = WaitKey(f"high watermark of {partition}")
         self.flush_key: Hashable = WaitKey(f"flush of {partition}")
+        # What its followers have shown about themselves (read_barriers.py).
+        self.proof_key: Hashable = WaitKey(f"followers of {partition}")
 
     # ---- roles ----
 
@@ -148,7 +150,7 @@ class PartitionRuntime:
 
     def wake_waiters(self) -> None:
         """Have everybody who waits here look again."""
-        for key in (self.append_key, self.watermark_key, self.flush_key):
+        for key in (self.append_key, self.watermark_key, self.flush_key, self.proof_key):
             self._waiting.release(key)
 
     def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
@@ -156,6 +158,11 @@ class PartitionRuntime:
         if not self.is_open:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self.replica.check_leader_epoch(current_leader_epoch)
+
+    def has_lease(self) -> bool:
+        """Whether the store was heard lately in the session in which this leadership was given."""
+        lease = self._lease
+        return self._lease_term == lease.term and lease.holds(self._clock.now_ms())
 
     # ---- writing ----
 
@@ -173,7 +180,7 @@ class PartitionRuntime:
         if not self.is_open:
             return refused(self.log, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         replica = self.replica
-        error = replica.can_append(acks, has_lease=_has_lease(self))
+        error = replica.can_append(acks, has_lease=self.has_lease())
         if error is not _NONE:
             return refused(self.log, error)
         if self.log.home.health.is_low_on_space:
@@ -209,7 +216,7 @@ class PartitionRuntime:
         # Even if it cannot be written now, or need not: what was verified for this transaction
         # must not begin it anew (hazard T-13).
         leading.verifications.drop(marker.producer_id)
-        error = replica.can_append(ACKS_ALL, has_lease=_has_lease(self))
+        error = replica.can_append(ACKS_ALL, has_lease=self.has_lease())
         if error is not _NONE:
             return refused(self.log, error)
         if verdict.action is _DUPLICATE:
@@ -226,7 +233,7 @@ class PartitionRuntime:
         if (
             leading is None
             or not self.is_open
-            or (leading.followers and not _has_lease(self))
+            or (leading.followers and not self.has_lease())
             or replica.can_append(acks) is not _NONE
             or log.home.health.is_low_on_space
             or log.settings.asks_for_flushes
@@ -370,9 +377,3 @@ class PartitionRuntime:
 
 def _nobody_listens(_partition: PartitionRuntime) -> None:
     """Most partitions have nobody who lives on them, or joins."""
-
-
-def _has_lease(partition: PartitionRuntime) -> bool:
-    """Whether the store was heard lately in the session in which this leadership was given."""
-    lease = partition._lease
-    return partition._lease_term == lease.term and lease.holds(partition._clock.now_ms())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable
 
     from ottla.broker.context import RequestContext
+    from ottla.broker.replica.proofs import Proofs
     from ottla.broker.runtime.follower_reads import FollowerPoll
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.partitions import Partitions
@@ -44,11 +45,12 @@ class Reads:
         ports: Ports,
         config: BrokerConfig,
         throttles: ReplicationThrottles,
+        proofs: Proofs,
     ) -> None:
         self._partitions = partitions
         self._waiting = waiting
         self._offload = ports.offload
-        self._followers = FollowerReads(waiting, ports.clock)
+        self._followers = FollowerReads(waiting, ports.clock, proofs)
         self._throttles = throttles
         self.fetch_max_bytes = config.fetch_max_bytes
         # Set if consumers are sent to the replica in their own rack, and may read there.
@@ -63,7 +65,9 @@ class Reads:
         respond: Callable[[list[PartitionRead]], Response],
     ) -> Response | Later[Response] | Coroutine[Any, Any, Response]:
         """The answer now, later, or after a read that has to wait for the disk."""
-        poll = self._followers.begin(plan, self._find) if plan.is_follower else None
+        poll = None
+        if plan.is_follower:
+            poll = self._followers.begin(plan, self._find, context.peer)
 
         def look() -> list[PartitionRead] | None:
             """What there is to answer, None if that is to be waited for."""

@@ -12,11 +12,17 @@ import logging
 from collections import deque
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol
 
 from ottla.broker.replica.append import AppendPlan
-from ottla.broker.runtime.shards_appends import OpenAppends, batch_bytes_max, encoded
-from ottla.broker.runtime.shards_machine import Machine, MachineReplay
+from ottla.broker.runtime.shards_appends import (
+    OpenAppends,
+    as_coordinator,
+    batch_bytes_max,
+    encoded,
+    limited,
+)
+from ottla.broker.runtime.shards_machine import M, Machine, MachineReplay
 from ottla.broker.runtime.shards_markers import ShardMarkers
 from ottla.coordinator.effects import Answer, Append, Moment
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.later import Later
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.produces import Flushes
+    from ottla.broker.runtime.read_barriers import ReadBarriers
     from ottla.broker.runtime.shards_loading import Loader
     from ottla.broker.runtime.stalls import StallClock
     from ottla.broker.runtime.waiting import Waiting
@@ -40,21 +47,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.coordinator")
 
-M = TypeVar("M", bound=Machine)
-
 ACKS_ALL = -1
 # A bug that the next deadline finds again, or a file that cannot be opened for the moment, must
 # not keep the loop busy.
 _PAUSE_MS = 1_000.0
 _PAUSE_MS_MAX = 60_000.0
 _NONE = ErrorCode.NONE
-# What a coordinator's caller is told of an append that failed: clients look for the coordinator
-# again, or come again. Sizes stay as they are: the machine knows what was too large.
-_AS_COORDINATOR = {
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-}
 
 
 class Asked(NamedTuple):
@@ -98,6 +96,7 @@ class ShardParts(NamedTuple):
     tasks: Tasks
     flushes: Flushes
     loader: Loader
+    barriers: ReadBarriers
     commit_timeout_ms: float
     codec: Codec = Codec.NONE
     performer: Performer | None = None
@@ -117,7 +116,7 @@ class Shard(Generic[M]):
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.state = State.LOADING
-        self._make_machine = partial(_limited, make_machine, partition)
+        self._make_machine = partial(limited, make_machine, partition)
         self.machine = self._make_machine()
         self._parts = parts
         self._make_appends = partial(
@@ -258,6 +257,14 @@ class Shard(Generic[M]):
         self._asked[ticket] = asked
         self._call(partial(self.machine.handle, request, caller, ticket))
 
+    def handle_late(self, request: Any, caller: Caller, asked: Asked) -> None:
+        """The same for one that has waited: nobody is left to hear of a bug, which ``asked`` is
+        told of as everybody else whose machine is thrown away."""
+        try:
+            self.handle(request, caller, asked)
+        except Exception as error:
+            logger.error("%s-%d: %r", *self.partition.partition, error, exc_info=error)
+
     def on_topics_changed(self) -> None:
         """Topics or their partitions are different."""
         if self.state is State.ACTIVE:
@@ -280,7 +287,7 @@ class Shard(Generic[M]):
         elif error is _NONE:
             self._call(partial(self.machine.committed, token))
         else:
-            self._call(partial(self.machine.failed, token, _AS_COORDINATOR.get(error, error)))
+            self._call(partial(self.machine.failed, token, as_coordinator(error)))
 
     def _on_overdue(self, token: Token) -> None:
         if token < 0:
@@ -390,10 +397,3 @@ class Shard(Generic[M]):
             self._arm()
         else:
             self._call(self.machine.on_deadline)
-
-
-def _limited(make_machine: Callable[[], M], partition: PartitionRuntime) -> M:
-    """A new machine that knows how much the partition takes at once."""
-    machine = make_machine()
-    machine.limit_batches(partial(batch_bytes_max, partition))
-    return machine

@@ -7,6 +7,7 @@ commits on their way cost one parked waiter and not a thousand that are all woke
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.protocol.errors import ErrorCode
@@ -16,10 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.runtime.partition import PartitionRuntime
+    from ottla.broker.runtime.shards_machine import M
     from ottla.broker.runtime.waiting import Waiter, Waiting
     from ottla.coordinator.effects import Append, Token
     from ottla.protocol.ports import Clock
     from ottla.protocol.records.compression import Codec
+
+# What a coordinator's caller is told of an append that failed: clients look for the coordinator
+# again, or come again. Sizes stay as they are: the machine knows what was too large.
+_AS_COORDINATOR = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
 
 
 class _Open(NamedTuple):
@@ -133,10 +143,22 @@ class OpenAppends:
             self._park()
 
 
+def as_coordinator(error: ErrorCode) -> ErrorCode:
+    """What an error of the partition means to who asks its coordinator."""
+    return _AS_COORDINATOR.get(error, error)
+
+
 def batch_bytes_max(partition: PartitionRuntime) -> int:
     """The largest batch that the partition takes."""
     rules = partition.settings.append_rules
     return min(rules.max_message_bytes, rules.segment_bytes)
+
+
+def limited(make_machine: Callable[[], M], partition: PartitionRuntime) -> M:
+    """A new machine that knows how much the partition takes at once."""
+    machine = make_machine()
+    machine.limit_batches(partial(batch_bytes_max, partition))
+    return machine
 
 
 def encoded(append: Append, wall_ms: int, codec: Codec) -> bytearray:

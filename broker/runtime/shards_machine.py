@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,6 +51,9 @@ class Machine(Protocol):
     def unload(self, error: ErrorCode) -> Sequence[object]: ...
 
     def listing(self, request: Any, /) -> Iterator[Any]: ...
+
+
+M = TypeVar("M", bound=Machine)
 
 
 class GroupMachine(Machine, Protocol):

@@ -7,10 +7,12 @@ shards equal to what is led; shards.py runs them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
 from ottla.broker.runtime.later import Later
-from ottla.broker.runtime.shards import Asked, M, Shard, State
+from ottla.broker.runtime.shards import Asked, Shard, State
+from ottla.broker.runtime.shards_machine import M
 from ottla.coordinator.hashing import partition_for
 from ottla.protocol.errors import ErrorCode
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.metadata import MetadataCache
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.shards import ShardParts
+    from ottla.broker.runtime.waiting import Owner
     from ottla.coordinator.effects import Caller, Moment
     from ottla.coordinator.metadata.delta import Delta
 
@@ -111,6 +114,27 @@ class Coordinator(Generic[M]):
             shard.handle(request, caller, Asked(later, refuse))
         return later
 
+    def handle_current(
+        self,
+        key: str,
+        request: Any,
+        caller: Caller,
+        refuse: Callable[[ErrorCode], Any],
+        owner: Owner | None,
+    ) -> Later[Any]:
+        """As ``handle``, and never from a memory that a successor has outrun: for what breaks
+        exactly-once if it is old. ``owner`` is the connection, with which the question goes."""
+        later: Later[Any] = Later()
+        shard, error = self.find(key)
+        if shard is None:
+            later.complete(refuse(error))
+        elif shard.partition.has_lease():
+            shard.handle(request, caller, Asked(later, refuse))
+        else:
+            answer = partial(_ask, shard, request, caller, Asked(later, refuse))
+            self._parts.barriers.wait(shard.partition, answer, owner)
+        return later
+
     def listing(self, request: Any) -> Iterator[Any]:
         """What all machines here have, one by one as they list it; None for one that is not asked
         for, an ``ErrorCode`` for a shard that cannot tell: it is still loading, or is loaded again
@@ -156,3 +180,12 @@ class Coordinator(Generic[M]):
     @property
     def is_loading(self) -> bool:
         return any(shard.state is State.LOADING for shard in self._shards.values())
+
+
+def _ask(shard: Shard[Any], request: Any, caller: Caller, asked: Asked, is_current: bool) -> None:
+    """Behind the barrier: the shard may have been loaded again meanwhile, or have ended."""
+    error = shard.check() if is_current else ErrorCode.NOT_COORDINATOR
+    if error is ErrorCode.NONE:
+        shard.handle_late(request, caller, asked)
+    else:
+        asked.later.complete(asked.refuse(error))

@@ -138,7 +138,7 @@ class TransactionCoordinator(Coordinator["TransactionMachine"]):
         def refuse(error: ErrorCode) -> Added:
             return Added(dict.fromkeys(asked.partitions, error))
 
-        return self.handle(asked.transactional_id, asked, _THIS_BROKER, refuse)
+        return self.handle_current(asked.transactional_id, asked, _THIS_BROKER, refuse, None)
 
     def _list(self, machine: TransactionMachine, request: Any) -> Iterator[Any]:
         # How long transactions have been open is asked for, too.

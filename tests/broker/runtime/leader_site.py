@@ -22,6 +22,7 @@ from ottla.broker.runtime.lease import Lease
 from ottla.broker.runtime.metadata import MetadataCache
 from ottla.broker.runtime.partition import PartitionRuntime
 from ottla.broker.runtime.partition_read import FetchPlan, Wanted
+from ottla.broker.runtime.read_barriers import ReadBarriers
 from ottla.broker.runtime.topic_settings import topic_settings
 from ottla.broker.runtime.waiting import Waiting
 from ottla.broker.runtime.wheel import TimingWheel
@@ -68,8 +69,9 @@ class LeaderSite:
         self.lease = Lease()
         loop = asyncio.get_running_loop()
         self.waiting = Waiting(TimingWheel(clock), loop.call_soon)
+        self.barriers = ReadBarriers(self.waiting, clock)
         self.partitions: list[PartitionRuntime] = []
-        self.followers = FollowerReads(self.waiting, clock)
+        self.followers = FollowerReads(self.waiting, clock, self.barriers.proofs)
         self.writer = IsrWriter(self, self.metadata, clock, self.tasks, LAG_MS)
 
     def __iter__(self) -> Iterator[PartitionRuntime]:
@@ -150,7 +152,7 @@ class LeaderSite:
         epoch = EPOCHS[node] if broker_epoch is None else broker_epoch
         wanted = Wanted(*PARTITION, end, 1 << 20, EPOCH, -1, ErrorCode.NONE, 0)
         plan = FetchPlan([wanted], 500, 1, 1 << 20, False, node, True, epoch)
-        self.followers.begin(plan, lambda _wanted: self.one)
+        self.followers.begin(plan, lambda _wanted: self.one, node)
         return plan.wanted[0].error_code
 
     async def pass_time(self, ms: float) -> None:

@@ -13,9 +13,11 @@ from ottla.broker.log.directories import DirectoriesConfig, LogDirectories
 from ottla.broker.log.opening import open_directories
 from ottla.broker.runtime.groups import GroupCoordinator
 from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC
+from ottla.broker.runtime.lease import endless_lease
 from ottla.broker.runtime.metadata import MetadataCache
 from ottla.broker.runtime.partitions import Partitions
 from ottla.broker.runtime.produces import Flushes
+from ottla.broker.runtime.read_barriers import ReadBarriers
 from ottla.broker.runtime.shards import ShardParts
 from ottla.broker.runtime.shards_loading import Loader
 from ottla.broker.runtime.stalls import StallClock
@@ -224,8 +226,10 @@ class ShardSite:
             self.tasks,
             Flushes(self.tasks),
             Loader(self.clock, offload, self.waiting),
+            ReadBarriers(self.waiting, self.clock),
             COMMIT_TIMEOUT_MS,
         )
+        self.lease = endless_lease()
         self.machines: list[CountingMachine] = []
         self.groups = GroupCoordinator(self.metadata, self.make_machine, self.parts)
         self.groups.start(())
@@ -235,6 +239,7 @@ class ShardSite:
             self.waiting,
             self.clock,
             30_000,
+            self.lease,
         )
         self.partitions.on_role = self.groups.on_role
         self._seams = Seams(self.clock, CountingRandom(), self.disk, offload)
