@@ -7,7 +7,6 @@ of them: the public names below are looked up when they are first used.
 
 from __future__ import annotations
 
-import gc as _gc
 import importlib as _importlib
 import os as _os
 from typing import TYPE_CHECKING
@@ -234,14 +233,10 @@ def __getattr__(name: str) -> object:
 
 
 def _loaded(name: str) -> object:
-    """Modules are made to stay: to look for garbage meanwhile takes a tenth of the time."""
-    was_collecting = _gc.isenabled()
-    _gc.disable()
-    try:
+    from ottla.loading import Loading
+
+    with Loading():
         return _importlib.import_module(f"{__name__}.{name}")
-    finally:
-        if was_collecting:
-            _gc.enable()
 
 
 def __dir__() -> list[str]:

@@ -7,12 +7,12 @@ as well as after it.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from typing import TYPE_CHECKING
 
 from ottla import __version__
+from ottla.loading import Loading
 from ottla.verbs import VERBS, Verb, load, split
 
 if TYPE_CHECKING:
@@ -86,17 +86,10 @@ def dispatch(arguments: Sequence[str]) -> int:
 
 def perform(verb: Verb, arguments: Sequence[str]) -> int:
     """Load the verb, read its command line, run it. Raises SystemExit for help and mistakes."""
-    # Loading makes many objects and hardly any garbage; looking for it would take a fifth of the
-    # time.
-    was_collecting = gc.isenabled()
-    gc.disable()
-    try:
+    with Loading():
         make_parser: Callable[[], argparse.ArgumentParser] = load(verb.parser)
         parsed = make_parser().parse_args(arguments)
         run: Callable[[argparse.Namespace], int] = load(verb.place)
-    finally:
-        if was_collecting:
-            gc.enable()
     return run(parsed)
 
 
