@@ -159,6 +159,7 @@ class PartitionRuntime:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self.replica.check_leader_epoch(current_leader_epoch)
 
+    @property
     def has_lease(self) -> bool:
         """Whether the store was heard lately in the session in which this leadership was given."""
         lease = self._lease
@@ -180,7 +181,7 @@ class PartitionRuntime:
         if not self.is_open:
             return refused(self.log, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         replica = self.replica
-        error = replica.can_append(acks, has_lease=self.has_lease())
+        error = replica.can_append(acks, has_lease=self.has_lease)
         if error is not _NONE:
             return refused(self.log, error)
         if self.log.home.health.is_low_on_space:
@@ -216,7 +217,7 @@ class PartitionRuntime:
         # Even if it cannot be written now, or need not: what was verified for this transaction
         # must not begin it anew (hazard T-13).
         leading.verifications.drop(marker.producer_id)
-        error = replica.can_append(ACKS_ALL, has_lease=self.has_lease())
+        error = replica.can_append(ACKS_ALL, has_lease=self.has_lease)
         if error is not _NONE:
             return refused(self.log, error)
         if verdict.action is _DUPLICATE:
@@ -233,7 +234,7 @@ class PartitionRuntime:
         if (
             leading is None
             or not self.is_open
-            or (leading.followers and not self.has_lease())
+            or (leading.followers and not self.has_lease)
             or replica.can_append(acks) is not _NONE
             or log.home.health.is_low_on_space
             or log.settings.asks_for_flushes

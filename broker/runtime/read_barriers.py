@@ -51,7 +51,7 @@ class ReadBarriers:
             if partition.leader_epoch != leader_epoch or partition.replica.leading is not leading:
                 return False
             # A lease that is held again says that nobody was elected in between.
-            return leading.is_proven_since(question) or partition.has_lease() or None
+            return leading.is_proven_since(question) or partition.has_lease or None
 
         def try_complete() -> bool:
             found = verdict()

@@ -257,14 +257,6 @@ class Shard(Generic[M]):
         self._asked[ticket] = asked
         self._call(partial(self.machine.handle, request, caller, ticket))
 
-    def handle_late(self, request: Any, caller: Caller, asked: Asked) -> None:
-        """The same for one that has waited: nobody is left to hear of a bug, which ``asked`` is
-        told of as everybody else whose machine is thrown away."""
-        try:
-            self.handle(request, caller, asked)
-        except Exception as error:
-            logger.error("%s-%d: %r", *self.partition.partition, error, exc_info=error)
-
     def on_topics_changed(self) -> None:
         """Topics or their partitions are different."""
         if self.state is State.ACTIVE:

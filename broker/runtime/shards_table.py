@@ -7,6 +7,7 @@ shards equal to what is led; shards.py runs them.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.waiting import Owner
     from ottla.coordinator.effects import Caller, Moment
     from ottla.coordinator.metadata.delta import Delta
+
+logger = logging.getLogger("ottla.coordinator")
 
 
 class Coordinator(Generic[M]):
@@ -128,7 +131,7 @@ class Coordinator(Generic[M]):
         shard, error = self.find(key)
         if shard is None:
             later.complete(refuse(error))
-        elif shard.partition.has_lease():
+        elif shard.partition.has_lease:
             shard.handle(request, caller, Asked(later, refuse))
         else:
             answer = partial(_ask, shard, request, caller, Asked(later, refuse))
@@ -185,7 +188,12 @@ class Coordinator(Generic[M]):
 def _ask(shard: Shard[Any], request: Any, caller: Caller, asked: Asked, is_current: bool) -> None:
     """Behind the barrier: the shard may have been loaded again meanwhile, or have ended."""
     error = shard.check() if is_current else ErrorCode.NOT_COORDINATOR
-    if error is ErrorCode.NONE:
-        shard.handle_late(request, caller, asked)
-    else:
+    if error is not ErrorCode.NONE:
         asked.later.complete(asked.refuse(error))
+        return
+    try:
+        shard.handle(request, caller, asked)
+    except Exception as bug:
+        # The shard has told it to everybody whose machine it was, ``asked`` among them. Whoever
+        # proved that this is the leader works for others, too.
+        logger.error("%s-%d: %r", *shard.partition.partition, bug, exc_info=bug)
