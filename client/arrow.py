@@ -207,6 +207,20 @@ def keys_of(batch: pa.RecordBatch) -> list[bytes | None] | None:
     return keys
 
 
+def movable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns that records are made of, in types whose rows can be taken one by one: pyarrow
+    cannot take rows of views, which is what polars hands out."""
+    pa = pyarrow()
+    columns: dict[str, Any] = {}
+    for name in ("key", "value", "timestamp", "headers"):
+        if name in batch.schema.names:
+            column = batch.column(name)
+            if "_view" in str(column.type):
+                column = column.cast(schema().field(name).type)
+            columns[name] = column
+    return pa.record_batch(list(columns.values()), names=list(columns))
+
+
 def _timestamps_of(column: pa.Array, wall_ms: int) -> memoryview:
     pa = pyarrow()
     if pa.types.is_timestamp(column.type):

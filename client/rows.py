@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.client.arrow import batches_of, columns_of, keys_of, partitions_of
+from ottla.client.arrow import batches_of, columns_of, keys_of, movable, partitions_of
 from ottla.client.record_checks import as_bytes
 from ottla.client.state.rows import ColumnRows, ItemRows, Rows, ValueRows
 from ottla.protocol.records.columns import Columns
@@ -79,8 +79,9 @@ class Divider:
             if wanted is None:
                 yield self._partition, ColumnRows(columns_of(batch, self._wall_ms))
             else:
+                rows = movable(batch)
                 for partition, chosen in _grouped(wanted):
-                    yield partition, ColumnRows(columns_of(batch.take(chosen), self._wall_ms))
+                    yield partition, ColumnRows(columns_of(rows.take(chosen), self._wall_ms))
 
     def _partitions_of(self, batch: pa.RecordBatch) -> list[int | None] | None:
         """What each row says, by its partition or else by its key; None if none says anything."""

@@ -163,6 +163,28 @@ async def test_tables_of_other_libraries_are_taken_as_they_are(toy: ToyCluster) 
     assert [record.value for record in stored(topic)] == ["é".encode(), None]
 
 
+async def test_keys_of_other_libraries_choose_partitions(toy: ToyCluster) -> None:
+    """polars hands out views, whose rows pyarrow cannot take one by one."""
+    topic = toy.add_topic("t", 3)
+    keys = [b"k%d" % number for number in range(9)]
+    frame = pl.DataFrame(
+        {
+            "key": keys,
+            "value": [f"é{number}" for number in range(9)],
+            "headers": [[{"key": "h", "value": b"1"}]] * 9,
+            "remark": ["not sent"] * 9,
+        }
+    )
+    async with Producer(toy.bootstrap, config()) as producer:
+        await (await producer.send_batch("t", frame))
+
+    for partition in range(3):
+        numbers = [n for n, key in enumerate(keys) if partition_for_key(key, 3) == partition]
+        found = stored(topic, partition)
+        assert [record.value for record in found] == [f"é{number}".encode() for number in numbers]
+        assert {record.headers for record in found} <= {(("h", b"1"),)}
+
+
 @pytest.mark.parametrize(
     ("records", "options", "sentence"),
     [
