@@ -119,7 +119,7 @@ class Brokers:
         leaders = {broker.metadata.leader_of(topic, index)[0] for broker in self.alive.values()}
         return leaders.pop() if len(leaders) == 1 else -1
 
-    async def until(self, holds: object, timeout_s: float = 20.0) -> None:
+    async def until(self, holds: object, timeout_s: float = 60.0) -> None:
         """Wait for a condition (a function); fail with its name otherwise."""
         assert callable(holds)
         async with asyncio.timeout(timeout_s):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.partition import PartitionRuntime
     from tests.support.raw_client import RawClient
 
-PATIENCE_S = 30
+PATIENCE_S = 90
 
 
 def partition_of(running: RunningBroker | Broker, topic: str = "t") -> PartitionRuntime:

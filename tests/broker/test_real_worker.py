@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Apart
 
 ROOT = Path(__file__).resolve().parents[2]
-END_S = 10.0
+# It is of the lowest priority: on a busy machine its turn comes late.
+END_S = 120.0
 
 
 def count_up(apart: Apart, limit: int) -> Iterator[tuple[int, int]]:
@@ -54,10 +55,10 @@ def fail(_apart: Apart, kind: str) -> Iterator[int]:
 
 def is_alive(process_id: int) -> bool:
     try:
-        os.kill(process_id, 0)
-    except ProcessLookupError:
+        state = Path(f"/proc/{process_id}/stat").read_text().split()[2]
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return Path(f"/proc/{process_id}/stat").read_text().split()[2] != "Z"
+    return state != "Z"
 
 
 @pytest.fixture
@@ -154,7 +155,7 @@ def test_the_process_ends_with_a_broker_that_is_killed() -> None:
         "asyncio.run(main())\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=False, timeout=60
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=False, timeout=240
     )
 
     assert done.returncode == -9

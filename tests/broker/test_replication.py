@@ -66,7 +66,7 @@ class Load:
     async def progress(self, count: int = 20) -> None:
         """Wait until that many more are acknowledged."""
         target = len(self.acknowledged) + count
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(self.acknowledged) < target:
                 assert not self._task.done(), self._task.exception()
                 await asyncio.sleep(0.02)

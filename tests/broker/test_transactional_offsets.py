@@ -42,7 +42,7 @@ def broker_settings() -> Mapping[str, str]:
 
 async def coordinator_of_group(brokers: Brokers) -> int:
     """Who coordinates the group, once it does."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             leader = brokers.leader(OFFSETS_TOPIC)
             if leader in brokers.alive:

@@ -236,7 +236,7 @@ def is_ended(brokers: Brokers, index: int) -> bool:
 async def initialised(client: RawClient) -> tuple[int, int]:
     """Producer id and epoch of the transactional id."""
     request = InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             answer = await client.call(4, request)
             if answer.error_code == NONE:

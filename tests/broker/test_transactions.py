@@ -81,7 +81,7 @@ class Session:
 
     async def ask(self, name: str, *arguments: Any, **more: Any) -> None:
         """Call ``try_<name>`` of the producer until it is done."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while (error := await self._ask(name, *arguments, **more)) is not ErrorCode.NONE:
                 assert error in TRANSIENT, error.name
                 await asyncio.sleep(0.02)
@@ -90,7 +90,7 @@ class Session:
         """One record, until it is acknowledged; a producer of version 1 adds the partition."""
         if self.producer.version == 1:
             await self.ask("add", partition)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 leader = self._brokers.leader(TOPIC, partition)
                 if leader in self._brokers.alive:
@@ -130,7 +130,7 @@ async def decided(brokers: Brokers) -> list[list[bytes]]:
     for index in range(PARTITIONS):
         await brokers.until(lambda index=index: brokers.leader(TOPIC, index) in brokers.alive)
         async with connected(brokers, brokers.leader(TOPIC, index)) as client:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while True:
                     one = await read_committed(client, 0, index)
                     if one.error_code == 0 and one.last_stable_offset == one.high_watermark > 0:

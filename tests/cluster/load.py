@@ -16,7 +16,7 @@ QUIET = logging.getLogger("quiet")
 QUIET.addHandler(logging.NullHandler())
 QUIET.propagate = False
 # The client connects to a broker that was away once a second, and then asks for much.
-PROGRESS_S = 60.0
+PROGRESS_S = 120.0
 
 
 class Load:
@@ -107,12 +107,12 @@ def read_partition(address: str, partition: int) -> list[tuple[int, int]]:
     )
     try:
         where = TopicPartition(TOPIC, partition, 0)
-        _low, high = consumer.get_watermark_offsets(where, timeout=10)
+        _low, high = consumer.get_watermark_offsets(where, timeout=60)
         consumer.assign([where])
         found: list[tuple[int, int]] = []
         while len(found) < high:
             # No more than there are: it waits for all that it is asked for.
-            messages = consumer.consume(min(10_000, high - len(found)), timeout=10)
+            messages = consumer.consume(min(10_000, high - len(found)), timeout=60)
             assert messages, f"{len(found)} of {high} records came"
             found += [(m.offset(), int(m.value())) for m in messages if m.error() is None]
         return found

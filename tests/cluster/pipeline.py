@@ -36,8 +36,8 @@ OPTIONS = {
     "group.initial.rebalance.delay.ms": "0",
 }
 STATE_TOPIC, OFFSETS_TOPIC = "__transaction_state", "__consumer_offsets"
-STUCK_S = 90.0
-FENCED_S = 60.0
+STUCK_S = 120.0
+FENCED_S = 120.0
 
 
 class Plan(NamedTuple):
@@ -219,7 +219,7 @@ class Pipeline:
         """How many records the group has committed."""
         wanted = [TopicPartition(self.source, number) for number in range(SOURCES)]
         with suppress(KafkaException):
-            return sum(max(one.offset, 0) for one in self._watcher.committed(wanted, timeout=5))
+            return sum(max(one.offset, 0) for one in self._watcher.committed(wanted, timeout=60))
         return 0
 
     def _outcome(self, begun: float) -> Outcome:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FIRST, SECOND = "history-first", "history-second"
 PARTITIONS = 2
-WAIT_S = 90.0
+WAIT_S = 120.0
 
 
 class History:

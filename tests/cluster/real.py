@@ -32,7 +32,7 @@ SETTINGS = {
     "replica.lag.time.max.ms": "10000",
     "log.segment.bytes": "262144",
 }
-HEAL_S = 30.0
+HEAL_S = 90.0
 
 
 class RealCluster:
@@ -123,7 +123,7 @@ class RealCluster:
     def tree(self) -> Iterator[KazooClient]:
         """ZooKeeper's tree, seen by a foreign client."""
         client = KazooClient(self._zookeeper, timeout=10)
-        client.start(timeout=20)
+        client.start(timeout=60)
         try:
             yield client
         finally:
@@ -162,7 +162,7 @@ class RealCluster:
         partitions: int,
         replicas: int = 3,
         config: Mapping[str, str] | None = None,
-        limit_s: float = 20,
+        limit_s: float = 60,
     ) -> None:
         """Make a topic and wait until it is there."""
         self._create(NewTopic(name, partitions, replicas, config=dict(config or {})), limit_s)
@@ -178,9 +178,9 @@ class RealCluster:
     def delete_topic(self, name: str) -> None:
         """Have it deleted."""
         admin = self.admin
-        admin.delete_topics([name])[name].result(20)
+        admin.delete_topics([name])[name].result(60)
 
-    def _create(self, topic: NewTopic, limit_s: float = 20) -> None:
+    def _create(self, topic: NewTopic, limit_s: float = 60) -> None:
         # What it has under way ends with the client.
         admin = self.admin
         made = admin.create_topics([topic], operation_timeout=limit_s, request_timeout=limit_s)
@@ -188,12 +188,12 @@ class RealCluster:
 
     def leaders(self, topic: str) -> dict[int, int]:
         """Who leads each partition, as some broker believes; -1 for nobody."""
-        found = self.admin.list_topics(topic, timeout=10).topics[topic].partitions
+        found = self.admin.list_topics(topic, timeout=60).topics[topic].partitions
         return {number: part.leader for number, part in found.items()}
 
     def controller_id(self) -> int:
         """As some broker believes."""
-        return int(self.admin.list_topics(timeout=10).controller_id)
+        return int(self.admin.list_topics(timeout=60).controller_id)
 
     def newest(self, topic: str) -> dict[int, Told]:
         """Each partition in the newest leader epoch that any running broker knows of."""

@@ -118,7 +118,7 @@ def strike(cluster: RealCluster, chance: random.Random) -> str:
         time.sleep(away_s)
         broker.start()
     for one in (TOPIC, OFFSETS_TOPIC):
-        cluster.wait_until_whole(one, 60)
+        cluster.wait_until_whole(one)
     return what
 
 

@@ -38,7 +38,7 @@ def kill_repeatedly(folder: Path, zookeeper: str, cycles: int, seed: int) -> int
         return len(load.acked)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_few_kills_lose_and_repeat_nothing(tmp_path: Path) -> None:
     """The short form of the next test."""
     seed = random.randrange(10**6)

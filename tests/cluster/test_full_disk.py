@@ -87,7 +87,7 @@ def pour(cluster: RealCluster, megabytes: int) -> int:
     return count
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(400)
 def test_a_full_disk_costs_its_broker_and_nobody_else(tmp_path: Path) -> None:
     """S-11: a follower that cannot write leaves the in-sync set; freed, it catches up by itself."""
     launcher = on_disk(tmp_path / f"broker-{VICTIM}", f"size={SMALL_MB}m")
@@ -118,7 +118,7 @@ def test_a_full_disk_costs_its_broker_and_nobody_else(tmp_path: Path) -> None:
         assert values_of(cluster, SMALL)[0] == "before"
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(400)
 def test_a_disk_that_cannot_be_written_is_said_at_the_start(tmp_path: Path) -> None:
     """A broker that cannot keep anything must not join, and say so in a sentence."""
     launcher = on_disk(tmp_path / f"broker-{VICTIM}", "ro")

@@ -27,7 +27,7 @@ def kill_repeatedly(folder: Path, cycles: int, seed: int) -> int:
     options = {"log.segment.bytes": "262144"}
     broker = BrokerProcess(folder / "data", options=options).start()
     admin = AdminClient({"bootstrap.servers": broker.address})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(10)
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(60)
     load = Load(broker.address)
     try:
         for _ in range(cycles):

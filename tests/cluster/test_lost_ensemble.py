@@ -26,6 +26,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from tests.broker.api.groups import Member, commit, coordinated
 from tests.broker.api.requests import batch, fetched, listed, produce, produced
 from tests.cluster.real import RealCluster
@@ -39,18 +40,18 @@ if TYPE_CHECKING:
 
     from tests.support.raw_client import RawClient
 
-SESSION_S = 4.0
+SESSION_S = 6.0
 LEASE_S = SESSION_S * 2 / 3
 OPTIONS = {
-    "zookeeper.session.timeout.ms": "4000",
+    "zookeeper.session.timeout.ms": "6000",
     "replica.lag.time.max.ms": "4000",
     "offsets.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
 # Six beats in a session, and what a busy machine is late: the earliest end of a lease.
 EARLIEST_S = 1.0
-ADMIN_ANSWERS_S = 6.0
-STOPS_WITHIN_S = 12.0
+ADMIN_ANSWERS_S = 30.0
+STOPS_WITHIN_S = 60.0
 GROUP = "reading"
 ALL, ALONE, UNCLEAN, SINGLE, QUIET = "replicated", "alone", "unclean", "single", "quiet"
 TOPICS = (ALL, ALONE, UNCLEAN, SINGLE, QUIET)
@@ -112,6 +113,12 @@ def beats(member: Member) -> Callable[[RawClient], Awaitable[int]]:
     return ask
 
 
+async def begins(client: RawClient) -> int:
+    """Ask where the group stands, as a member does that begins there: nothing old will do."""
+    request = OffsetFetchRequest(group_id=GROUP, topics=None, require_stable=True)
+    return int((await client.call(7, request)).error_code)
+
+
 async def enters(client: RawClient) -> int:
     """Another member comes and goes, in a group of its own."""
     other = Member(client, "another")
@@ -132,6 +139,7 @@ class Outage:
             Watch("acks=1 of a single replica", leader, writes(SINGLE, 1)),
             Watch("fetch", leader, reads),
             Watch("heartbeat and commit", coordinator, beats(member)),
+            Watch("stable positions", coordinator, begins),
             Watch("another group", coordinator, enters),
         ]
         self.stops = [
@@ -162,7 +170,7 @@ class Outage:
         for watch in self.goes_on:
             found = watch.between(self.begun - 1, self.ended)
             assert {one.said for one in found} == {ErrorCode.NONE}, watch.tale(self.begun)
-            assert len(found) > 10, watch.tale(self.begun)
+            assert len(found) > 5, watch.tale(self.begun)
             pause = max(one.came - one.sent for one in found)
             self.cluster.tell(f"{watch.name}: {len(found)} answers, longest {pause:.2f} s")
         for watch in self.stops:
@@ -240,7 +248,7 @@ def partitions_of(cluster: RealCluster) -> dict[int, list[Told]]:
 
 async def coordinator_of(cluster: RealCluster) -> str:
     """The address of the broker that has the groups."""
-    async with asyncio.timeout(20), raw(cluster.brokers[STAYS].address) as client:
+    async with asyncio.timeout(60), raw(cluster.brokers[STAYS].address) as client:
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP])
         while True:
             answer = (await client.call(4, request)).coordinators[0]
@@ -308,7 +316,7 @@ async def run(
         return await lose_ensemble(cluster, ensemble, length_s, lose_a_broker)
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(400)
 async def test_without_its_store_the_cluster_does_what_is_safe_and_nothing_else(
     tmp_path: Path,
 ) -> None:

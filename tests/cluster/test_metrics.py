@@ -23,7 +23,7 @@ def test_the_option_opens_the_pages(tmp_path: Path) -> None:
         address = Address(match[1], int(match[2]))
 
         assert read_page(address, "/readyz") == (200, "ok\n")
-        with urllib.request.urlopen(match[0], timeout=10) as answer:
+        with urllib.request.urlopen(match[0], timeout=60) as answer:
             figures = parse_figures(answer.read().decode())
 
     assert figure(figures, "kafka_brokers") == 1

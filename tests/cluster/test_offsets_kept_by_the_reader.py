@@ -61,7 +61,7 @@ def test_a_killed_reader_resumes_without_loss_or_repetition(tmp_path: Path) -> N
         producer = Producer({"bootstrap.servers": broker.address})
         for number in range(COUNT):
             producer.produce("numbers", str(number), partition=0)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         for _ in range(4):
             reader = start_reader(broker.address, path)
             time.sleep(0.6 + random.random())

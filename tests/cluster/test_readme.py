@@ -22,7 +22,7 @@ from tests.zookeeper.servers import ZooKeeperServer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOVED_WITHIN_S = 20.0
+MOVED_WITHIN_S = 90.0
 README = (ROOT / "README.md").read_text("utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
 SHELL = [body for language, body in BLOCKS if language == "sh"]
@@ -71,7 +71,7 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
         text=True,
         cwd=ROOT,
         env=environment(),
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, f"{command}: {done.stderr}"
     return done
@@ -117,7 +117,7 @@ def test_the_python_examples_work(broker: BrokerProcess, block: str) -> None:
         text=True,
         cwd=ROOT,
         env=environment(),
-        timeout=30,
+        timeout=60,
         check=False,
     )
 
@@ -220,7 +220,7 @@ def test_make_run_sets_up_and_runs_a_broker(tmp_path: Path) -> None:
         line = process.stdout.readline()
     finally:
         os.killpg(process.pid, 15)
-        process.wait(30)
+        process.wait(90)
         process.stdout.close()
 
     assert line.startswith(b"ottla: ready at 127.0.0.1:")
@@ -244,7 +244,7 @@ def test_it_installs_from_the_checkout(tmp_path: Path) -> None:
         [python, "-m", "pip", "install", "--quiet", "--no-deps", str(source)],
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=300,
     )
 
     version = subprocess.run(

@@ -23,7 +23,7 @@ def run_start(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedP
         [sys.executable, "-m", "ottla", "start", *arguments],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         cwd=cwd or ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=False,
@@ -176,7 +176,7 @@ def test_a_properties_file_is_obeyed(tmp_path: Path) -> None:
     assert process.stdout is not None
     line = process.stdout.readline()
     process.terminate()
-    status = process.wait(15)
+    status = process.wait(90)
     process.stdout.close()
 
     assert line.startswith(b"ottla: ready at 127.0.0.1:")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TARGET, SOURCE, GROUP, TRANSACTIONAL_ID = "target", "source", "group", "stepwise"
-WAIT_S = 60.0
+WAIT_S = 120.0
 BEFORE, AFTER = "before", "after"
 
 
@@ -168,7 +168,7 @@ def committed_offset(address: str) -> int:
         deadline = time.monotonic() + WAIT_S
         while True:
             try:
-                (found,) = consumer.committed([TopicPartition(SOURCE, 0)], timeout=10)
+                (found,) = consumer.committed([TopicPartition(SOURCE, 0)], timeout=60)
             except KafkaException:
                 assert time.monotonic() < deadline, "the offset is not to be had"
             else:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-PATIENCE_S = 5.0
+PATIENCE_S = 10.0
 # Cut off, stopped, or not there.
 SILENCE = (OSError, EOFError, TimeoutError)
 

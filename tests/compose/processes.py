@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-HEALTHY_S = 60.0
-STOP_S = 30.0
+HEALTHY_S = 120.0
+STOP_S = 90.0
 JOB_S = 600.0
 POLL_S = 0.25
 ZOOKEEPER = ("zookeeper", 2181)
@@ -159,7 +159,7 @@ class Cluster:
         moved = [_ADDRESS.sub(lambda match: self._moved(name, match), one) for one in arguments]
         with contextlib.suppress(subprocess.TimeoutExpired):
             return not subprocess.run(
-                [sys.executable, *moved], capture_output=True, timeout=5, check=False
+                [sys.executable, *moved], capture_output=True, timeout=30, check=False
             ).returncode
         return False
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 BROKERS = [broker.name for broker in Composition().brokers]
 TOPIC = "orders"
-LIMIT_S = 60
+LIMIT_S = 120
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -101,7 +101,7 @@ def test_the_check_of_health_is_a_program_that_runs() -> None:
     program, *arguments = exec_form(check)
     closed = [argument.replace(":9404", ":1") for argument in arguments]
     done = subprocess.run(
-        [sys.executable, *closed], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, *closed], capture_output=True, text=True, timeout=60, check=False
     )
 
     assert program == "python"

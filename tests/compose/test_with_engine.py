@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "ottla-test"
 HEALTHY_S = 180.0
-STOP_S = 60
+STOP_S = 120
 TOPIC = "orders"
 SERVERS = "localhost:9092,localhost:9093,localhost:9094"
 NANOSECONDS = {"s": 1_000_000_000, "m": 60_000_000_000}

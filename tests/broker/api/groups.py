@@ -33,7 +33,7 @@ SUBSCRIPTION = bytes.fromhex("00000000000100027431ffffffff")
 
 async def coordinated(client: RawClient, group_id: str = GROUP) -> None:
     """Return when the group's coordinator is there and has loaded."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])
             answer = (await client.call(4, request)).coordinators[0]

@@ -84,7 +84,7 @@ async def found(client: RawClient, version: int, group_id: str = GROUP, kind: in
 
 async def found_at_last(client: RawClient, group_id: str = GROUP) -> Any:
     """As a client asks: again, while there is none yet."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             answer = await found(client, 4, group_id)
             if answer.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:

@@ -105,7 +105,7 @@ async def test_only_the_controller_changes_them_and_every_broker_tells_of_it() -
         async with RawClient(address.host, address.port) as client:
             answers[node_id] = (await client.call(1, wanted(1, SAFE))).error_code
     for broker in brokers.alive.values():
-        async with asyncio.timeout(10), RawClient(*broker.address[:2]) as client:
+        async with asyncio.timeout(60), RawClient(*broker.address[:2]) as client:
             while (await told(client))[1:] != ({NAME: 1}, 1):
                 await asyncio.sleep(0.01)
     await brokers.stop()

@@ -41,7 +41,7 @@ class Writer:
 
     async def begin(self) -> None:
         request = InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (answer := await self.client.call(4, request)).error_code != NONE:
                 # The transaction before is being aborted.
                 assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
@@ -99,7 +99,7 @@ def open_count(running: RunningBroker) -> int:
 
 async def until_ended(running: RunningBroker) -> None:
     """The markers are written soon after the answer."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while open_count(running):
             await asyncio.sleep(0.01)
 

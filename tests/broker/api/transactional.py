@@ -52,7 +52,7 @@ TRANSIENT = frozenset(
 
 async def coordinator_of(client: RawClient, transactional_id: str = ID) -> int:
     """The broker that coordinates the id, as soon as there is one."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             request = FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id])
             (found,) = (await client.call(4, request)).coordinators
@@ -96,7 +96,7 @@ class Producer:
 
     async def init(self, timeout_ms: int = 60_000) -> Producer:
         """InitProducerId until it is done."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (error := await self.try_init(timeout_ms=timeout_ms)) in TRANSIENT:
                 await asyncio.sleep(0.01)
         assert error == NONE
@@ -121,7 +121,7 @@ class Producer:
 
     async def add(self, *partitions: int, topic: str = TOPIC) -> None:
         """The same until it is done."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while set(errors := await self.try_add(*partitions, topic=topic)) & TRANSIENT:
                 await asyncio.sleep(0.01)
         assert set(errors) == {NONE}
@@ -157,7 +157,7 @@ class Producer:
         """The same, with the partition made part of the transaction first."""
         if self.version == 1:
             await self.add(partition, topic=topic)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (
                 error := await self.try_produce(*values, partition=partition, topic=topic)
             ) is not NONE:
@@ -176,7 +176,7 @@ class Producer:
 
     async def end(self, *, committed: bool) -> None:
         """The same until it is decided."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (error := await self.try_end(committed=committed)) in TRANSIENT:
                 await asyncio.sleep(0.01)
         assert error == NONE
@@ -190,7 +190,7 @@ class Producer:
 
     async def reaches(self, state: str) -> TransactionState:
         """Wait until the coordinator says that the id is in that state."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (found := await self.describe()).transaction_state != state:
                 await asyncio.sleep(0.01)
         return found

@@ -71,7 +71,7 @@ class StandIn:
             later.complete(added)
 
     async def until_asked(self, count: int = 1) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.asked) < count:
                 await asyncio.sleep(0.005)
 
@@ -79,7 +79,7 @@ class StandIn:
 async def coordinated(client: RawClient, transactional_id: str = ID) -> None:
     """Return when the transactional id has a coordinator."""
     request = FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await client.call(4, request)).coordinators[0].error_code != ErrorCode.NONE:
             await asyncio.sleep(0.01)
 

@@ -79,7 +79,7 @@ async def _ask(address: Address, request: bytes) -> Answer:
     reader, writer = await asyncio.open_connection(address.host, address.port)
     try:
         writer.write(request)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return _parse(await reader.read())
     finally:
         writer.close()

@@ -242,7 +242,7 @@ class BrokerNode:
 
     async def ready(self) -> None:
         """Wait for the controller's first words."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await self.metadata.wait_until_complete(TIMEOUT_MS)
 
     async def stop(self) -> int:

@@ -54,7 +54,7 @@ def send(cluster: Cluster, topic: str, values: list[bytes], **config: object) ->
     return sent
 
 
-def read(cluster: Cluster, topic: str, count: int, timeout_s: float = 20.0) -> list[bytes]:
+def read(cluster: Cluster, topic: str, count: int, timeout_s: float = 60.0) -> list[bytes]:
     """The first records of the topic, as a group of its own reads them."""
     consumer = Consumer(
         {

@@ -33,7 +33,7 @@ def refused(cluster: Cluster) -> bool:
     return send(cluster, "t", [b"x"], message_timeout_ms=SHORT_MS).errors == [TIMED_OUT]
 
 
-def until(holds: Callable[[], bool], timeout_s: float = 10.0) -> None:
+def until(holds: Callable[[], bool], timeout_s: float = 60.0) -> None:
     """Ask until it is so."""
     end = time.monotonic() + timeout_s
     while not holds():
@@ -153,7 +153,7 @@ def test_a_slow_disk_delays_what_is_produced(cluster: Cluster) -> None:
 
     assert slow_s >= 1.2
     # One of them, on a machine that is busy with something else.
-    assert min(took_s() for _ in range(5)) < 1.2
+    until(lambda: took_s() < 1.2)
 
 
 def test_a_full_disk_takes_nothing_until_it_is_mended(cluster: Cluster) -> None:
@@ -354,7 +354,7 @@ def low_watermark(cluster: Cluster) -> int:
     consumer = Consumer(
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "w"}, logger=QUIET
     )
-    low, _high = consumer.get_watermark_offsets(TopicPartition("t", 0), timeout=10)
+    low, _high = consumer.get_watermark_offsets(TopicPartition("t", 0), timeout=60)
     consumer.close()
     return int(low)
 

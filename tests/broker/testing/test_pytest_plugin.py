@@ -92,7 +92,7 @@ def test_options_and_factories_make_variants(pytester: pytest.Pytester) -> None:
 
     def partitions(cluster, topic):
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-        return len(admin.list_topics(topic, timeout=20).topics[topic].partitions)
+        return len(admin.list_topics(topic, timeout=60).topics[topic].partitions)
 
     def test_ini(ottla_cluster):
         assert len(ottla_cluster.brokers) == 2
