@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.interop.conftest import Bootstrap
 
 SESSION_MS = 6_000
-SETTLED_S = 40.0
+SETTLED_S = 120.0
 _PYTHON = "tests.interop.programs.python"
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-STEP_TIMEOUT_S = 30
+STEP_TIMEOUT_S = 120
 
 
 class Capabilities(NamedTuple):
@@ -97,11 +97,11 @@ class Program:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(5)
+            self._process.wait(30)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._reader.join(5)
+        self._reader.join(60)
         assert self._process.stdout is not None
         self._process.stdout.close()
 

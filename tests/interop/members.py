@@ -111,7 +111,7 @@ class Member:
             if event["event"] == "read" and (event["topic"], event["partition"]) == where
         ]
 
-    def leave(self, timeout_s: float = 15.0) -> None:
+    def leave(self, timeout_s: float = 60.0) -> None:
         """Let it close its consumer."""
         self.ended = time.monotonic()
         assert self._process.stdin is not None

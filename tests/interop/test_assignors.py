@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PARTITIONS = 5
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 OF_AIOKAFKA = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,

@@ -74,7 +74,7 @@ def read(broker: Bootstrap, topic: str, count: int, offset: int = 0, **settings:
         consumer.assign([TopicPartition(topic, 0, offset)])
         messages: list[Any] = []
         while len(messages) < count:
-            batch = consumer.consume(count - len(messages), timeout=10)
+            batch = consumer.consume(count - len(messages), timeout=60)
             assert batch, f"only {len(messages)} of {count} messages came"
             for message in batch:
                 assert message.error() is None, message.error()

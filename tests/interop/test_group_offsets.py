@@ -166,7 +166,7 @@ def reader(
         yield found
 
 
-def _until(holds: Callable[[], bool], timeout_s: float = 10.0) -> bool:
+def _until(holds: Callable[[], bool], timeout_s: float = 60.0) -> bool:
     deadline = time.monotonic() + timeout_s
     while not holds():
         if time.monotonic() > deadline:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 ADDRESS = sys.argv[1] if len(sys.argv) > 1 else ""
-WAIT_S = 15
+WAIT_S = 90
 
 
 async def hello(_step: Step) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 from tests.interop.programs.python.steps import Step, headers_of, result_record, run, unpack
 
 ADDRESS = {"bootstrap.servers": sys.argv[1]} if len(sys.argv) > 1 else {}
-WAIT_S = 15
+WAIT_S = 90
 
 
 def hello(_step: Step) -> dict[str, Any]:

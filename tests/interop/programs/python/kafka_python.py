@@ -14,7 +14,7 @@ from tests.interop.programs.python.steps import Step, headers_of, result_record,
 
 ADDRESS = sys.argv[1] if len(sys.argv) > 1 else ""
 IS_OLD = kafka.__version__.startswith("2.")
-WAIT_S = 15
+WAIT_S = 90
 
 
 def hello(_step: Step) -> dict[str, Any]:

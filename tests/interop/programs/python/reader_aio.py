@@ -16,7 +16,7 @@ from tests.interop.programs.python.steps import Step, run
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-WAIT_S = 25
+WAIT_S = 90
 
 
 class Reader:

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.interop.programs.python.steps import Step, run
 
-WAIT_S = 25
+WAIT_S = 90
 
 
 class Reader:

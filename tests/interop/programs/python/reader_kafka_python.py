@@ -13,7 +13,7 @@ from kafka.errors import KafkaError
 
 from tests.interop.programs.python.steps import Step, run
 
-WAIT_S = 25
+WAIT_S = 90
 IS_OLD = kafka.__version__.startswith("2.")
 
 

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from tests.interop.programs.python.steps import Step, run
 
-WAIT_S = 30.0
+WAIT_S = 90
 PRODUCERS: dict[str, Any] = {}
 
 
