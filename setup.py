@@ -15,6 +15,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
 RECORDS = Path("protocol") / "records"
+COMPILED = ("compiled_checksum", "compiled_encoding", "compiled_decoding")
 
 
 def extension(name: str) -> Extension:
@@ -51,7 +52,5 @@ CAN_COMPILE = sys.implementation.name == "cpython" and sys.byteorder == "little"
 
 setup(
     cmdclass={"build_ext": OptionalBuild},
-    ext_modules=[extension("compiled_encoding"), extension("compiled_decoding")]
-    if CAN_COMPILE
-    else [],
+    ext_modules=[extension(name) for name in COMPILED] if CAN_COMPILE else [],
 )

@@ -8,10 +8,10 @@ and the environment does not say ``OTTLA_PURE=1``; nothing else may depend on wh
 from __future__ import annotations
 
 import importlib
-import os
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ottla.protocol.records import codec_pure
+from ottla.protocol.records.preference import may_be_compiled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ class Twin(Protocol):
 
 
 def _choose() -> Twin:
-    if os.environ.get("OTTLA_PURE", "") in ("", "0"):
+    if may_be_compiled():
         try:
             compiled: Twin = importlib.import_module(COMPILED_NAME)
         except ImportError:

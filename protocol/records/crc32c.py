@@ -1,8 +1,10 @@
 """CRC-32C (Castagnoli), the checksum of record batches and of producer snapshots.
 
-The fastest implementation that can be imported is chosen once: the ``crc32c`` package (tens of
+The fastest implementation that can be imported is chosen once: our own where the processor has
+the instructions for it (twice to three times as fast as the next), the ``crc32c`` package (tens of
 gigabytes per second, takes views), then ``google-crc32c`` (as fast, but copies views), then
-``crcmod``, then a table, which is right and far too slow for a busy broker.
+``crcmod``, then a table, which is right and far too slow for a busy broker. The first is left out
+where ``OTTLA_PURE=1`` is set.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import importlib
 import importlib.machinery
 import importlib.util
 from typing import TYPE_CHECKING, Protocol
+
+from ottla.protocol.records.preference import may_be_compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,6 +27,8 @@ class Checksum(Protocol):
 
     def __call__(self, data: Buffer, value: int = 0, /) -> int: ...
 
+
+COMPILED_NAME = "ottla.protocol.records.compiled_checksum"
 
 _REVERSED_POLYNOMIAL = 0x82F63B78
 
@@ -43,6 +49,13 @@ def _from_table(data: Buffer, value: int = 0, /) -> int:
     for byte in memoryview(data):
         crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
     return crc ^ 0xFFFFFFFF
+
+
+def _load_compiled() -> Checksum:
+    if not may_be_compiled():
+        raise ImportError("the environment wants nothing compiled of ours")
+    checksum: Checksum = importlib.import_module(COMPILED_NAME).crc32c
+    return checksum
 
 
 def _load_crc32c() -> Checksum:
@@ -82,6 +95,7 @@ def _load_crcmod() -> Checksum:
 def implementations() -> Iterator[tuple[str, Checksum]]:
     """Every implementation that works here, best first."""
     for name, load in (
+        ("compiled", _load_compiled),
         ("crc32c", _load_crc32c),
         ("google_crc32c", _load_google_crc32c),
         ("crcmod", _load_crcmod),

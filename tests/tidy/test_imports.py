@@ -26,7 +26,7 @@ MACHINE_FOLDERS = (
 )
 NOT_MACHINES = ("coordinator.store",)
 # Which of two equal record codecs is loaded is a matter of the environment, and no machine's input.
-READS_THE_ENVIRONMENT = ("ottla.protocol.records.codec", "os")
+READS_THE_ENVIRONMENT = ("ottla.protocol.records.preference", "os")
 BANNED_IN_MACHINES = {
     "asyncio",
     "socket",
