@@ -19,11 +19,12 @@ from ottla.protocol.records.batch import check_crc, parse_batch
 from ottla.protocol.records.builder import finish_batch
 from ottla.protocol.records.codec import COMPILED_NAME
 from ottla.protocol.records.columns import Columns
-from ottla.protocol.records.record import Headers, record_bytes
+from ottla.protocol.records.record import Headers, record_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ottla.protocol.ports import Buffer
     from ottla.protocol.records.codec import Twin
     from ottla.protocol.records.record import Entry
 
@@ -55,10 +56,11 @@ def _ours(twin: Twin, size: int) -> dict[str, Callable[[], object]]:
     data = finish_batch(twin.encode_values(values, TIMESTAMP))
     columns = Columns.of([(0, TIMESTAMP, None, value, ()) for value in values])
 
-    def opened() -> tuple[Any, bytes]:
+    def opened() -> tuple[Any, Buffer]:
+        # As the consumer opens them: the batch's own bytes.
         batch = parse_batch(data)
         assert check_crc(batch)
-        return batch, record_bytes(batch)
+        return batch, record_view(batch)
 
     return {
         "encode_values": lambda: finish_batch(twin.encode_values(values, TIMESTAMP)),

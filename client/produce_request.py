@@ -19,9 +19,12 @@ from ottla.protocol.messages.produce import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ottla.client.connection import Connection
     from ottla.client.state.batch import Batch
     from ottla.client.state.metadata import Metadata
+    from ottla.protocol.ports import Buffer
 
 # Older versions carry message sets, which are never written here.
 PRODUCE = declare(ApiKey.PRODUCE, ProduceRequest, ProduceResponse, 3)
@@ -32,7 +35,7 @@ IMPLICIT_VERSION = 12
 
 
 def build_request(
-    batches: list[tuple[Batch, bytes]],
+    batches: Sequence[tuple[Batch, Buffer]],
     metadata: Metadata,
     acks: int,
     timeout_ms: int,

@@ -57,7 +57,7 @@ class Batch:
         self.part: Part | None = None
         self.size_bytes = BATCH_OVERHEAD_BYTES
         self.stamp: Stamp = NO_STAMP
-        self.encoded: bytes | None = None
+        self.encoded: bytearray | None = None
         self.attempts = 0
         self.not_before_ms = 0.0
         # True once a try may have been appended without our knowing.

@@ -85,7 +85,7 @@ class Deliveries:
         self.sequences.begin(identity)
         self._accumulator.begin_epoch()
 
-    def depart(self, batch: Batch, node_id: int) -> bytes | None:
+    def depart(self, batch: Batch, node_id: int) -> bytearray | None:
         """The batch is about to go to that broker: its bytes, or None if it has to wait for a
         producer id.
 

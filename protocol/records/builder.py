@@ -1,7 +1,7 @@
 """Records to batch bytes.
 
 A batch is made in one go from what the codec made of its records: compression, header, checksum
-over all of it but the first 21 bytes, one join. See codec.py for the records themselves.
+over all of it but the first 21 bytes, in place. See codec.py for the records themselves.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from ottla.protocol.records.batch import (
     APPEND_TIME_BIT,
     CODEC_BITS,
     CONTROL_BIT,
-    CRC_END,
-    CRC_START,
     HEADER,
     HEADER_BYTES,
     LENGTH_END,
@@ -24,10 +22,10 @@ from ottla.protocol.records.batch import (
     RecordBatch,
     put_attributes,
     put_length,
+    refresh_crc,
 )
 from ottla.protocol.records.codec import encode_entries
 from ottla.protocol.records.compression import OUTPUT_BYTES_MAX, Codec, compress
-from ottla.protocol.records.crc32c import crc32c
 from ottla.protocol.records.record import record_bytes
 
 if TYPE_CHECKING:
@@ -73,22 +71,23 @@ def encode_batch(entries: Iterable[Entry], options: BatchOptions = PLAIN) -> byt
 
     Null and empty keys and values, and repeated header keys, are all legal. No entries make an
     empty batch, which no producer may send. Raises KafkaError(UNSUPPORTED_COMPRESSION_TYPE)."""
-    return finish_batch(encode_entries(list(entries)), options)
+    return bytes(finish_batch(encode_entries(list(entries)), options))
 
 
-def finish_batch(encoded: Encoded, options: BatchOptions = PLAIN) -> bytes:
-    """The batch of encoded records: what the codec made, compressed, behind a header whose
-    checksum covers both. Raises KafkaError(UNSUPPORTED_COMPRESSION_TYPE)."""
+def finish_batch(encoded: Encoded, options: BatchOptions = PLAIN) -> bytearray:
+    """The batch of encoded records, which are used up: what the codec made, compressed, behind a
+    header whose checksum covers both. Raises KafkaError(UNSUPPORTED_COMPRESSION_TYPE)."""
     data = encoded.data
     if options.codec is not Codec.NONE:
-        data = compress(options.codec, data, options.compression_level)
+        records = memoryview(data)[HEADER_BYTES:]
+        data = bytearray(HEADER_BYTES)
+        data += compress(options.codec, records, options.compression_level)
     appended = options.append_time_ms
-    header = bytearray(HEADER_BYTES)
     HEADER.pack_into(
-        header,
+        data,
         0,
         options.base_offset,
-        HEADER_BYTES - LENGTH_END + len(data),
+        len(data) - LENGTH_END,
         options.leader_epoch,
         MAGIC,
         0,
@@ -102,14 +101,8 @@ def finish_batch(encoded: Encoded, options: BatchOptions = PLAIN) -> bytes:
         options.base_sequence,
         encoded.record_count,
     )
-    return _seal(header, data)
-
-
-def _seal(header: bytearray, data: Buffer) -> bytes:
-    """Header and payload as one, the checksum filled in."""
-    crc = crc32c(data, crc32c(memoryview(header)[CRC_END:]))
-    header[CRC_START:CRC_END] = crc.to_bytes(4)
-    return b"".join((header, data))
+    refresh_crc(data, 0)
+    return data
 
 
 def recompress(
@@ -122,7 +115,9 @@ def recompress(
     header = bytearray(batch.view[:HEADER_BYTES])
     put_length(header, HEADER_BYTES - LENGTH_END + len(data))
     put_attributes(header, batch.attributes & ~CODEC_BITS | codec)
-    return _seal(header, data)
+    header += data
+    refresh_crc(header, 0)
+    return bytes(header)
 
 
 class BatchBuilder:
@@ -165,7 +160,7 @@ class BatchBuilder:
         """The batch of all entries so far; may be called again with other options (a retry under
         a new producer epoch)."""
         assert self._entries, "a batch without records must not be sent"
-        return finish_batch(encode_entries(self._entries), options)
+        return bytes(finish_batch(encode_entries(self._entries), options))
 
 
 def _headers_bytes_max(headers: Headers) -> int:

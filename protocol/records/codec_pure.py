@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.protocol.records.batch import NO_TIMESTAMP
+from ottla.protocol.records.batch import HEADER_BYTES, NO_TIMESTAMP
 from ottla.protocol.records.columns import (
     COLUMN_BYTES_MAX,
     IN_PLACE_BYTES_MIN,
@@ -37,20 +37,20 @@ Row = TypeVar("Row", bound=tuple[object, ...])
 _NO_ATTRIBUTES = b"\0"
 _NO_HEADERS = b"\0"
 _NULL = b"\x01"
-_NOTHING = Encoded(b"", NO_TIMESTAMP, NO_TIMESTAMP, 0)
+_ROOM = bytes(HEADER_BYTES)
 
 
 def encode_entries(entries: Sequence[Entry]) -> Encoded:
-    """The records back to back; timestamps count from the first one's.
+    """The records back to back behind room for a header; timestamps count from the first one's.
 
     Raises OverflowError for timestamps that do not fit 64 bits or lie further apart than that,
     TypeError for fields that are neither null nor bytes in one piece."""
     if not entries:
-        return _NOTHING
+        return Encoded(bytearray(_ROOM), NO_TIMESTAMP, NO_TIMESTAMP, 0)
     short, short_count = SHORT_VARINTS, SHORT_COUNT
     base_timestamp = max_timestamp = _time(entries[0][0])
     offset_deltas = chain(short, map(encode_varint, count(short_count)))
-    parts: list[Buffer] = []
+    parts: list[Buffer] = [_ROOM]
     for offset_delta, (timestamp, key, value, headers) in zip(offset_deltas, entries, strict=False):
         if timestamp > max_timestamp:
             max_timestamp = timestamp
@@ -81,7 +81,7 @@ def encode_entries(entries: Sequence[Entry]) -> Encoded:
         size = sum(map(len, body))
         parts.append(short[size] if size < short_count else encode_varint(size))
         parts += body
-    return Encoded(b"".join(parts), base_timestamp, _time(max_timestamp), len(entries))
+    return Encoded(bytearray().join(parts), base_timestamp, _time(max_timestamp), len(entries))
 
 
 def _time(timestamp: int) -> int:

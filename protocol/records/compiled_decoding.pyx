@@ -89,6 +89,10 @@ cdef enum:
     # Length, attributes, both deltas, two null fields, no headers: one byte each.
     RECORD_BYTES_MIN = 7
     HEADER_BYTES_MIN = 2
+    # What a varint of two bytes is less than, of either sign.
+    SHORT_MAX = 1 << 13
+    # Up to the first field, and from there on: more than all numbers of two bytes each take.
+    AHEAD_BYTES = 16
 
 cdef int _APPEND_TIME_BIT = APPEND_TIME_BIT
 
@@ -105,6 +109,11 @@ cdef struct Scope:
     int64_t base_timestamp
     int64_t append_time
     bint is_append_time
+    # Whether no delta of two bytes can lead beyond 64 bits.
+    bint is_central
+    # A short record's timestamp is the first, and as much of its delta as the second lets through.
+    int64_t short_timestamp
+    int64_t short_delta_mask
 
 cdef struct Field:
     # NULL if the field is null; the size is 0 then.
@@ -122,6 +131,10 @@ cdef struct Fields:
     int64_t header_count
 
 
+cdef inline bint is_central(int64_t base) noexcept nogil:
+    return INT64_MIN + SHORT_MAX <= base <= INT64_MAX - SHORT_MAX
+
+
 cdef Scope open_batch(object batch, Py_ssize_t size_bytes) except *:
     cdef Scope scope
     scope.count = max(batch.record_count, 0)
@@ -129,6 +142,9 @@ cdef Scope open_batch(object batch, Py_ssize_t size_bytes) except *:
     scope.base_timestamp = batch.base_timestamp
     scope.is_append_time = batch.attributes & _APPEND_TIME_BIT != 0
     scope.append_time = batch.max_timestamp
+    scope.is_central = is_central(scope.base_offset) and is_central(scope.base_timestamp)
+    scope.short_timestamp = scope.append_time if scope.is_append_time else scope.base_timestamp
+    scope.short_delta_mask = 0 if scope.is_append_time else -1
     if scope.count > size_bytes // RECORD_BYTES_MIN:
         raise malformed(batch, "the last one is incomplete")
     return scope
@@ -221,8 +237,73 @@ cdef inline bint is_sum(int64_t total, int64_t base, int64_t delta) noexcept nog
     return (total ^ base) & (total ^ delta) >= 0
 
 
+cdef inline bint read_short(Bytes *at, int64_t *value) noexcept nogil:
+    """Read a varint of one or two bytes, of which both are there, or return False."""
+    cdef int64_t low = at[0][0], high
+    if low >= 0x80:
+        high = at[0][1]
+        if high >= 0x80:
+            return False
+        low = (low & 0x7F) | high << 7
+        at[0] += 1
+    at[0] += 1
+    value[0] = (low >> 1) ^ -(low & 1)
+    return True
+
+
+cdef inline Bytes read_short_record(
+    Bytes at, Bytes end, Scope *scope, Fields *fields
+) noexcept nogil:
+    """As ``read_record``, for what most records are: without headers, and with no number of more
+    than two bytes. NULL for all others. Bytes are compared with what is left before and after a
+    few numbers rather than at each: that they all lie within the record is known at its end."""
+    cdef Bytes stop
+    cdef int64_t length, time_delta, offset_delta, size
+    if end - at < AHEAD_BYTES or not scope.is_central or not read_short(&at, &length):
+        return NULL
+    if not 0 < length <= end - at:
+        return NULL
+    stop = at + length
+    at += 1
+    if not read_short(&at, &time_delta) or not read_short(&at, &offset_delta):
+        return NULL
+    fields.timestamp = scope.short_timestamp + (time_delta & scope.short_delta_mask)
+    fields.offset = scope.base_offset + offset_delta
+    fields.key.at = NULL
+    fields.key.size = 0
+    if at[0] == NULL_SIZE:
+        at += 1
+    else:
+        if not read_short(&at, &size) or not 0 <= size < stop - at:
+            return NULL
+        fields.key.at = at
+        fields.key.size = size
+        at += size
+        if end - at < AHEAD_BYTES:
+            return NULL
+    fields.value.at = NULL
+    fields.value.size = 0
+    if at[0] == NULL_SIZE:
+        at += 1
+    else:
+        if not read_short(&at, &size) or not 0 <= size < stop - at:
+            return NULL
+        fields.value.at = at
+        fields.value.size = size
+        at += size
+    if at + 1 != stop or at[0] != 0:
+        return NULL
+    fields.header_count = 0
+    return stop
+
+
 cdef inline Bytes read_record(Bytes at, Bytes end, Scope *scope, Fields *fields) noexcept nogil:
     """Where the record ends that starts here; NULL unless it ends where its length says."""
+    cdef Bytes stop = read_short_record(at, end, scope, fields)
+    return stop if stop != NULL else read_any_record(at, end, scope, fields)
+
+
+cdef Bytes read_any_record(Bytes at, Bytes end, Scope *scope, Fields *fields) noexcept nogil:
     cdef int64_t total
     cdef Varint found = read_varint(at, end)
     if found.end == NULL or not 0 < found.value <= end - found.end:
@@ -424,23 +505,34 @@ cdef struct Table:
 
 cdef Bytes fill(Table *table, Bytes at, Bytes end, Scope *scope) noexcept nogil:
     """All but the bytes of keys and values; where the last record ends, or NULL."""
-    cdef Fields fields
-    cdef int64_t index, key_bytes = 0, value_bytes = 0
+    # What nobody else can point at stays in registers.
+    cdef Fields fields, found
+    cdef Scope own = scope[0]
+    cdef Bytes stop
+    cdef int64_t index, key_bytes = 0, value_bytes = 0, null_keys = 0, null_values = 0
+    cdef int64_t *offsets = table.offsets
+    cdef int64_t *timestamps = table.timestamps
+    cdef int32_t *key_ends = table.key_ends
+    cdef int32_t *value_ends = table.value_ends
     cdef Part *part = table.parts
-    table.key_ends[0] = table.value_ends[0] = 0
-    for index in range(scope.count):
-        at = read_record(at, end, scope, &fields)
-        if at == NULL:
-            return NULL
-        table.offsets[index] = fields.offset
-        table.timestamps[index] = fields.timestamp
+    key_ends[0] = value_ends[0] = 0
+    for index in range(own.count):
+        stop = read_short_record(at, end, &own, &fields)
+        if stop == NULL:
+            stop = read_any_record(at, end, scope, &found)
+            if stop == NULL:
+                return NULL
+            fields = found
+        at = stop
+        offsets[index] = fields.offset
+        timestamps[index] = fields.timestamp
         key_bytes += fields.key.size
         value_bytes += fields.value.size
         # What does not fit is refused before it is used.
-        table.key_ends[index + 1] = <int32_t>key_bytes
-        table.value_ends[index + 1] = <int32_t>value_bytes
-        table.null_keys += fields.key.at == NULL
-        table.null_values += fields.value.at == NULL
+        key_ends[index + 1] = <int32_t>key_bytes
+        value_ends[index + 1] = <int32_t>value_bytes
+        null_keys += fields.key.at == NULL
+        null_values += fields.value.at == NULL
         part.key = fields.key.at
         part.value = fields.value.at
         part.headers = NULL
@@ -450,6 +542,8 @@ cdef Bytes fill(Table *table, Bytes at, Bytes end, Scope *scope) noexcept nogil:
         part += 1
     table.key_bytes = key_bytes
     table.value_bytes = value_bytes
+    table.null_keys = null_keys
+    table.null_values = null_values
     return at
 
 

@@ -2,29 +2,55 @@
 # cython: binding=False, auto_pickle=False
 """Encoding of records, compiled: the twin of what codec_pure.py has for it.
 
-Records are measured first and then written into exactly as many bytes. Between the two no Python
-code runs and nothing that was measured can change: it is bytes, text, or pinned.
+A record is measured and then written behind the one before it, into a bytearray that grows where
+the first guess at its size was too low. Between the two no Python code runs and nothing that was
+measured can change: it is bytes, text, or pinned. In front there is room for the batch's header, so
+that nothing has to be copied to become a batch.
 """
 
+cimport cython
+
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.long cimport PyLong_AsLongLong, PyLong_CheckExact
-from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.number cimport PyNumber_Index
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
-from ottla.protocol.records.batch import NO_TIMESTAMP
+from ottla.protocol.records.batch import HEADER_BYTES, NO_TIMESTAMP
 from ottla.protocol.records.columns import check_range
 from ottla.protocol.records.record import Encoded
 
 cdef extern from *:
     """
+    #include <stdint.h>
+    #include <string.h>
+
+    /* Short strings cost more in calls than in copying. Pieces of 16 bytes, the last of which may
+       overlap the one before: nothing beyond the string is read or written. */
+    static CYTHON_INLINE void ottla_copy(uint8_t *out, const uint8_t *at, int64_t size) {
+        int64_t done = 0;
+        if (size < 16 || size > 256) {
+            memcpy(out, at, (size_t)size);
+            return;
+        }
+        for (; done <= size - 32; done += 32) memcpy(out + done, at + done, 32);
+        if (done <= size - 16) memcpy(out + done, at + done, 16);
+        memcpy(out + size - 16, at + size - 16, 16);
+    }
+
     #ifndef OTTLA_SOURCE_CRC
     #define OTTLA_SOURCE_CRC 0
     #endif
     """
     unsigned long OTTLA_SOURCE_CRC
+    ctypedef struct PyObject
+    PyObject *Py_None
+    PyObject *PyList_GET_ITEM(object, Py_ssize_t)
+    bint is_bytes "PyBytes_CheckExact"(PyObject *)
+    char *bytes_start "PyBytes_AS_STRING"(PyObject *)
+    Py_ssize_t bytes_size "PyBytes_GET_SIZE"(PyObject *)
     bint PyBytes_CheckExact(object)
     bint PyList_CheckExact(object)
     bint PyTuple_CheckExact(object)
@@ -32,6 +58,10 @@ cdef extern from *:
     bint PyUnicode_IS_COMPACT_ASCII(object)
     Py_ssize_t PyUnicode_GET_LENGTH(object)
     void *PyUnicode_1BYTE_DATA(object)
+    object PyByteArray_FromStringAndSize(const char *, Py_ssize_t)
+    int PyByteArray_Resize(object, Py_ssize_t) except -1
+    char *PyByteArray_AS_STRING(object)
+    void ottla_copy(uint8_t *, const uint8_t *, int64_t) noexcept nogil
 
 SOURCE_CRC = OTTLA_SOURCE_CRC
 """Of the text that this was built from, so that a stale build can be told."""
@@ -39,8 +69,12 @@ SOURCE_CRC = OTTLA_SOURCE_CRC
 cdef enum:
     # The varint of -1, the size of what is null.
     NULL_SIZE = 1
+    # Of a varint, at its longest.
+    VARINT_BYTES_MAX = 10
+    # No first guess is higher: the first of the records may be the only large one.
+    GUESS_BYTES_MAX = 4 << 20
 
-cdef object _NOTHING = Encoded(b"", NO_TIMESTAMP, NO_TIMESTAMP, 0)
+cdef int64_t _ROOM_BYTES = HEADER_BYTES
 
 ctypedef const uint8_t *Bytes
 
@@ -48,15 +82,6 @@ cdef struct Field:
     # NULL if the field is null; the size is 0 then.
     Bytes at
     int64_t size
-
-cdef struct Draft:
-    # One record, measured; its headers follow those of the records before it.
-    int64_t time_delta
-    int64_t body_size
-    int64_t header_count
-    Field key
-    Field value
-
 
 cdef inline int64_t whole(object number) except? -1:
     """Raises OverflowError beyond 64 bits; TypeError for a float, which would lose a part."""
@@ -82,6 +107,13 @@ cdef inline int64_t varint_bytes(int64_t value) noexcept nogil:
 
 cdef inline uint8_t *put_varint(uint8_t *out, int64_t value) noexcept nogil:
     cdef uint64_t raw = zigzag(value)
+    if raw < 0x80:
+        out[0] = <uint8_t>raw
+        return out + 1
+    if raw < 0x4000:
+        out[0] = <uint8_t>(raw | 0x80)
+        out[1] = <uint8_t>(raw >> 7)
+        return out + 2
     while raw >= 0x80:
         out[0] = <uint8_t>(raw | 0x80)
         raw >>= 7
@@ -99,7 +131,7 @@ cdef inline uint8_t *put_field(uint8_t *out, Field field) noexcept nogil:
         out[0] = NULL_SIZE
         return out + 1
     out = put_varint(out, field.size)
-    memcpy(out, field.at, field.size)
+    ottla_copy(out, field.at, field.size)
     return out + field.size
 
 
@@ -114,39 +146,70 @@ cdef inline Field exact_field(object value) noexcept:
     return field
 
 
-cdef class Drafts:
-    """Records that have been measured. ``kept`` keeps alive what nobody else does."""
+@cython.final
+cdef class Writer:
+    """Records back to back. ``kept`` keeps alive what nobody else does."""
 
-    cdef Draft *drafts
+    cdef object data
+    cdef uint8_t *out
+    cdef uint8_t *end
     cdef Field *headers
-    cdef int64_t count, header_count, header_room, size
-    cdef int64_t base_timestamp, max_timestamp
+    cdef int64_t header_room
+    cdef int64_t count, expected, base_timestamp, max_timestamp
     cdef list kept
 
-    def __cinit__(self, int64_t count):
+    def __cinit__(self, int64_t expected):
+        """For so many records."""
         self.kept = []
-        self.drafts = <Draft *>PyMem_Malloc((count or 1) * sizeof(Draft))
-        if self.drafts == NULL:
-            raise MemoryError
+        self.expected = expected
+        self.base_timestamp = self.max_timestamp = NO_TIMESTAMP
+        self.data = PyByteArray_FromStringAndSize(NULL, _ROOM_BYTES)
+        self.out = <uint8_t *>PyByteArray_AS_STRING(self.data)
+        memset(self.out, 0, _ROOM_BYTES)
+        self.out += _ROOM_BYTES
+        self.end = self.out
 
     def __dealloc__(self):
-        PyMem_Free(self.drafts)
         PyMem_Free(self.headers)
 
-    cdef int add(self, int64_t time, Field key, Field value, object headers) except -1:
-        cdef Draft *draft = &self.drafts[self.count]
+    cdef int grow(self, int64_t more_bytes) except -1:
+        """Make room for the next record, of so many bytes: at first for all, if they are like it,
+        and then for as many again as there are."""
+        cdef uint8_t *start = <uint8_t *>PyByteArray_AS_STRING(self.data)
+        cdef int64_t used = self.out - start, total = 2 * used + more_bytes
+        if used == _ROOM_BYTES:
+            total += min((self.expected - 1) * more_bytes, GUESS_BYTES_MAX)
+        PyByteArray_Resize(self.data, total)
+        start = <uint8_t *>PyByteArray_AS_STRING(self.data)
+        self.out = start + used
+        self.end = start + total
+        return 0
+
+    cdef inline int add(self, int64_t time, Field key, Field value, object headers) except -1:
+        cdef int64_t time_delta, index, header_count = 0, headers_size = 1, most, size
+        cdef uint8_t *out
         if self.count == 0:
             self.base_timestamp = self.max_timestamp = time
         if time > self.max_timestamp:
             self.max_timestamp = time
-        draft.time_delta = self.delta(time) if time != self.base_timestamp else 0
-        draft.key = key
-        draft.value = value
-        draft.header_count = 0
-        draft.body_size = 1 + varint_bytes(draft.time_delta) + varint_bytes(self.count)
-        draft.body_size += field_bytes(key) + field_bytes(value)
-        draft.body_size += self.add_headers(draft, headers) if headers else 1
-        self.size += varint_bytes(draft.body_size) + draft.body_size
+        time_delta = self.delta(time) if time != self.base_timestamp else 0
+        if headers is not None and headers:
+            header_count = self.take_headers(headers, &headers_size)
+        size = 1 + varint_bytes(time_delta) + varint_bytes(self.count)
+        size += field_bytes(key) + field_bytes(value) + headers_size
+        if self.end - self.out < VARINT_BYTES_MAX + size:
+            self.grow(VARINT_BYTES_MAX + size)
+        out = put_varint(self.out, size)
+        # No attributes.
+        out[0] = 0
+        out = put_varint(out + 1, time_delta)
+        out = put_varint(out, self.count)
+        out = put_field(out, key)
+        out = put_field(out, value)
+        out = put_varint(out, header_count)
+        for index in range(2 * header_count):
+            out = put_field(out, self.headers[index])
+        self.out = out
         self.count += 1
         return 0
 
@@ -156,28 +219,26 @@ cdef class Drafts:
             raise OverflowError("timestamps of one batch lie more than 64 bits apart")
         return time - base
 
-    cdef int64_t add_headers(self, Draft *draft, object headers) except -1:
-        """Take the headers, and return how many bytes they become."""
-        cdef int64_t size, number = len(headers)
+    cdef int64_t take_headers(self, object headers, int64_t *size) except -1:
+        """Take the headers of the next record, and return how many there are."""
+        cdef int64_t number = len(headers), index = 0
         cdef Field key, value
         cdef tuple pairs = tuple(headers)
         if len(pairs) != number:
             raise ValueError("the headers of a record are not as many as they say")
-        draft.header_count = number
-        size = varint_bytes(number)
-        self.make_room(number)
+        self.make_room(2 * number)
+        size[0] = varint_bytes(number)
         for name, content in pairs:
             key = self.text(name)
             value = self.field(content)
             self.kept.append(content)
-            self.headers[self.header_count] = key
-            self.headers[self.header_count + 1] = value
-            self.header_count += 2
-            size += field_bytes(key) + field_bytes(value)
-        return size
+            self.headers[index] = key
+            self.headers[index + 1] = value
+            index += 2
+            size[0] += field_bytes(key) + field_bytes(value)
+        return number
 
-    cdef int make_room(self, int64_t number) except -1:
-        cdef int64_t needed = self.header_count + 2 * number
+    cdef int make_room(self, int64_t needed) except -1:
         cdef Field *headers
         if needed > self.header_room:
             headers = <Field *>PyMem_Realloc(self.headers, 2 * needed * sizeof(Field))
@@ -207,84 +268,67 @@ cdef class Drafts:
         return exact_field(value)
 
     cdef object encoded(self):
-        cdef int64_t index
-        cdef uint8_t *out
-        cdef Field *header = self.headers
-        cdef Draft *draft
-        data = PyBytes_FromStringAndSize(NULL, self.size)
-        out = <uint8_t *>PyBytes_AS_STRING(data)
-        for index in range(self.count):
-            draft = &self.drafts[index]
-            out = put_varint(out, draft.body_size)
-            # No attributes.
-            out[0] = 0
-            out = put_varint(out + 1, draft.time_delta)
-            out = put_varint(out, index)
-            out = put_field(out, draft.key)
-            out = put_field(out, draft.value)
-            out = put_varint(out, draft.header_count)
-            for _ in range(2 * draft.header_count):
-                out = put_field(out, header[0])
-                header += 1
-        assert out - <uint8_t *>PyBytes_AS_STRING(data) == self.size
-        return Encoded(data, self.base_timestamp, self.max_timestamp, self.count)
+        cdef int64_t used = self.out - <uint8_t *>PyByteArray_AS_STRING(self.data)
+        PyByteArray_Resize(self.data, used)
+        return Encoded(self.data, self.base_timestamp, self.max_timestamp, self.count)
 
 
 def encode_entries(entries):
     cdef tuple items = tuple(entries), entry
-    cdef Drafts drafts
-    if not items:
-        return _NOTHING
-    drafts = Drafts(len(items))
+    cdef Writer writer = Writer(len(items))
     for item in items:
         if PyTuple_CheckExact(item):
             entry = <tuple>item
         else:
             entry = tuple(item)
-            drafts.kept.append(entry)
         if len(entry) != 4:
             raise ValueError(f"an entry of {len(entry)} fields instead of 4")
-        drafts.add(whole(entry[0]), drafts.field(entry[1]), drafts.field(entry[2]), entry[3])
-    return drafts.encoded()
-
-
-cdef inline int64_t value_body_size(int64_t index, Field value) noexcept nogil:
-    """Of a record without time delta, key and headers: a byte for each, and one of attributes."""
-    return 4 + varint_bytes(index) + field_bytes(value)
+        writer.add(whole(entry[0]), writer.field(entry[1]), writer.field(entry[2]), entry[3])
+    return writer.encoded()
 
 
 def encode_values(values, timestamp):
     cdef list items = values if PyList_CheckExact(values) else list(values)
-    cdef int64_t time, count, index, size, total = 0
+    cdef int64_t index, size, count, time = whole(timestamp) if items else NO_TIMESTAMP
     cdef uint8_t *out
+    cdef PyObject *value
     cdef Field field
-    if not items:
-        return _NOTHING
-    time = whole(timestamp)
     # Nothing from here on runs Python code, which could change the list.
     count = len(items)
+    cdef Writer writer = Writer(count)
+    if not count:
+        return writer.encoded()
+    writer.base_timestamp = writer.max_timestamp = time
+    out = writer.out
     for index in range(count):
-        value = items[index]
-        if value is not None and not PyBytes_CheckExact(value):
-            return encode_entries([(time, None, value, ()) for value in items])
-        size = value_body_size(index, exact_field(value))
-        total += varint_bytes(size) + size
-    data = PyBytes_FromStringAndSize(NULL, total)
-    out = <uint8_t *>PyBytes_AS_STRING(data)
-    for index in range(count):
-        field = exact_field(items[index])
-        out = put_varint(out, value_body_size(index, field))
-        # No attributes, no time since the first record.
+        value = PyList_GET_ITEM(items, index)
+        if is_bytes(value):
+            field.at = <Bytes>bytes_start(value)
+            field.size = bytes_size(value)
+        elif value == Py_None:
+            field.at = NULL
+            field.size = 0
+        else:
+            return encode_entries([(timestamp, None, item, ()) for item in items])
+        # A byte each for attributes, time delta, key and headers.
+        size = 4 + varint_bytes(index) + field_bytes(field)
+        if writer.end - out < VARINT_BYTES_MAX + size:
+            writer.out = out
+            writer.grow(VARINT_BYTES_MAX + size)
+            out = writer.out
+        out = put_varint(out, size)
         out[0] = out[1] = 0
         out = put_varint(out + 2, index)
         out[0] = NULL_SIZE
         out = put_field(out + 1, field)
         out[0] = 0
         out += 1
-    assert out - <uint8_t *>PyBytes_AS_STRING(data) == total
-    return Encoded(data, time, time, count)
+    writer.out = out
+    writer.count = count
+    return writer.encoded()
 
 
+@cython.final
 cdef class Pin:
     """The bytes of a buffer, which cannot move while this lives."""
 
@@ -309,6 +353,7 @@ cdef class Pin:
         return self.at + start
 
 
+@cython.final
 cdef class Strings:
     """A column of byte strings, of which those from ``start`` up to ``stop`` may be asked for."""
 
@@ -327,28 +372,28 @@ cdef class Strings:
             self.pinned_validity = Pin(validity)
             self.validity = self.pinned_validity.part(start >> 3, (stop + 7) >> 3)
 
-    cdef Field field(self, int64_t index) except *:
-        cdef Field field
+    cdef inline int find(self, int64_t index, Field *field) except -1:
         cdef int32_t pair[2]
         field.at = NULL
         field.size = 0
         if self.validity != NULL:
             if not self.validity[(index >> 3) - (self.start >> 3)] >> (index & 7) & 1:
-                return field
+                return 0
         memcpy(pair, self.ends + (index - self.start) * sizeof(int32_t), sizeof(pair))
         if not 0 <= pair[0] <= pair[1] <= self.data.size:
             raise ValueError(f"field {index} of a column lies outside its data")
         field.at = self.data.at + pair[0]
         field.size = pair[1] - pair[0]
-        return field
+        return 0
 
 
 def encode_columns(columns, int64_t start, int64_t stop):
     cdef Pin times
     cdef Bytes time_at
     cdef Strings keys, values
-    cdef Drafts drafts
+    cdef Writer writer
     cdef int64_t index, time
+    cdef Field key, value
     check_range(columns, start, stop)
     headers = columns.headers
     if headers is not None:
@@ -359,12 +404,10 @@ def encode_columns(columns, int64_t start, int64_t stop):
     time_at = times.part(start * sizeof(int64_t), stop * sizeof(int64_t))
     keys = Strings(columns.keys, start, stop)
     values = Strings(columns.values, start, stop)
-    if start == stop:
-        return _NOTHING
-    drafts = Drafts(stop - start)
+    writer = Writer(stop - start)
     for index in range(start, stop):
         memcpy(&time, time_at + (index - start) * sizeof(int64_t), sizeof(time))
-        drafts.add(
-            time, keys.field(index), values.field(index), () if headers is None else headers[index]
-        )
-    return drafts.encoded()
+        keys.find(index, &key)
+        values.find(index, &value)
+        writer.add(time, key, value, None if headers is None else headers[index])
+    return writer.encoded()

@@ -47,9 +47,10 @@ class Record(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """Records back to back, without their batch; the two timestamps are -1 if there are none."""
+    """Records back to back behind HEADER_BYTES of room, to which nothing is copied any more when
+    they become a batch; the two timestamps are -1 if there are none."""
 
-    data: bytes
+    data: bytearray
     base_timestamp: int
     max_timestamp: int
     record_count: int

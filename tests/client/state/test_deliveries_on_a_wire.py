@@ -32,7 +32,7 @@ class Wire(Workbench):
             if code is None and batch.record_count > self.limit:
                 code = ErrorCode.MESSAGE_TOO_LARGE
             elif code is None:
-                code, _ = self.partition.append(batch.encoded)
+                code, _ = self.partition.append(bytes(batch.encoded))
             self.on_wire.append((batch, code))
 
     def receive(self) -> None:
@@ -195,7 +195,7 @@ def encoded_first() -> bytes:
     (batch,) = bench.send()
     assert batch.encoded is not None
     assert parse_batch(batch.encoded).base_sequence == 0
-    return batch.encoded
+    return bytes(batch.encoded)
 
 
 def perform(wire: Wire, step: str) -> None:
