@@ -21,7 +21,8 @@ class Tasks:
     """Owned by the server; lives as long as it. ``stop`` cancels what is left and waits for it."""
 
     def __init__(self, on_crash: Callable[[str, BaseException], object] | None = None) -> None:
-        self._running: set[asyncio.Task[None]] = set()
+        # In the order in which they were begun; that of a set would be the addresses'.
+        self._running: dict[asyncio.Task[None], None] = {}
         self._on_crash = on_crash
         self._stopping = False
         self.crash_count = 0
@@ -29,7 +30,7 @@ class Tasks:
     def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run the coroutine in the background under that name."""
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
-        self._running.add(task)
+        self._running[task] = None
         task.add_done_callback(self._on_done)
         return task
 
@@ -48,7 +49,7 @@ class Tasks:
             await asyncio.gather(*running, return_exceptions=True)
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         if task.cancelled():
             return
         error = task.exception()

@@ -128,7 +128,8 @@ class Controllership:
         self._state_log = StateLog(MetadataImage(cluster_id))
         self._queue: asyncio.Queue[str | Event | _Command] = asyncio.Queue()
         self._marks: set[str] = set()
-        self._commands: set[asyncio.Future[Any]] = set()
+        # In the order in which they were asked: all are answered in it when this one resigns.
+        self._commands: dict[asyncio.Future[Any], None] = {}
         queue, clock = self._queue.put_nowait, parts.clock
         self._lost = LostReplicas(clock, lambda node_id: queue(ReplicasAwaited(node_id)))
         self._refused = RefusedRoles(clock, lambda node, items: queue(RolesRefused(node, items)))
@@ -172,7 +173,7 @@ class Controllership:
         if self._is_over:
             reply.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
         else:
-            self._commands.add(reply)
+            self._commands[reply] = None
             self._queue.put_nowait(_Command(prepare, reply))
         return reply
 
@@ -241,7 +242,7 @@ class Controllership:
     # ---- deciding and carrying out ----
 
     async def _obey(self, command: _Command) -> None:
-        self._commands.discard(command.reply)
+        self._commands.pop(command.reply, None)
         try:
             results = await self._perform(command.prepare)
         except (StoreError, Fenced, asyncio.CancelledError):

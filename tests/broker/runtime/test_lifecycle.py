@@ -104,6 +104,26 @@ async def test_waiters_are_answered_when_the_controller_resigns() -> None:
     assert current.ask(never).exception() is not None  # type: ignore[arg-type]
 
 
+async def test_waiters_are_answered_in_the_order_in_which_they_asked() -> None:
+    """P-12: in any other order, two runs of one simulated seed would be two stories."""
+    cluster = await open_cluster(1)
+    current = cluster.nodes[1].candidate.controllership
+    assert current is not None
+
+    async def never() -> None:
+        raise AssertionError
+
+    told: list[int] = []
+    for number in range(40):
+        reply = current.ask(never)  # type: ignore[arg-type]
+        reply.add_done_callback(lambda done, number=number: told.append(number))  # type: ignore[misc]
+    cluster.session(1).suspend()
+    await cluster.nodes[1].candidate.end()
+    await quiet()
+
+    assert told == list(range(40))
+
+
 async def test_a_suspended_controller_steps_back_and_returns_with_another_epoch() -> None:
     """C-06: while nobody knows, it must not act; the same session may lead again, later."""
     cluster = await open_cluster(1)
