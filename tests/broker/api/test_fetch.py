@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from tests.support.raw_client import RawClient
 
 
+# A wait that nothing ends, and what is less than that on the busiest machine.
+LONG_MS, AT_ONCE_S = 60_000, 30.0
+
+
 def now() -> float:
     """Seconds on the loop's clock."""
     return asyncio.get_running_loop().time()
@@ -38,7 +42,7 @@ async def test_without_a_wait_it_answers_at_once(client: RawClient) -> None:
     answer = await fetched(client, 0, max_wait_ms=0)
 
     assert (answer.error_code, bytes(answer.records)) == (ErrorCode.NONE, b"")
-    assert now() - started < 0.05
+    assert now() - started < AT_ONCE_S
 
 
 @pytest.mark.requirement("NET-23")
@@ -46,10 +50,10 @@ async def test_without_partitions_it_answers_at_once(client: RawClient) -> None:
     """There is nothing to wait for."""
     started = now()
 
-    answer = await client.call(12, FetchRequest(max_wait_ms=5000, min_bytes=1))
+    answer = await client.call(12, FetchRequest(max_wait_ms=LONG_MS, min_bytes=1))
 
     assert answer.responses == []
-    assert now() - started < 0.5
+    assert now() - started < AT_ONCE_S
 
 
 @pytest.mark.requirement("NET-21", "NET-24")
@@ -59,10 +63,10 @@ async def test_with_enough_bytes_it_answers_at_once(client: RawClient) -> None:
     await produced(client, batch(b"x"))
     started = now()
 
-    answer = await fetched(client, 0, max_wait_ms=5000, min_bytes=1)
+    answer = await fetched(client, 0, max_wait_ms=LONG_MS, min_bytes=1)
 
     assert len(bytes(answer.records)) > 0
-    assert now() - started < 0.5
+    assert now() - started < AT_ONCE_S
 
 
 @pytest.mark.requirement("NET-25", "LOG-16")
@@ -71,22 +75,22 @@ async def test_with_an_error_it_answers_at_once(client: RawClient) -> None:
     await create(client)
     started = now()
 
-    answer = await fetched(client, 100, max_wait_ms=5000, min_bytes=1)
+    answer = await fetched(client, 100, max_wait_ms=LONG_MS, min_bytes=1)
 
     assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert now() - started < 0.5
+    assert now() - started < AT_ONCE_S
 
 
 @pytest.mark.requirement("NET-26")
 async def test_otherwise_it_waits_for_its_time(client: RawClient) -> None:
-    """500 ms with a tick of the timing wheel more, never less."""
+    """500 ms with a tick of the timing wheel more, never less; and not for ever."""
     await create(client)
     await produced(client, batch(b"x"))
     started = now()
 
     answer = await fetched(client, 0, max_wait_ms=500, min_bytes=1_000_000)
 
-    assert 0.49 <= now() - started <= 0.65
+    assert 0.49 <= now() - started < AT_ONCE_S
     assert len(bytes(answer.records)) > 0
 
 
@@ -100,14 +104,14 @@ async def test_new_records_end_the_wait() -> None:
     ):
         await create(writer)
         started = now()
-        reader.send(12, fetch(0, max_wait_ms=5000, min_bytes=1))
+        reader.send(12, fetch(0, max_wait_ms=LONG_MS, min_bytes=1))
         await asyncio.sleep(0.05)
         await produced(writer, batch(b"hello"))
 
         answer = await reader.answer(12, fetch(0))
 
     assert b"hello" in bytes(answer.responses[0].partitions[0].records)
-    assert now() - started < 1
+    assert now() - started < AT_ONCE_S
 
 
 @pytest.mark.requirement("NET-26")

@@ -158,4 +158,5 @@ async def test_ten_million_records_do_not_slow_the_end_of_the_log(tmp_path: Path
         count = (await listed(client, -1)).offset
 
     assert count > 10_000_000
-    assert after < 2 * before + 0.5, f"{before:.3f} ms before, {after:.3f} ms after"
+    # What grew with the log would be a thousand times as long.
+    assert after < 10 * before + 5, f"{before:.3f} ms before, {after:.3f} ms after"

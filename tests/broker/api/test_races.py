@@ -100,7 +100,7 @@ async def test_waiting_for_the_cluster_holds_up_nobody_else() -> None:
     one_handler = {"num.io.threads": "1"}
     async with running_broker(one_handler, disk) as running, running.connect() as client:
         await create(client)
-        plan.add(DiskFault(frozenset({"fsync"}), 0, "metadata-store", delay_ms=500))
+        plan.add(DiskFault(frozenset({"fsync"}), 0, "metadata-store", delay_ms=3_000))
         async with AsyncExitStack() as stack:
             for number in range(8):
                 other = await stack.enter_async_context(running.connect())
@@ -113,4 +113,4 @@ async def test_waiting_for_the_cluster_holds_up_nobody_else() -> None:
             plan.clear()
 
         assert answer.base_offset == 0
-        assert spent_s < 0.4
+        assert spent_s < 2.5

@@ -217,7 +217,7 @@ async def test_a_waiting_follower_is_told_of_the_watermark_soon() -> None:
         await site.produced()
         # The first fetch in an epoch is told of the watermark at once.
         await site.fetched(site.first, 0)
-        asked = site.fetch(site.first, 1, max_wait_ms=20_000)
+        asked = site.fetch(site.first, 1, max_wait_ms=80_000)
         first.send(VERSION, asked)
         await until(lambda: site.leading.followers[site.first].log_end_offset == 1)
         started = asyncio.get_running_loop().time()
@@ -225,7 +225,7 @@ async def test_a_waiting_follower_is_told_of_the_watermark_soon() -> None:
         answer = await first.answer(VERSION, asked)
 
         assert answer.responses[0].partitions[0].high_watermark == 1
-        assert asyncio.get_running_loop().time() - started < 10
+        assert asyncio.get_running_loop().time() - started < 60
         # Told once: the next one waits for something new.
         again = site.fetch(site.first, 1, max_wait_ms=150)
         first.send(VERSION, again)

@@ -199,13 +199,13 @@ async def test_muted_connection_is_answered_and_then_not_read_for_that_long() ->
     async with Site() as site:
         client = await site.connect()
         began_ms = site.clock.now_ms()
-        client.send(b"mute:120", b"echo:1")
+        client.send(b"mute:1200", b"echo:1")
         assert await client.answer() == b"muted"
-        assert site.clock.now_ms() - began_ms < 100
+        assert site.clock.now_ms() - began_ms < 1_000
         client.send(b"echo:2")
 
         assert await client.answers(2) == [b"echo 1", b"echo 2"]
-        assert site.clock.now_ms() - began_ms >= 120
+        assert site.clock.now_ms() - began_ms >= 1_200
 
 
 @pytest.mark.parametrize(
