@@ -38,6 +38,8 @@ BROKERS_ASKED_MAX = 3
 # may have missed an election, and would say the same for as long as it does.
 ASKED_IN_VAIN_MAX = 5
 SOON_MS = 5_000
+# How long a topic that was just made may take to become known to all brokers.
+NEWS_MS = 1_000
 METADATA = declare(ApiKey.METADATA, MetadataRequest, MetadataResponse, 1)
 TOPIC_ERRORS_THAT_PASS = frozenset(
     {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND, ErrorCode.REPLICA_NOT_AVAILABLE}
@@ -136,7 +138,8 @@ class Cluster:
         check_topic(name)
         self.follow([name])
         clock = self.environment.clock
-        deadline_ms = clock.now_ms() + self.config.call_timeout_ms
+        begun_ms = clock.now_ms()
+        deadline_ms = begun_ms + self.config.call_timeout_ms
         for failures in range(1, 2**31):
             self.mark_stale()
             try:
@@ -153,7 +156,8 @@ class Cluster:
                 if view.available:
                     return view
                 code = ErrorCode.LEADER_NOT_AVAILABLE
-            if not self._may_pass(code) or clock.now_ms() >= deadline_ms:
+            now_ms = clock.now_ms()
+            if not self._may_pass(code, now_ms - begun_ms) or now_ms >= deadline_ms:
                 self.unfollow([name])
                 raise RequestRefused(code, self._missing(code), topic=name)
             await self.pause(failures)
@@ -165,10 +169,11 @@ class Cluster:
             return None
         return "there is no such topic: create it, or have brokers do so by allow_auto_create=True"
 
-    def _may_pass(self, code: ErrorCode) -> bool:
+    def _may_pass(self, code: ErrorCode, waited_ms: float) -> bool:
         if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            # A broker that creates topics on demand answers this once or twice on the way.
-            return self.config.allow_auto_create
+            # A broker that creates topics on demand answers this once or twice on the way, and one
+            # that has not heard yet of what another one has made for some milliseconds.
+            return self.config.allow_auto_create or waited_ms < NEWS_MS
         return code in TOPIC_ERRORS_THAT_PASS
 
     async def pause(self, failures: int) -> None:

@@ -178,6 +178,8 @@ class GroupAdmin:
             response: DescribeConfigsResponse, _: int, connection: Connection
         ) -> list[dict[str, Any]]:
             for result in response.results:
+                if result.error_code == ErrorCode.INVALID_REQUEST:
+                    break  # Brokers before 4.0 have no settings of groups at all.
                 requests.refused(result.error_code, group_id, connection, result.error_message)
             for entry in entries_of(response):
                 if entry.name == TIMELINE and entry.value is not None:

@@ -207,7 +207,7 @@ class Membership:
         member = self.member
         try:
             connection = await self._link.connection()
-            if not self._wish.is_understood(connection):
+            if not self._wish.is_understood(connection, request):
                 member.unanswered(request)
                 return
             sent_ms = self._clock.now_ms()

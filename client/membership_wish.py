@@ -14,6 +14,7 @@ from ottla.client.state.group.change import Phase
 from ottla.client.state.group.consumer import ConsumerMember
 from ottla.client.state.group.patterns import re2_of
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,9 +78,15 @@ class Wish:
         self._member.subscribe(topics, self._clock.now_ms())
         self._wake()
 
-    def is_understood(self, connection: Connection) -> bool:
+    def is_understood(self, connection: Connection, request: object) -> bool:
         """Whether this coordinator can be asked as it is; otherwise we match from now on."""
-        if self._regex is None or connection.version_of(CONSUMER_GROUP_HEARTBEAT) >= REGEX_VERSION:
+        if not isinstance(request, ConsumerGroupHeartbeatRequest):
+            return True
+        if connection.version_of(CONSUMER_GROUP_HEARTBEAT) >= REGEX_VERSION:
+            return True
+        if self._regex is None:
+            # It cannot be told that an expression is over, and has never heard of one.
+            request.subscribed_topic_regex = None
             return True
         self._match_here()
         return False

@@ -19,7 +19,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest
 from ottla.protocol.ports import Address
-from tests.client.toy_broker import Fate, Seen, ToyBroker
+from tests.client.toy_broker import Fate, Seen, ToyBroker, ToyTopic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,6 +133,24 @@ async def test_an_unknown_topic_is_refused_and_not_asked_for_again(toy: ToyClust
 
     await cluster.refresh()
     assert toy.seen[-1].request.topics == []
+    cluster.close()
+
+
+class Late(dict[str, ToyTopic]):
+    """Topics that are not known at first."""
+
+    def get(self, name: str, default: object = None) -> Any:
+        return super().get(name, default) if self.pop("unknown", None) is None else default
+
+
+async def test_a_topic_that_was_just_made_becomes_known(toy: ToyCluster) -> None:
+    """Whoever made it may have asked another broker, and the news takes its time."""
+    topic = toy.add_topic("young")
+    toy.topics = Late(toy.topics, unknown=topic)
+    cluster = cluster_of(toy, call_timeout_ms=60_000)
+
+    assert (await cluster.topic("young")).partition_count == 1
+    assert toy.counts()[ApiKey.METADATA] == 2
     cluster.close()
 
 

@@ -248,4 +248,7 @@ class ConsumerMember(Member):
             return Verdict.ELSEWHERE
         if code.retriable or code is ErrorCode.UNKNOWN_SERVER_ERROR:
             return Verdict.AGAIN
+        if code is ErrorCode.UNSUPPORTED_VERSION:
+            # Brokers before 4.0 know the request, and have the protocol switched off.
+            text = f"{text or code.text}: group_protocol='classic' is served by all brokers"
         return self._fail(code, text)
