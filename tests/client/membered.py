@@ -11,7 +11,6 @@ import pytest
 
 from ottla import (
     Admin,
-    Cluster,
     Consumer,
     ConsumerConfig,
     NewTopic,
@@ -19,11 +18,13 @@ from ottla import (
     RebalanceListener,
     TopicPartition,
 )
+from tests.client.sites import cluster_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ottla import ConsumerRecord
+    from ottla import Cluster, ConsumerRecord
+    from tests.client.sites import Apaches
 
 SESSION_MS = 6_000
 SETTINGS = {
@@ -105,9 +106,9 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def groups_cluster() -> Iterator[Cluster]:
+def groups_cluster(kind: str, apaches: Apaches) -> Iterator[Cluster]:
     """One broker for a module's tests."""
-    with Cluster(settings=SETTINGS) as cluster:
+    with cluster_of(kind, apaches, settings=SETTINGS) as cluster:
         yield cluster
 
 

@@ -19,6 +19,7 @@ from ottla import (
     ResourceType,
     TopicPartition,
 )
+from tests.client.sites import soon
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -74,7 +75,7 @@ async def test_partitions_can_be_added(admin: Admin) -> None:
     await admin.create_topic(NewTopic("grows", 1))
     await admin.create_partitions("grows", 4)
 
-    assert (await admin.describe_topic("grows")).partition_count == 4
+    await soon(lambda: admin.describe_topic("grows"), lambda topic: topic.partition_count == 4)
     with pytest.raises(RequestRefused, match="INVALID_PARTITIONS"):
         await admin.create_partitions("grows", 2)
 
@@ -96,6 +97,7 @@ async def test_records_can_be_deleted_up_to_an_offset(admin: Admin, broker: str)
 async def test_settings_are_changed_one_by_one(admin: Admin) -> None:
     """KIP-339: the others stay as they are."""
     await admin.create_topic(NewTopic("set", 1, configs={"retention.ms": "1000"}))
+    await soon(lambda: admin.describe_topic("set"), bool)
     await admin.alter_configs(
         ResourceType.TOPIC,
         "set",
@@ -104,12 +106,16 @@ async def test_settings_are_changed_one_by_one(admin: Admin) -> None:
             ConfigChange("max.message.bytes", ConfigOperation.SET, "7777"),
         ],
     )
+    (size,) = await soon(
+        lambda: admin.describe_configs(ResourceType.TOPIC, "set", ["max.message.bytes"]),
+        lambda found: found[0].value == "7777",
+    )
     entries = {
         entry.name: entry for entry in await admin.describe_configs(ResourceType.TOPIC, "set")
     }
 
+    assert size == entries["max.message.bytes"]
     assert entries["retention.ms"].value == "1000"
-    assert entries["max.message.bytes"].value == "7777"
     assert set((entries["cleanup.policy"].value or "").split(",")) == {"delete", "compact"}
     (one,) = await admin.describe_configs(ResourceType.TOPIC, "set", ["retention.ms"])
     assert one.name == "retention.ms"

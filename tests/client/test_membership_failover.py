@@ -6,19 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla import Admin, Cluster, ErrorCode
+from ottla import Admin, ErrorCode
 from tests.client.membered import PROTOCOLS, SETTINGS, Listener, Site, read
+from tests.client.sites import cluster_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ottla import Cluster
+    from tests.client.sites import Apaches
 
 BOTH = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 
 
 @pytest.fixture(scope="module")
-def three() -> Iterator[Cluster]:
+def three(kind: str, apaches: Apaches) -> Iterator[Cluster]:
     """Three brokers; all of them hold everything."""
-    with Cluster(brokers=3, settings=SETTINGS) as cluster:
+    with cluster_of(kind, apaches, 3, SETTINGS) as cluster:
         yield cluster
 
 

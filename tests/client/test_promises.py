@@ -14,12 +14,14 @@ import ottla.sync
 from ottla.client.placements import ElectionType
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.ids import TopicPartition
+from tests.client.sites import cluster_of
 from tests.support.watched_net import WatchedNet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ottla.client.consumer_record import ConsumerRecord
+    from tests.client.sites import Apaches
 
 EVERYBODY = (1, 2, 3)
 # A little more than replica.fetch.wait.max.ms, which a leader answers followers within.
@@ -27,16 +29,16 @@ FETCH_WAIT_S = 0.7
 
 
 @pytest.fixture
-def cluster() -> Iterator[ottla.Cluster]:
+def cluster(kind: str, apaches: Apaches) -> Iterator[ottla.Cluster]:
     """Three brokers; a test may kill some."""
-    with ottla.Cluster(brokers=3) as brokers:
+    with cluster_of(kind, apaches, 3) as brokers:
         yield brokers
 
 
 @pytest.fixture(scope="module")
-def quiet() -> Iterator[ottla.Cluster]:
+def quiet(kind: str, apaches: Apaches) -> Iterator[ottla.Cluster]:
     """Three brokers for tests that leave them alone."""
-    with ottla.Cluster(brokers=3) as brokers:
+    with cluster_of(kind, apaches, 3) as brokers:
         yield brokers
 
 

@@ -13,18 +13,21 @@ from ottla import ErrorCode, RequestRefused, TopicPartition
 from ottla.client.state.batch import Batch, Phase
 from ottla.client.state.rows import Part, ValueRows
 from ottla.client.state.sequences import SEQUENCE_MODULUS, Stamp
+from tests.client.sites import cluster_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.client.sites import Apaches
 
 LIMIT_BYTES = 4_000
 VALUES = [b"%05d" % number + b"." * 400 for number in range(120)]
 
 
 @pytest.fixture(scope="module")
-def small() -> Iterator[ottla.Cluster]:
+def small(kind: str, apaches: Apaches) -> Iterator[ottla.Cluster]:
     """One broker, for topics with a limit."""
-    with ottla.Cluster() as cluster:
+    with cluster_of(kind, apaches) as cluster:
         yield cluster
 
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.client.cli.command import in_process
+from tests.client.sites import OTTLA
 from tests.support.memory_broker import memory_broker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.client.cli.command import Ottla
+    from tests.client.sites import Apaches
 
 
 @pytest.fixture
@@ -23,7 +25,10 @@ def ottla(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyP
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator[str]:
+def broker(kind: str, apaches: Apaches) -> Iterator[str]:
     """Its address. Tests of commands make topics of everyday names."""
+    if kind != OTTLA:
+        yield apaches.cluster(kind, name="commands").bootstrap_servers
+        return
     with memory_broker() as address:
         yield address
