@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -11,6 +12,12 @@ from pyspark.errors import PySparkException
 
 from ottla.client.cli.parsers.spark import parser
 from ottla.client.errors import ClientError
+from ottla.client.real_signals import Signals, WorkThread
+from ottla.client.spark.jobs.ending import (
+    SPARK_ERRORS,
+    end_in_order,
+    spare_java,
+)
 from ottla.client.spark.jobs.errors import JobRefused
 from ottla.client.spark.jobs.session import open_session
 
@@ -43,21 +50,67 @@ def run_as(job: Job, words: Sequence[str]) -> int:
 
 def run(job: Job, arguments: argparse.Namespace) -> int:
     """Run a job in a session of its own."""
-    spark: SparkSession | None = None
     try:
         job.prepare(arguments)
-        spark = open_session(f"ottla {arguments.verb}", arguments.master, arguments.settings)
-        sys.stdout.write(job.perform(spark, arguments))
-        sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (ClientError, JobRefused, PySparkException, Py4JError) as error:
-        sys.stderr.write(f"ottla: {sentence_of(error)}\n")
-        return 1
-    finally:
-        if spark is not None:
-            spark.stop()
-    return 0
+    except (ClientError, JobRefused) as error:
+        return failed(error)
+    with Signals() as signals:
+        try:
+            return Running(job, arguments, signals).run()
+        except KeyboardInterrupt:
+            # The second signal. Java notices by itself that nobody is there any more.
+            return signals.exit_status
+
+
+class Running:
+    """One job in its session, until it is done or a signal ends it."""
+
+    def __init__(self, job: Job, arguments: argparse.Namespace, signals: Signals) -> None:
+        self._job, self._arguments, self._signals = job, arguments, signals
+        self._spark: SparkSession | None = None
+
+    def run(self) -> int:
+        """Returns the exit status. Raises KeyboardInterrupt for the second signal."""
+        thread = WorkThread(self._work)
+        thread.start()
+        if not thread.await_end(self._signals):
+            end_in_order(thread, lambda: self._spark)
+        try:
+            return self._tell(thread)
+        finally:
+            if self._spark is not None:
+                with suppress(*SPARK_ERRORS):
+                    self._spark.stop()
+
+    def _work(self) -> str:
+        arguments = self._arguments
+        name = f"ottla {arguments.verb}"
+        self._spark = open_session(name, arguments.master, arguments.settings)
+        spare_java(self._spark)
+        if self._signals.number is not None:
+            return ""
+        return self._job.perform(self._spark, arguments)
+
+    def _tell(self, thread: WorkThread) -> int:
+        sys.stdout.write(thread.told)
+        sys.stdout.flush()
+        error = thread.error
+        if self._signals.number is not None:
+            # What was ended in the middle says that it was.
+            return self._signals.exit_status
+        if isinstance(error, ClientError | JobRefused | PySparkException | Py4JError):
+            return failed(error)
+        if error is not None:
+            raise error
+        return 0
+
+
+def failed(error: Exception) -> int:
+    """Say so; returns the exit status."""
+    sys.stderr.write(f"ottla: {sentence_of(error)}\n")
+    return 1
 
 
 def sentence_of(error: Exception) -> str:

@@ -28,6 +28,19 @@ SLOW_START = "Python worker failed to connect back"
 TRIES = 5
 
 
+class Lasting:
+    """A session that stays when a job is done."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._spark, name)
+
+    def stop(self) -> None:
+        """Others need it."""
+
+
 def patiently(
     perform: Callable[[SparkSession, argparse.Namespace], str],
     spark: SparkSession,

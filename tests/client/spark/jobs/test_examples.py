@@ -10,7 +10,14 @@ import pytest
 
 from ottla.client.admin_requests import NewTopic
 from ottla.client.sync.admin import Admin
-from tests.client.spark.jobs.pipelines import KEPT, committed, example, patiently_call, send
+from tests.client.spark.jobs.pipelines import (
+    KEPT,
+    Lasting,
+    committed,
+    example,
+    patiently_call,
+    send,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,19 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.requirement("OPS-09"), pytest.mark.timeout(900)]
-
-
-class Lasting:
-    """A session that stays when an example is done."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._spark, name)
-
-    def stop(self) -> None:
-        """Others need it."""
 
 
 class Stage:
