@@ -21,6 +21,7 @@ from ottla.client.real_loop import shared_loop
 from ottla.client.routing import Router
 from ottla.client.spark.errors import name_of
 from ottla.client.spark.plan import Limits
+from ottla.client.spark.reaching import reached
 from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.client.state.transaction_asks import Committed
 from ottla.protocol.errors import ErrorCode
@@ -116,7 +117,7 @@ class Metadata:
         if self._cluster is None:
             options = self._options
             cluster = Cluster(self._environment, parse_addresses(options.servers), options.config)
-            await cluster.refresh()
+            await reached(cluster.refresh, options.reach)
             self._cluster = cluster
         return Router(self._cluster)
 

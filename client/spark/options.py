@@ -11,6 +11,7 @@ from ottla.client.nearest import one_of
 from ottla.client.settings import ISOLATIONS
 from ottla.client.spark.given import Given
 from ottla.client.spark.offsets import Bound, ends_of, offsets_of, partitions_of, times_of
+from ottla.client.spark.reaching import OPTION, Reach
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +37,7 @@ READING = (
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
+    OPTION,
 )
 # Of the writing side: a table in SQL has one set of options for both. ``topic`` names no source.
 WRITING = ("topic", "exactlyOnce", "transactionalIdPrefix", "missingLedger", "path", "queryName")
@@ -99,7 +101,7 @@ class Options:
     ``end`` is None for a stream. ``max_offsets`` and the like are None where they are not given;
     ``group_id`` is None where one is made up from ``group_prefix`` and the query's own id."""
 
-    servers: str
+    reach: Reach
     config: ConsumerConfig
     subscription: Subscription
     start: Bound
@@ -119,6 +121,11 @@ class Options:
     attempts: int
     retry_ms: int
 
+    @property
+    def servers(self) -> str:
+        """Where the cluster is."""
+        return self.reach.servers
+
     @classmethod
     def of(cls, options: Mapping[str, str], *, is_stream: bool = False) -> Options:
         """From Spark's options. Raises ValueError with a sentence that names the option."""
@@ -131,10 +138,10 @@ class Options:
                 f"{most}"
             )
         strategy = "startingOffsetsByTimestampStrategy"
-        servers = given.bootstrap_servers()
+        reach = Reach.of(given)
         config, group_id = _config(given)
         return cls(
-            servers=servers,
+            reach=reach,
             config=config,
             subscription=_subscription(given),
             start=_start(given, is_stream=is_stream),

@@ -1,32 +1,63 @@
-"""The first connection of a task: brokers that are being restarted are no reason for Spark to give
-a query up."""
+"""The first connection of a driver or a task: brokers that are away, all of them perhaps because
+they are being restarted, are no reason for Spark to give a query up."""
 
 from __future__ import annotations
 
+import itertools
 import logging
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ottla.client.environment import real_environment
-from ottla.client.errors import TransportError
+from ottla.client.errors import ClientError, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from ottla.client.spark.given import Given
 
 Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
 
-RETRY_DELAYS_MS = (50, 200, 500, 1_000, 2_000, 2_000)
+OPTION = "firstContactTimeoutMs"
+TIMEOUT_MS = 60_000
+RETRY_DELAYS_MS = (50, 200, 500, 1_000)
+RETRY_DELAY_MS_MAX = 2_000
 
 
-async def reached(attempt: Callable[[], Awaitable[Result]]) -> Result:
-    """What the attempt to connect returns, which is made a few times more if it fails. Raises
-    TransportError."""
+class NotReached(ClientError):
+    """No broker has answered in all that time."""
+
+
+class Reach(NamedTuple):
+    """Where the cluster is, and for how long to look for it."""
+
+    servers: str
+    timeout_ms: int
+
+    @classmethod
+    def of(cls, given: Given) -> Reach:
+        """As the options say. Raises ValueError."""
+        timeout_ms = given.number(OPTION, at_least=0)
+        return cls(given.bootstrap_servers(), TIMEOUT_MS if timeout_ms is None else timeout_ms)
+
+
+async def reached(attempt: Callable[[], Awaitable[Result]], reach: Reach) -> Result:
+    """What the attempt to connect returns, which is made again until the time is over. Raises
+    NotReached."""
     clock = real_environment().clock
-    for delay_ms in RETRY_DELAYS_MS:
+    until_ms = clock.now_ms() + reach.timeout_ms
+    for delay_ms in itertools.chain(RETRY_DELAYS_MS, itertools.repeat(RETRY_DELAY_MS_MAX)):
         try:
             return await attempt()
         except TransportError as error:
-            logger.info("the cluster is not reached, and tried again: %s", error)
-            await clock.sleep(delay_ms)
-    return await attempt()
+            left_ms = until_ms - clock.now_ms()
+            if left_ms <= 0:
+                raise NotReached(
+                    f"no broker has answered at {reach.servers} within {reach.timeout_ms} ms, "
+                    f"which is what the option {OPTION} allows: {error}"
+                ) from error
+            if delay_ms == RETRY_DELAYS_MS[0]:
+                logger.warning("%s; trying again for %.0f s", error, left_ms / 1_000)
+            await clock.sleep(min(delay_ms, left_ms))
+    raise AssertionError("unreachable")

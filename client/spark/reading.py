@@ -88,7 +88,7 @@ class Shelf:
             await consumer.start()
             return consumer
 
-        return await reached(begin)
+        return await reached(begin, options.reach)
 
     async def put(self, options: Options, consumer: Consumer) -> None:
         """It is not used any more."""

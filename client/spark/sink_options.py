@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.client.config import ProducerConfig
 from ottla.client.spark.given import Given
 from ottla.client.spark.options import READING
+from ottla.client.spark.reaching import Reach
 from ottla.client.spark.sink_rows import Shape, shape_of
 
 if TYPE_CHECKING:
@@ -30,12 +31,17 @@ DEFAULT_PREFIX = "ottla-spark"
 class SinkOptions(NamedTuple):
     """How to write; small, and goes to every task."""
 
-    servers: str
+    reach: Reach
     config: ProducerConfig
     shape: Shape
     is_exactly_once: bool
     prefix: str
     may_begin: bool
+
+    @property
+    def servers(self) -> str:
+        """Where the cluster is."""
+        return self.reach.servers
 
 
 def sink_options(
@@ -45,7 +51,7 @@ def sink_options(
     default. Raises ValueError."""
     given = Given(options)
     given.check_names((*WRITING, *IGNORED))
-    servers = given.bootstrap_servers()
+    reach = Reach.of(given)
     is_exactly_once = given.truth("exactlyOnce", default=exactly_once)
     settings = given.client_fields(ProducerConfig, REFUSED)
     if is_exactly_once:
@@ -62,7 +68,7 @@ def sink_options(
         raise ValueError("the option transactionalIdPrefix is empty")
     missing = given.choice("missingLedger", ("fail", "begin"), "fail")
     return SinkOptions(
-        servers,
+        reach,
         config,
         shape_of(fields, given.text("topic")),
         is_exactly_once,

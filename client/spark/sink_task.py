@@ -77,12 +77,13 @@ class PlainTask:
     """At least once: a second attempt at the task writes its rows again."""
 
     def __init__(self, options: SinkOptions) -> None:
+        self._options = options
         self._writing = Writing(options)
         self.row_count = 0
 
     async def open(self) -> None:
         """Reach the cluster."""
-        await reached(self._writing.producer.start)
+        await reached(self._writing.producer.start, self._options.reach)
 
     async def take(self, batch: pa.RecordBatch) -> None:
         """The next rows."""
@@ -116,7 +117,7 @@ class OnceTask:
         """Fence earlier attempts, so that what they have committed cannot change any more, and
         only then look at it."""
         producer = self._writing.producer
-        await reached(producer.start)
+        await reached(producer.start, self._options.reach)
         try:
             await producer.init_transactions()
         except TransactionError as error:

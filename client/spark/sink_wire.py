@@ -59,7 +59,7 @@ async def connected(options: SinkOptions) -> AsyncIterator[Cluster]:
     """The cluster, for as long as the block."""
     cluster = Cluster(real_environment(), parse_addresses(options.servers), options.config)
     try:
-        await reached(cluster.refresh)
+        await reached(cluster.refresh, options.reach)
         yield cluster
     finally:
         cluster.close()
