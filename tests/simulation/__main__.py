@@ -1,36 +1,41 @@
 """``python -m tests.simulation SEED`` replays one seed; ``--seeds A-B`` runs many.
 
 ``--seeds A-`` goes on until it is interrupted, ``--minutes M`` for that long, from SEED or A on.
+Many seeds end at the first that fails, with what replays it, unless ``--keep-going``; ``--jobs 2``
+runs two at a time, ``--each`` tells of every one. What they did is summed up at the end, and when
+interrupted. ``--twice`` runs each seed twice and compares the digests.
 ``--groups`` runs the scenario of consumer groups, ``--cluster`` that of several brokers,
 ``--transactions`` that of transactional producers on them, ``--toy`` the toy broker, to try the
-simulator itself. ``--twice`` runs each seed twice and compares the digests. Exit status 1 when any
-fails. ``--hazard R-01`` puts an old bug back into the cluster and succeeds at the first seed that
-finds it; with ``--sound`` the same seeds run without the bug. ``--point N`` kills the coordinator
-of a transaction at the Nth step of it, ``--old`` is for clients of the first protocol.
+simulator itself. Exit status 1 when any seed fails.
+``--hazard R-01`` puts an old bug back into the cluster and succeeds at the first seed that finds
+it; with ``--sound`` the same seeds run without the bug. ``--point N`` kills the coordinator of a
+transaction at the Nth step of it, ``--old`` is for clients of the first protocol.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import sys
 import time
 from functools import partial
 from itertools import count, takewhile
 from typing import TYPE_CHECKING
 
-from tests.simulation import single_broker
+from tests.simulation import lanes, single_broker
 from tests.simulation.cluster import scenario as cluster
 from tests.simulation.cluster.hazards import hunting
 from tests.simulation.groups import story
 from tests.simulation.subject import build_broker, build_toy
+from tests.simulation.totals import Totals
 from tests.simulation.transactions import matrix
 from tests.simulation.transactions import scenario as transactions
 from tests.simulation.transactions.hazards import hunting as transactional_hunting
 from tests.simulation.transactions.hazards.patches import HAZARDS as TRANSACTIONAL_HAZARDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from types import ModuleType
 
     from tests.simulation.world import Outcome
@@ -44,6 +49,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, help="one seed after the other for so long")
     parser.add_argument("--seconds", type=float, help="virtual seconds of chaos")
     parser.add_argument("--twice", action="store_true", help="run twice, compare the digests")
+    parser.add_argument("--jobs", type=int, default=1, help="so many seeds at a time")
+    parser.add_argument("--each", action="store_true", help="a line for each seed that is done")
+    parser.add_argument("--keep-going", action="store_true", help="after a failure, too")
     parser.add_argument("--groups", action="store_true", help="the scenario of consumer groups")
     parser.add_argument("--cluster", action="store_true", help="the scenario of a cluster")
     parser.add_argument("--transactions", action="store_true", help="a cluster with transactions")
@@ -74,7 +82,10 @@ def main(argv: Sequence[str]) -> int:
         seeds = seeds_of(arguments)
         if arguments.hazard and not arguments.sound:
             return hunt(run, seeds, arguments.hazard)
-        return run_many(run, seeds, arguments.twice)
+        if arguments.twice:
+            run = partial(run_twice, run)
+        found = lanes.outcomes(run, seeds, max(1, arguments.jobs))
+        return run_many(found, each=arguments.each, keeps_going=arguments.keep_going)
     outcome = run(arguments.seed if arguments.seed is not None else 1)
     for event in outcome.events:
         print(event)
@@ -137,32 +148,37 @@ def hunt(run: Callable[[int], Outcome], seeds: Iterator[int], hazard: str) -> in
     return 1
 
 
-def run_many(run: Callable[[int], Outcome], seeds: Iterator[int], twice: bool) -> int:
-    """One line for each seed that fails, and the speed at the end, or when interrupted."""
-    failed: list[int] = []
+def run_twice(run: Callable[[int], Outcome], seed: int) -> Outcome:
+    """Once more, to see whether all is the same."""
+    outcome = run(seed)
+    if run(seed).digest != outcome.digest:
+        outcome.violations.append("digest: two runs of this seed have different digests")
+    return outcome
+
+
+def run_many(found: Generator[Outcome, None, None], *, each: bool, keeps_going: bool) -> int:
+    """A line for each seed that fails, and the sums at the end, or when interrupted."""
+    totals = Totals()
     started = time.monotonic()
-    virtual_s = 0.0
-    done = 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        for seed in seeds:
-            outcome = run(seed)
-            if twice and run(seed).digest != outcome.digest:
-                outcome.violations.append("two runs of this seed have different digests")
-            virtual_s += outcome.virtual_s
-            done += 1
-            if not outcome.ok:
-                failed.append(seed)
-                many = len(outcome.violations)
-                print(f"seed {seed}: {many} violations; {outcome.violations[0]}", flush=True)
+        for outcome in found:
+            totals.add(outcome)
+            if each:
+                told = "ok" if outcome.ok else "FAILED"
+                print(f"seed {outcome.seed} {told} {outcome.digest[:16]}", flush=True)
+            if outcome.ok:
+                continue
+            many = len(outcome.violations)
+            print(f"seed {outcome.seed}: {many} violations; {outcome.violations[0]}", flush=True)
+            if not keeps_going:
+                print(f"replay with: {outcome.command}")
+                break
     except KeyboardInterrupt:
         print("interrupted")
-    elapsed_s = time.monotonic() - started
-    print(
-        f"{done} seeds, {len(failed)} failed {failed[:20]}; {virtual_s:.0f} virtual s in "
-        f"{elapsed_s:.0f} s, {virtual_s / elapsed_s:.0f} virtual s per s",
-        flush=True,
-    )
-    return 1 if failed else 0
+    found.close()
+    print(*totals.told(time.monotonic() - started), sep="\n", flush=True)
+    return 1 if totals.failed else 0
 
 
 def print_outcome(outcome: Outcome) -> None:

@@ -180,10 +180,10 @@ class SimDisk:
         return min(wanted_bytes, max(0, self.files.capacity_bytes - self.files.used_bytes()))
 
     def _delay_s(self, mean_ms: float) -> float:
-        random, profile = self._random, self._profile
-        delay_ms = mean_ms * (0.5 + random.random())
-        if random.random() < profile.spike_probability:
-            delay_ms += random.random() * profile.spike_ms
+        draw, profile = self._random.random, self._profile
+        delay_ms = mean_ms * (0.5 + draw())
+        if draw() < profile.spike_probability:
+            delay_ms += draw() * profile.spike_ms
         return delay_ms / 1_000.0
 
 

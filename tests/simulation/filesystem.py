@@ -60,6 +60,8 @@ class SimFileSystem:
         self.root = Directory()
         self.capacity_bytes = capacity_bytes
         self.locks: dict[str, object] = {}
+        # What paths name, for as long as no name changes.
+        self._found: dict[str, Node] = {}
         self._versions = count(1)
         self._boots = 1
 
@@ -70,6 +72,14 @@ class SimFileSystem:
 
     def find(self, path: str) -> Node | None:
         """What the path names now."""
+        found = self._found.get(path)
+        if found is None:
+            found = self._look_for(path)
+            if found is not None:
+                self._found[path] = found
+        return found
+
+    def _look_for(self, path: str) -> Node | None:
         node: Node | None = self.root
         for name in _names(path):
             if not isinstance(node, Directory):
@@ -197,6 +207,7 @@ class SimFileSystem:
     def _settle_names(self, kept: list[Change]) -> None:
         for change in kept:
             change.make_durable()
+        self._found.clear()
         for directory in self._directories(durable=True):
             directory.entries = dict(directory.durable)
             directory.pending = []
@@ -221,6 +232,7 @@ class SimFileSystem:
         return found
 
     def _change(self, edits: list[tuple[Directory, str, Node | None]]) -> None:
+        self._found.clear()
         change = Change(next(self._versions), edits)
         for directory, name, node in edits:
             if node is None:

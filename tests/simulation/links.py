@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import struct
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.simulation.stream import Mark
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from tests.simulation.loop import SimLoop
     from tests.simulation.random import SimRandom
     from tests.simulation.stream import Stream
+
+
+# When something was delivered, and by which stream.
+_HEAD = Struct(">di")
 
 
 class NetProfile(NamedTuple):
@@ -40,6 +44,7 @@ class Links:
         self.loop = loop
         self.profile = profile
         self._random = random
+        self._draw = random.random
         self._digest = digest
         self._cut: set[tuple[str, str]] = set()
         self._down: set[str] = set()
@@ -48,10 +53,10 @@ class Links:
 
     def delay_s(self, source: str, target: str) -> float:
         """The time one parcel takes; now and then a spike."""
-        profile, random = self.profile, self._random
-        delay_ms = profile.latency_ms * (0.5 + random.random())
-        if random.random() < profile.spike_probability:
-            delay_ms += random.random() * profile.spike_ms
+        profile, draw = self.profile, self._draw
+        delay_ms = profile.latency_ms * (0.5 + draw())
+        if draw() < profile.spike_probability:
+            delay_ms += draw() * profile.spike_ms
         if self._slow:
             delay_ms *= self._slow.get((source, target), 1.0)
         return delay_ms / 1_000.0
@@ -63,7 +68,7 @@ class Links:
     def fragments(self, size_bytes: int) -> list[int]:
         """Sizes that add up to the whole; often single bytes, to cut headers in two."""
         random = self._random
-        if size_bytes < 2 or random.random() >= self.profile.fragment_probability:
+        if size_bytes < 2 or self._draw() >= self.profile.fragment_probability:
             return [size_bytes]
         sizes = []
         for _ in range(random.below(self.profile.fragments_max)):
@@ -115,8 +120,8 @@ class Links:
 
     def trace(self, number: int, content: bytes | Mark) -> None:
         """Put a delivery into the run's digest."""
-        self._digest(struct.pack(">di", self.loop.time(), number))
-        self._digest(content.name.encode() if isinstance(content, Mark) else content)
+        what = content.name.encode() if isinstance(content, Mark) else content
+        self._digest(_HEAD.pack(self.loop.now_s, number) + what)
 
     def _resume(self) -> None:
         stalled, self._stalled = self._stalled, {}

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import heapq
 import threading
 import traceback
+from contextvars import copy_context
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, Never
 
@@ -60,6 +61,60 @@ class Domain:
 DOMAIN: contextvars.ContextVar[Domain | None] = contextvars.ContextVar("domain", default=None)
 
 
+class SimHandle(asyncio.Handle):
+    """What asyncio's own does, without its questions about debugging."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        arguments: tuple[Any, ...],
+        loop: SimLoop,
+        context: contextvars.Context | None,
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = arguments
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+
+class SimTimer(asyncio.TimerHandle):
+    """The same of a timer."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        arguments: tuple[Any, ...],
+        loop: SimLoop,
+        context: contextvars.Context | None,
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = arguments
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self._when = when
+        self._scheduled = True
+
+    def cancel(self) -> None:
+        if self._cancelled:
+            return
+        if self._scheduled:
+            self._loop._timer_handle_cancelled(self)
+        self._cancelled = True
+        # What is cancelled keeps nothing alive.
+        self._callback = self._args = None  # type: ignore[assignment]
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """Runs unmodified asyncio code; replays exactly from the seed of its random source."""
 
@@ -73,7 +128,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.steps_max = steps_max
         self.failures: list[dict[str, Any]] = []
         self.outside = contextvars.Context()
-        self._now_s = 0.0
+        self.now_s = 0.0
         self._instant_steps = 0
         self._busy: BusyLoop | None = None
         self._timers: list[tuple[float, float, int, asyncio.TimerHandle]] = []
@@ -86,7 +141,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def time(self) -> float:
         """Virtual seconds since the world began."""
-        return self._now_s
+        return self.now_s
 
     def call_soon(  # type: ignore[override]
         self,
@@ -96,7 +151,7 @@ class SimLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Handle:
         if self._closed:
             self._check_closed()
-        handle = asyncio.Handle(callback, arguments, self, context)
+        handle = SimHandle(callback, arguments, self, context)
         self._ready.append(handle)
         return handle
 
@@ -107,7 +162,12 @@ class SimLoop(asyncio.BaseEventLoop):
         *arguments: Any,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        return self.call_at(self._now_s + delay, callback, *arguments, context=context)
+        if self._closed:
+            self._check_closed()
+        when = self.now_s + delay
+        timer = SimTimer(when, callback, arguments, self, context)
+        heappush(self._timers, (when, self._draw_tie(), next(self._numbers), timer))
+        return timer
 
     def call_at(  # type: ignore[override]
         self,
@@ -118,9 +178,8 @@ class SimLoop(asyncio.BaseEventLoop):
     ) -> asyncio.TimerHandle:
         if self._closed:
             self._check_closed()
-        timer = asyncio.TimerHandle(when, callback, arguments, self, context)
-        heapq.heappush(self._timers, (when, self._draw_tie(), next(self._numbers), timer))
-        timer._scheduled = True  # type: ignore[attr-defined]
+        timer = SimTimer(when, callback, arguments, self, context)
+        heappush(self._timers, (when, self._draw_tie(), next(self._numbers), timer))
         return timer
 
     def drop(self, domain: Domain) -> None:
@@ -186,19 +245,26 @@ class SimLoop(asyncio.BaseEventLoop):
         self._cancelled_timers += 1
         waiting = len(self._timers)
         if waiting > TIMERS_PURGE_MIN and self._cancelled_timers > waiting // 2:
-            self._timers = [entry for entry in self._timers if not entry[3].cancelled()]
-            heapq.heapify(self._timers)
+            # In place: a turn under way goes on with the same list.
+            self._timers[:] = [entry for entry in self._timers if not entry[3]._cancelled]
+            heapify(self._timers)
             self._cancelled_timers = 0
 
     def _run_once(self) -> None:
-        """One turn: the due timers join the queue, then all that was ready at its start runs.
+        """Turn after turn until somebody stops the loop.
 
         HOT: a third of what a run costs."""
+        self._turn()
+        while not self._stopping:
+            self._turn()
+
+    def _turn(self) -> None:
+        """The due timers join the queue, then all that was ready at its start runs."""
         ready = self._ready
         if not ready and not self._stopping:
             self._advance()
         timers = self._timers
-        if timers and timers[0][0] <= self._now_s:
+        if timers and timers[0][0] <= self.now_s:
             self._take_due_timers()
         for _ in range(len(ready)):
             handle = ready.popleft()
@@ -226,7 +292,7 @@ class SimLoop(asyncio.BaseEventLoop):
         if self._busy is not None:
             raise self._busy
         if self.steps > self.steps_max:
-            raise OutOfSteps(f"more than {self.steps_max} steps by {self._now_s:.3f} s")
+            raise OutOfSteps(f"more than {self.steps_max} steps by {self.now_s:.3f} s")
 
     def spend(self) -> None:
         """Count one piece of work at this instant; raises BusyLoop when there is no end to it.
@@ -240,29 +306,29 @@ class SimLoop(asyncio.BaseEventLoop):
         frames = traceback.extract_stack(limit=13)[:-2]
         places = [f"{f.filename.rpartition('/')[2]}:{f.lineno}" for f in frames]
         ready = sorted({repr(handle) for handle in self._ready})[:3]
-        self._busy = BusyLoop(f"at {self._now_s:.6f} s in {' '.join(places)}, ready {ready}")
+        self._busy = BusyLoop(f"at {self.now_s:.6f} s in {' '.join(places)}, ready {ready}")
         raise self._busy
 
     def _advance(self) -> None:
         timers = self._timers
-        while timers and timers[0][3].cancelled():
-            heapq.heappop(timers)
+        while timers and timers[0][3]._cancelled:
+            heappop(timers)
             self._cancelled_timers -= 1
         if not timers:
-            raise Deadlock(f"nothing is ready and nothing is scheduled at {self._now_s:.6f} s")
-        if timers[0][0] > self._now_s:
-            self._now_s = timers[0][0]
+            raise Deadlock(f"nothing is ready and nothing is scheduled at {self.now_s:.6f} s")
+        if timers[0][0] > self.now_s:
+            self.now_s = timers[0][0]
             self._instant_steps = 0
 
     def _take_due_timers(self) -> None:
-        timers, now_s = self._timers, self._now_s
+        timers, ready, now_s = self._timers, self._ready, self.now_s
         while timers and timers[0][0] <= now_s:
-            timer = heapq.heappop(timers)[3]
+            timer = heappop(timers)[3]
             timer._scheduled = False  # type: ignore[attr-defined]
-            if timer.cancelled():
+            if timer._cancelled:
                 self._cancelled_timers -= 1
             else:
-                self._ready.append(timer)
+                ready.append(timer)
 
     def _write_to_self(self) -> None:
         """Nothing to wake: this loop never sleeps."""

@@ -81,18 +81,21 @@ class SimSocket:
         self._check()
         if self._failure is not None:
             self._fail()
-        if not self._received:
+        received = self._received
+        if not received:
             if self._ended:
                 return 0
             raise BlockingIOError(errno.EAGAIN, "nothing to read")
-        taken = 0
-        while self._received and taken < len(buffer):
-            chunk = self._received.popleft()
-            count = min(len(chunk), len(buffer) - taken)
-            buffer[taken : taken + count] = chunk[:count]
+        taken, room = 0, len(buffer)
+        while received and taken < room:
+            chunk = received.popleft()
+            count = len(chunk)
+            if count > room - taken:
+                count = room - taken
+                received.appendleft(chunk[count:])
+                chunk = chunk[:count]
+            buffer[taken : taken + count] = chunk
             taken += count
-            if count < len(chunk):
-                self._received.appendleft(chunk[count:])
         self._incoming.freed(taken)
         return taken
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum, auto
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,11 +24,8 @@ class Mark(Enum):
     RESET = auto()
 
 
-class Parcel(NamedTuple):
-    """Some bytes, or a mark, and when they arrive."""
-
-    arrival_s: float
-    content: bytes | Mark
+# When it arrives, in seconds, and what it is: a plain tuple, since there are many.
+Parcel = tuple[float, "bytes | Mark"]
 
 
 class Stream:
@@ -79,8 +76,12 @@ class Stream:
     def send(self, content: bytes) -> None:
         """Take bytes that fit; they leave in as many fragments as the seed wants."""
         self.used_bytes += len(content)
+        sizes = self._links.fragments(len(content))
+        if len(sizes) == 1:
+            self._enqueue(content)
+            return
         position = 0
-        for size in self._links.fragments(len(content)):
+        for size in sizes:
             self._enqueue(content[position : position + size])
             position += size
 
@@ -92,8 +93,9 @@ class Stream:
         """The receiver has taken that many bytes out; the sender learns it a latency later."""
         self._credit_bytes += count
         if self._credit_bytes == count:
+            loop = self._loop
             delay_s = self._links.delay_s(self.target, self.source)
-            self._loop.call_later(delay_s, self._give_credit, context=self._loop.outside)
+            loop.call_later(delay_s, self._give_credit, context=loop.outside)
 
     def lose(self) -> None:
         """Forget what is on the way: the sending machine is gone."""
@@ -114,9 +116,10 @@ class Stream:
     def _enqueue(self, content: bytes | Mark) -> None:
         if self.dead:
             return
-        soon_s = self._loop.time() + self._links.delay_s(self.source, self.target)
-        self._last_arrival_s = max(self._last_arrival_s, soon_s)
-        self._parcels.append(Parcel(self._last_arrival_s, content))
+        soon_s = self._loop.now_s + self._links.delay_s(self.source, self.target)
+        if soon_s > self._last_arrival_s:
+            self._last_arrival_s = soon_s
+        self._parcels.append((self._last_arrival_s, content))
         if not self._scheduled and len(self._parcels) == 1:
             self._schedule(self._last_arrival_s)
 
@@ -129,13 +132,13 @@ class Stream:
         if self._links.is_blocked(self.source, self.target):
             self._links.stall(self)
             return
-        now_s = self._loop.time()
-        while self._parcels and self._parcels[0].arrival_s <= now_s:
-            content = self._parcels.popleft().content
+        now_s, parcels = self._loop.now_s, self._parcels
+        while parcels and parcels[0][0] <= now_s:
+            content = parcels.popleft()[1]
             self._links.trace(self.number, content)
             self._deliver(content)
-        if self._parcels:
-            self._schedule(max(now_s, self._parcels[0].arrival_s))
+        if parcels:
+            self._schedule(max(now_s, parcels[0][0]))
 
     def _give_credit(self) -> None:
         if self._links.is_blocked(self.target, self.source):

@@ -98,6 +98,7 @@ class TransactionsOfACluster(ClusterRun):
         counts = {
             **outcome.counts,
             "events": len(events),
+            "records": sum(map(len, self.books.finals.values())),
             "piped": sum(len(self.books.finals.get(pipe.target, ())) for pipe in self.pipes),
             **self.strikes.counts,
             **{f"transactions {kind}": n for kind, n in sorted(self.books.ended.items())},
