@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.directories import DirectoriesConfig
 from ottla.broker.runtime.controller import ControllerCandidate
@@ -25,6 +25,7 @@ from ottla.broker.runtime.txn_verification import Verification
 from ottla.broker.runtime.vigil import Vigil
 from ottla.coordinator.controller.specs import controller_settings
 from ottla.coordinator.metadata.config_changes import check_topic_configs
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.compression import Codec
 
 if TYPE_CHECKING:

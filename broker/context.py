@@ -7,9 +7,9 @@ types are all that either knows of the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.ports import Buffer, FileRegion
 
 ReplyPart = Buffer | FileRegion

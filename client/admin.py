@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from ottla.client import admin_requests as requests
 from ottla.client.broker_admin import BrokerAdmin
@@ -42,6 +42,7 @@ from ottla.client.settings import configured
 from ottla.client.topic_pages import PAGE_PARTITIONS, PartitionDetail, describe_partitions
 from ottla.client.transaction_admin import TransactionAdmin
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -6,9 +6,10 @@ loads only the messages it can send.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.schema import schema_of
 
 if TYPE_CHECKING:

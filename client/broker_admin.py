@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.client.api import declare
 from ottla.client.errors import ClientError, RequestRefused
@@ -19,6 +19,7 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.ports import Address
 
 if TYPE_CHECKING:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.batches import ConsumerRecord as ConsumerRecord
 from ottla.client.batches import FetchedBatch, last_offset
 from ottla.client.errors import RequestRefused
 from ottla.client.state.visibility import Aborted, visible_batches
 from ottla.protocol.errors import KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import iterate_whole_batches
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ refused when the object is made, not when it hurts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
@@ -17,6 +17,7 @@ from ottla.client.properties import fields_from
 from ottla.client.setting_types import check_types
 from ottla.client.state.accumulator import Limits
 from ottla.client.state.backoff import Backoff
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.ports import Address
 from ottla.protocol.records.compression import Codec
 

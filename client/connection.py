@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.deadline import TimeLimit
 from ottla.client.errors import AnswerTooLarge as AnswerTooLarge
@@ -36,6 +36,7 @@ from ottla.client.wire import encode_request
 from ottla.protocol.compile import decode
 from ottla.protocol.errors import RemoteProtocolError
 from ottla.protocol.headers import RequestHeader, decode_response_header
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.client.state.backoff import Backoff
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.ports import SocketOptions
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.errors import ClientClosed
 from ottla.client.state.sequences import Identity
 from ottla.client.state.transaction_states import Call, State
 from ottla.client.transactions import Transactions
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from numbers import Integral
-from typing import NamedTuple
 
 from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.protocol.named_tuples import NamedTuple
 
 Moment = int | str | datetime | timedelta | Mapping[int, int]
 """An offset (negative: so many before the end), "earliest", "latest", ISO text or a datetime, "1h"

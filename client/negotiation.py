@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla import __version__
 from ottla.client.api import Api, VersionRange, declare
@@ -11,6 +11,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.compile import decode
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

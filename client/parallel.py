@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.client.deadline import TimeLimit
 from ottla.client.errors import ClientClosed, ClientError
@@ -21,6 +21,7 @@ from ottla.client.real_threads import HandlerThreads
 from ottla.client.state.parallel import Lanes, Ordering
 from ottla.client.tasks import Tasks
 from ottla.protocol.ids import TopicPartition
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence

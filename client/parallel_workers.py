@@ -6,12 +6,13 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.deadline import TimeLimit
 from ottla.client.errors import ClientError
 from ottla.client.parallel_policy import DeadLetter, HandlerFailed, next_step
 from ottla.client.tasks import Tasks
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,7 +7,7 @@ hide the successes; what concerns the request as a whole is raised.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.api import declare
 from ottla.client.errors import RequestRefused
@@ -30,6 +30,7 @@ from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
     ListPartitionReassignmentsTopics,
 )
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -7,7 +7,7 @@ while it is read ends it with an error: nobody else would tell, and it would wai
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.absences import GONE
 from ottla.client.arrow import to_arrow
@@ -19,6 +19,7 @@ from ottla.client.moments import Moment, Spot, spot_of
 from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence

@@ -10,7 +10,9 @@ from dataclasses import fields
 from enum import Enum
 from numbers import Integral, Real
 from types import MappingProxyType, NoneType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

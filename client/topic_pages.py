@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.api import declare
 from ottla.client.errors import RequestRefused
@@ -17,6 +17,7 @@ from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     TopicRequest,
 )
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

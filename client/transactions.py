@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.client.coordinators import TRANSACTION, Coordinators
 from ottla.client.deadline import TimeLimit
@@ -34,6 +34,7 @@ from ottla.client.state.transaction_states import LEGAL, Call, State
 from ottla.client.state.transaction_verdict import FENCING, Judgement
 from ottla.client.transaction_wire import TransactionWire
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

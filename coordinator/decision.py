@@ -9,8 +9,9 @@ from what is durable; there is no code that takes anything back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from ottla.protocol.data_classes import dataclass
 
 Record = TypeVar("Record")
 Message = TypeVar("Message")

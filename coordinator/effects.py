@@ -8,7 +8,9 @@ record (hazard G-02). What it means becomes visible when the shell reports it co
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from ottla.protocol.named_tuples import NamedTuple
 
 Ticket = int
 """The shell's name for one request that waits for its answer; never reused."""

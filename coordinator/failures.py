@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode
 
 # What a client needs to know is whether, and where, to try again.

@@ -12,9 +12,10 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from ottla.protocol import primitives
+from ottla.protocol.constructors import FRESH
 from ottla.protocol.errors import RemoteProtocolError
 from ottla.protocol.layout import FIXED_SIZES, default_expression, layout_of, minimum_bytes
-from ottla.protocol.schema import FRESH, Wire, schema_of
+from ottla.protocol.schema import Wire, schema_of
 from ottla.protocol.source import Source
 
 if TYPE_CHECKING:

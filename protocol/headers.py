@@ -8,10 +8,11 @@ client that asks does not know yet what the broker speaks.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.protocol.apis import API, NEVER, ApiKey
 from ottla.protocol.errors import RemoteProtocolError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.primitives import SHORT_STRING, read_string, skip_tags
 
 if TYPE_CHECKING:

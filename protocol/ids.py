@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+from ottla.protocol.named_tuples import NamedTuple
 
 Uuid: TypeAlias = bytes
 UUID_SIZE_BYTES = 16

@@ -6,10 +6,11 @@ made here shows as a difference between the two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
-from ottla.protocol.schema import FRESH, Field, Wire, schema_of
+from ottla.protocol.constructors import FRESH
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.schema import Field, Wire, schema_of
 
 FIXED_SIZES = {
     Wire.BOOLEAN: 1,

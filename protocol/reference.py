@@ -7,9 +7,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
+from ottla.protocol.constructors import FRESH
 from ottla.protocol.errors import RemoteProtocolError
 from ottla.protocol.ports import FileRegion
-from ottla.protocol.schema import FRESH, Field, Wire, schema_of
+from ottla.protocol.schema import Field, Wire, schema_of
 
 if TYPE_CHECKING:
     from ottla.protocol.ports import Buffer

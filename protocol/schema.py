@@ -8,12 +8,15 @@ follows from here alone: read ``compile.py`` for the fast codec, ``reference.py`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, dataclass_transform
 
+from ottla.protocol.constructors import FRESH, constructor
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.ids import ZERO_UUID
+from ottla.protocol.later import Later
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.ports import Buffer, FileRegion
 
 if TYPE_CHECKING:
@@ -94,16 +97,6 @@ class Schema:
     fields: dict[str, Field]
     versions: Versions
     flexible: Versions
-
-
-class _Fresh:
-    """Stands in a signature for a default that every instance needs its own copy of."""
-
-    def __repr__(self) -> str:
-        return "<fresh>"
-
-
-FRESH = _Fresh()
 
 
 def _field(
@@ -207,15 +200,18 @@ def schema_of(declared: type) -> Schema:
 
 
 def _slotted(declaration: type[T], versions: Versions, flexible: Versions) -> type[T]:
-    fields = {name: value for name, value in vars(declaration).items() if isinstance(value, Field)}
+    owner, body = declaration.__qualname__, vars(declaration)
+    fields = {name: value for name, value in body.items() if isinstance(value, Field)}
     namespace = {
         name: value
-        for name, value in vars(declaration).items()
+        for name, value in body.items()
         if name not in fields and name not in ("__dict__", "__weakref__")
     }
+    namespace["__qualname__"] = owner
     namespace["__slots__"] = namespace["__match_args__"] = tuple(fields)
     namespace["__schema__"] = Schema(declaration.__name__, fields, versions, flexible)
-    namespace["__init__"] = _constructor(fields)
+    # Of the messages in a file most programs make few.
+    namespace["__init__"] = Later(lambda _name: _constructor(owner, fields))
     namespace["__eq__"] = _equal
     namespace["__hash__"] = None
     namespace["__repr__"] = _represent
@@ -223,25 +219,15 @@ def _slotted(declaration: type[T], versions: Versions, flexible: Versions) -> ty
     return slotted
 
 
-def _constructor(fields: dict[str, Field]) -> Callable[..., None]:
+def _constructor(owner: str, fields: dict[str, Field]) -> Callable[..., None]:
     """``__init__`` as one would write it by hand: each field a parameter with its default."""
-    scope: dict[str, Any] = {"FRESH": FRESH}
-    parameters, lines = [], []
-    for name, field in fields.items():
-        if field.default is FRESH:
-            parameters.append(f"{name}=FRESH")
-            make = "[]"
-            if not field.is_array:
-                scope[f"make_{name}"] = field.kind
-                make = f"make_{name}()"
-            lines.append(f" self.{name} = {make} if {name} is FRESH else {name}")
-        else:
-            parameters.append(f"{name}={field.default!r}")
-            lines.append(f" self.{name} = {name}")
-    source = f"def __init__(self, {', '.join(parameters)}):\n" + ("\n".join(lines) or " pass")
-    exec(source, scope)
-    constructor: Callable[..., None] = scope["__init__"]
-    return constructor
+    defaults = {name: field.default for name, field in fields.items()}
+    factories: dict[str, Any] = {
+        name: list if field.is_array else field.kind
+        for name, field in fields.items()
+        if field.default is FRESH
+    }
+    return constructor(owner, tuple(fields), defaults, factories)
 
 
 def _equal(self: object, other: object) -> bool:

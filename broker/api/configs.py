@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.runtime.settings import BROKERS, EVERY_BROKER, GROUPS, TOPICS, ConfigTarget
@@ -20,6 +20,7 @@ from ottla.coordinator.metadata.config_changes import ConfigChange
 from ottla.coordinator.metadata.configs import ConfigSource
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import alter_configs, describe_configs, incremental_alter_configs
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -7,7 +7,7 @@ decline. HOT.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.policy.door import Operation, ResourceType
 from ottla.broker.runtime.later import Later
@@ -22,6 +22,7 @@ from ottla.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.straight import PRODUCE_VERSIONS, produce_answer, produce_reader
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ lie. Handlers are named, not imported: a start loads only what its clients call.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.apis import API, ApiKey
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.messages.api_versions import ApiVersion
 
 if TYPE_CHECKING:

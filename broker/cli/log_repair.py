@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.directory import LogDirectory
 from ottla.broker.log.examining import Damage, examine
@@ -23,6 +23,7 @@ from ottla.broker.replica.history import ReplicaHistory
 from ottla.client.cli.output import json_line
 from ottla.client.real import RealClock, RealRandom
 from ottla.protocol.errors import CorruptLogError, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

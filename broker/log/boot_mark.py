@@ -8,12 +8,13 @@ the run it is written in, once its logs are loaded and before anything is append
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.checkpoints import read_file, replace_file
 from ottla.broker.log.health import is_out_of_space
 from ottla.broker.log.names import BOOT_MARK, join
 from ottla.protocol.ids import TopicPartition
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

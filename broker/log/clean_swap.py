@@ -14,7 +14,7 @@ segments; what has changed it meanwhile makes the swap come to nothing (hazard S
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.clean_writer import PASS_MARK, CleanedFiles, pass_path
 from ottla.broker.log.names import (
@@ -27,6 +27,7 @@ from ottla.broker.log.names import (
     parse_segment_name,
 )
 from ottla.broker.log.segment import Segment
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

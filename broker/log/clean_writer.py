@@ -7,7 +7,7 @@ here; the swap sees to that (read clean_swap.py next).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.index import OffsetIndex, TimeIndex
 from ottla.broker.log.names import (
@@ -22,6 +22,7 @@ from ottla.broker.log.names import (
 from ottla.broker.log.settings import INT32_MAX
 from ottla.broker.log.txn_index import AbortedTransaction, encode_aborted
 from ottla.protocol.errors import CorruptLogError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import parse_batch
 
 if TYPE_CHECKING:

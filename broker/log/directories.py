@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.doubles import Doubles
 from ottla.broker.log.health import storage_error
 from ottla.broker.log.home import OPEN_SEGMENTS_MAX
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

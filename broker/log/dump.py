@@ -6,7 +6,7 @@ its output can read ours. Nothing is believed: damage is an entry like any other
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.index import OffsetIndex, TimeIndex
 from ottla.broker.log.names import LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, parse_segment_name
@@ -14,6 +14,7 @@ from ottla.broker.log.scan import CHUNK_BYTES, BatchScan
 from ottla.broker.log.settings import INT32_MAX
 from ottla.broker.log.txn_index import decode_aborted
 from ottla.protocol.errors import KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import (
     CODEC_BITS,
     LENGTH_END,

@@ -7,12 +7,13 @@ it: that is lost to whoever has the log cut there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.names import LOG, join, parse_segment_name, segment_name
 from ottla.broker.log.recovery import find_batch, is_old_message
 from ottla.broker.log.scan import BatchScan
 from ottla.broker.log.settings import INT32_MAX
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import check_crc
 
 if TYPE_CHECKING:

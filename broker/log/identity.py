@@ -7,7 +7,7 @@ in the place of a disk is noticed, and its partitions are not made again as if n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.checkpoints import (
     decode_properties,
@@ -18,6 +18,7 @@ from ottla.broker.log.checkpoints import (
 from ottla.broker.log.names import META_PROPERTIES, join
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import is_usable_uuid, uuid_from_text, uuid_to_text
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

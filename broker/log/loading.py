@@ -7,7 +7,7 @@ in the mark says, and any other is scanned from its recovery point on. Loading t
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.checkpoints import (
     decode_leader_epochs,
@@ -40,6 +40,7 @@ from ottla.broker.log.resuming import resume_segment
 from ottla.broker.log.segment import Segment
 from ottla.broker.log.slices import locate
 from ottla.protocol.errors import CorruptLogError
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.broker.log.clean_mark import CleanLog

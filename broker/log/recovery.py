@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.replay import replay_segment
 from ottla.broker.log.resuming import start_of_scan
@@ -19,6 +19,7 @@ from ottla.broker.log.scan import LENGTH_MIN, BatchScan, place_at
 from ottla.broker.log.settings import INT32_MAX
 from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.protocol.errors import CorruptLogError, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import HEADER_BYTES, LENGTH_END, MAGIC, check_crc, parse_batch
 
 if TYPE_CHECKING:

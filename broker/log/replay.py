@@ -9,12 +9,13 @@ holds any, an older snapshot is loaded and they are read again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.checkpoints import read_file
 from ottla.broker.log.scan import CHUNK_BYTES, BatchScan, walk
 from ottla.broker.log.slices import locate
 from ottla.protocol.errors import CorruptLogError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import ATTRIBUTES_POSITION, CONTROL_BIT
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ allocated or skipped by it (hazard S-02).
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import CorruptLogError, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import (
     HEADER_BYTES,
     LENGTH_END,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ottla.protocol.data_classes import dataclass
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1

@@ -6,11 +6,12 @@ segment, so that a consumer reading along costs no walk. HOT: ``slice_segment``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.scan import Place, find_offset, place_at, walk
 from ottla.broker.log.settings import INT64_MAX
 from ottla.protocol.errors import CorruptLogError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.ports import FileRegion
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import errno
 import logging
 from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,9 +11,10 @@ import logging
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.network.acceptor import EXHAUSTED, EXHAUSTED_PAUSE_MS
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.ports import SocketOptions
 
 if TYPE_CHECKING:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.transport import PlaintextTransport
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.frames import KafkaFraming
 from ottla.protocol.ports import SocketOptions
 

@@ -7,7 +7,7 @@ overdrafts of many requests add up exactly, which windows of samples do not.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from ottla.protocol.named_tuples import NamedTuple
 
 THROTTLE_MAX_MS = 30_000.0
 

@@ -7,9 +7,10 @@ the throttle would cost what it is to protect (hazard R-17).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.policy.quotas import TokenBucket
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,11 +10,13 @@ CORRUPT_MESSAGE, which clients repeat, and not INVALID_RECORD, which they do not
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Flag, auto
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import (
     APPEND_TIME_BIT,
     CONTROL_BIT,

@@ -19,12 +19,14 @@ its end is known: recovery takes a gap between two segments for a lost end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import field
+from typing import TYPE_CHECKING
 
 from ottla.broker.replica.compaction_rewrite import empty_batch, placeholder, rewrite
 from ottla.broker.replica.compaction_scan import scan_records
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.control import read_control_type
 from ottla.protocol.records.record import record_bytes
 

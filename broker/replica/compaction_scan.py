@@ -7,8 +7,9 @@ per record of a compacted log.
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.record import malformed
 from ottla.protocol.records.varint import ZIGZAG, decode_varint
 

@@ -7,9 +7,10 @@ Where to fetch from is not remembered here but asked of the replica, which knows
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.replica.following_steps import Action, Ask
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

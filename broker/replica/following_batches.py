@@ -8,9 +8,10 @@ each fetched batch.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import (
     CRC_END,
     HEADER_BYTES,

@@ -6,13 +6,13 @@ from an older lineage can raise the watermark (hazard R-10).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.broker.replica.isr import ChangeOutcome, InSyncSet, IsrChange
 from ottla.broker.replica.progress import FollowerProgress
 from ottla.broker.replica.verification import Verifications
 from ottla.broker.replica.watermark import effective_min_insync
+from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

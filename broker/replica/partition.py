@@ -14,12 +14,13 @@ says so, with nothing in between.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.replica.leading import Leadership, Leading, ReplicaLimits
 from ottla.broker.replica.roles import LogBounds, Role, RoleChange
 from ottla.broker.replica.watermark import Isolation, clamped_watermark, raised_watermark
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.broker.replica.epochs import EpochEnd

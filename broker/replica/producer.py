@@ -16,9 +16,10 @@ and refusing it would stop an innocent client for good (hazard T-05). See produc
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import NO_SEQUENCE
 
 if TYPE_CHECKING:

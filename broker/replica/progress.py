@@ -8,9 +8,9 @@ time and incarnation are written together, so no reader sees one without the oth
 from __future__ import annotations
 
 from math import inf
-from typing import NamedTuple
 
 from ottla.broker.replica.proofs import NOT_PROVEN
+from ottla.protocol.named_tuples import NamedTuple
 
 UNKNOWN_OFFSET = -1
 UNKNOWN_BROKER_EPOCH = -1

@@ -8,8 +8,9 @@ fully below the high watermark, and whole (LOG-17). Users may add policies of th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.named_tuples import NamedTuple
 
 NO_TIMESTAMP = -1
 

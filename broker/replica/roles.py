@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import NamedTuple
 
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 
 
 class Role(Enum):

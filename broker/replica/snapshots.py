@@ -10,9 +10,10 @@ would have written, and a restart does not forget the batches that are still in 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import CorruptLogError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.crc32c import crc32c
 
 if TYPE_CHECKING:

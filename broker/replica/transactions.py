@@ -7,9 +7,8 @@ replicated" is a state of its own and keeps holding the last stable offset (haza
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ottla.broker.replica.watermark import last_stable_offset
+from ottla.protocol.named_tuples import NamedTuple
 
 
 class CompletedTransaction(NamedTuple):

@@ -15,10 +15,11 @@ what the coordinator said still holds. Guards belong to one leadership, and vani
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.replica.producer import SEQUENCE_MASK, Action, Verdict
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import NO_SEQUENCE
 
 if TYPE_CHECKING:

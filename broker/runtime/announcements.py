@@ -7,13 +7,13 @@ goes when it is granted.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.broker.runtime.pipelined import pipelined
 from ottla.coordinator.controller.events import MovesAsked, PreferredAsked
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Check, Delete, GroupFailed, NoNode
+from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from ottla.coordinator.store.store import Session, Watch, Znode

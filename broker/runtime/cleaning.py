@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import aclosing
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.log.clean_swap import discard_files, remove_leftovers, swap_segments
 from ottla.broker.log.health import is_passing
@@ -20,6 +20,7 @@ from ottla.broker.runtime.cleaning_pass import CleanedGroup, clean_apart, clean_
 from ottla.broker.runtime.cleaning_plan import Plan, Survey, plan_run, survey_partition
 from ottla.broker.runtime.cleaning_settings import CleaningSettings
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Mapping

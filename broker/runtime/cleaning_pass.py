@@ -7,7 +7,7 @@ what it has written is swapped in by the log's owner (broker/log/clean_swap.py).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.clean_writer import CleanedFiles, CleanedSegment
 from ottla.broker.log.scan import BatchScan
@@ -22,6 +22,7 @@ from ottla.broker.replica.compaction_batches import (
 from ottla.broker.replica.compaction_map import KeyMap
 from ottla.broker.replica.compaction_transactions import Aborted, CleanedTransactions
 from ottla.protocol.errors import CorruptLogError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import check_crc
 
 if TYPE_CHECKING:

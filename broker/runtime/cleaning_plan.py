@@ -5,7 +5,7 @@ Everything is taken in one step, without ``await``: offsets, segments and produc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.clean_swap import Sources, sources_of
 from ottla.broker.log.scan import MAX_TIMESTAMP_POSITION
@@ -21,6 +21,7 @@ from ottla.broker.replica.compaction import (
 )
 from ottla.broker.replica.compaction_batches import Horizons, LiveProducer
 from ottla.broker.runtime.cleaning_pass import CleanOrder, SourceFile
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.broker.log.open_log import OpenLog

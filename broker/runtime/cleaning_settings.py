@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.metadata.broker_configs_table import BROKER_CONFIGS
 from ottla.coordinator.metadata.definitions import BadValue
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.coordinator.metadata.configs import ConfigSources

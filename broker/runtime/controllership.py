@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.runtime.announcements import Announcements
 from ottla.broker.runtime.controller_chores import RECONCILE, ControllerChores
@@ -47,6 +47,7 @@ from ottla.protocol.errors import ErrorCode, Fenced, KafkaError, error_code
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence

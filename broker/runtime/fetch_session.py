@@ -6,7 +6,6 @@ The rules are in ``replica/fetch_sessions.py``; here they meet the wire's messag
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.broker.replica.fetch_sessions import (
@@ -17,6 +16,7 @@ from ottla.broker.replica.fetch_sessions import (
 )
 from ottla.broker.replica.fetch_sessions import SessionAsk as SessionAsk
 from ottla.broker.runtime.partition_read import Wanted
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import Uuid
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.replica.following import Followed, Following, Pauses
 from ottla.broker.replica.following_steps import Action, step_for
@@ -30,6 +30,7 @@ from ottla.broker.runtime.fetcher_wire import Manner, Sender, parts_of, told_by
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import CorruptLogError, KafkaError
 from ottla.protocol.ids import ZERO_UUID
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

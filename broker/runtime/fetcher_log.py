@@ -8,12 +8,13 @@ partition serves nobody: its producers and transactions are being told again.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.broker.replica.following_batches import Limits, runs_of
 from ottla.broker.replica.partition import NO_EPOCH
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import NO_PRODUCER_ID
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.replica.epochs import EpochEnd
 from ottla.broker.replica.following_steps import Told
@@ -19,6 +19,7 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -12,11 +12,12 @@ it has asked for before, and that have nothing to say, are quiet: a glance is al
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.replica.progress import FollowerFetch
 from ottla.broker.replica.proofs import NOT_PROVEN
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

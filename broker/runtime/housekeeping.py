@@ -7,7 +7,7 @@ disk ends nothing here: its directory is offline then, and the chores go on with
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.replica.retention import (
     ClockWatch,
@@ -17,6 +17,7 @@ from ottla.broker.replica.retention import (
     deletable_count,
 )
 from ottla.protocol.errors import CorruptLogError, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

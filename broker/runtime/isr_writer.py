@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.replica.isr import ChangeOutcome
 from ottla.broker.replica.progress import UNKNOWN_BROKER_EPOCH
@@ -34,6 +34,7 @@ from ottla.coordinator.store.store import (
     Stat,
     StoreError,
 )
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

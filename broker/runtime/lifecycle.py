@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinator.metadata.features import SUPPORTED
 from ottla.coordinator.store import paths
@@ -30,6 +30,7 @@ from ottla.coordinator.store.store import (
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import is_usable_uuid, uuid_to_text
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -7,13 +7,14 @@ fenced by controller epoch; settings come from the store (read ``config_watch.py
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.metadata.changes import FULL_UPDATE, Change, ConfigGone, changes_of_update
 from ottla.coordinator.metadata.delta import Delta, apply_changes, next_image
 from ottla.coordinator.metadata.image import NO_LEADER, Entity, MetadataImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.update_metadata import UpdateMetadataResponse
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

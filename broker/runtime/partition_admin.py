@@ -7,7 +7,6 @@ REQUEST_TIMED_OUT means that the outcome is unknown, never that it failed.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.controller.events import AlterMoves, ElectLeaders, Event, ShutdownAsked
@@ -15,6 +14,7 @@ from ottla.coordinator.controller.specs import MoveSpec as MoveSpec
 from ottla.coordinator.controller.specs import PartitionResult as PartitionResult
 from ottla.coordinator.controller.specs import ShutdownResult as ShutdownResult
 from ottla.coordinator.metadata.image import NO_LEADER, MetadataImage
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

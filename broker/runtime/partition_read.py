@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.replica.watermark import Isolation
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,11 +6,11 @@ power cut takes no more than the setting allows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.broker.replica.append import AppendPlan, Look
 from ottla.broker.runtime.inside import look_inside
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.broker.runtime.suspicion import AGAIN_MS, Suspicion, sign_of
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode, KafkaError, error_code
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.broker.context import Peer, ReplyPart
 from ottla.broker.runtime.later import Later
+from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from ottla.broker.policy.door import Door

@@ -5,7 +5,7 @@ Values come from the metadata image as texts and are typed once per change, not 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.runtime.topic_settings import TopicSettings, topic_settings
 from ottla.coordinator.metadata.config_changes import (
@@ -25,6 +25,7 @@ from ottla.coordinator.metadata.configs import (
     topic_config,
 )
 from ottla.coordinator.metadata.group_configs import describe_group
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from ottla.broker.replica.append import AppendPlan
 from ottla.broker.runtime.shards_appends import (
@@ -26,6 +26,7 @@ from ottla.broker.runtime.shards_machine import M, Machine, MachineReplay
 from ottla.broker.runtime.shards_markers import ShardMarkers
 from ottla.coordinator.effects import Answer, Append, Moment
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import parse_batch
 from ottla.protocol.records.compression import Codec
 

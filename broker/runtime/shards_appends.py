@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.builder import BatchOptions, encode_batch
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ the log: a commit that stands before it is settled before it (hazard T-23).
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.control import ControlType
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.broker.log.settings import INT64_MAX, LogSettings
@@ -10,6 +9,7 @@ from ottla.broker.policy.throttle import throttled_replicas
 from ottla.broker.replica.append import AppendRules
 from ottla.broker.replica.compaction import CompactionRules
 from ottla.broker.replica.retention import SizeRetention, TimeRetention
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.records.compression import Codec
 
 if TYPE_CHECKING:

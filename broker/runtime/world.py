@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from ottla.coordinator.metadata.delta import next_image
 from ottla.coordinator.metadata.image import Entity, MetadataImage
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Check, Create, NoNode, Operation
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.ids import TopicPartition, is_usable_uuid
 
 if TYPE_CHECKING:

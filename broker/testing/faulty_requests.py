@@ -7,12 +7,13 @@ say to each other is disturbed by the network, not by name.
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.context import Paused
 from ottla.broker.testing.refusals import refusal_of
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, RemoteProtocolError
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

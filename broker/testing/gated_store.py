@@ -7,7 +7,6 @@ connection of a process that was stopped. A dead one is asked nothing and told n
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.coordinator.store.store import (
@@ -23,6 +22,7 @@ from ottla.coordinator.store.store import (
     WatchEvent,
     Znode,
 )
+from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

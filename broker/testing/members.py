@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from ottla.broker.testing.seatlike import DiskCondition
 from ottla.client.real import RealClock
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.store import SESSION_TIMEOUT_MS
+from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping

@@ -6,7 +6,6 @@ ZooKeeper, each through a session that ends with its process.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.store.store import (
@@ -23,6 +22,7 @@ from ottla.coordinator.store.store import (
     WatchEvent,
     Znode,
 )
+from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,9 +6,10 @@ when it runs in a process of its own, over a wire.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinator.metadata.broker_configs import for_embedded_store, parse_broker_config
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

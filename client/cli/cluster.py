@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
 from ottla.client.cli.brokers import show_api_versions, show_log_dirs
@@ -12,6 +12,7 @@ from ottla.client.cli.output import Cell, json_document, table, write
 from ottla.client.cli.run import run
 from ottla.client.cli.settings import command_config
 from ottla.client.errors import ClientError, UnsupportedByBroker
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     import argparse

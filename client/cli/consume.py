@@ -7,7 +7,7 @@ group read what they are given, which is in ``consume_group``.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
 from ottla.client.cli.consume_group import read_as_member
@@ -19,6 +19,7 @@ from ottla.client.cli.settings import command_config, consumer_config
 from ottla.client.cli.start_offset import at_time, resolve
 from ottla.client.consumer import Consumer
 from ottla.protocol.ids import TopicPartition
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     import argparse

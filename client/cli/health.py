@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.config_requests import ResourceType
 from ottla.client.errors import ClientError
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     import argparse

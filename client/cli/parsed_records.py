@@ -10,9 +10,10 @@ import base64
 import binascii
 import json
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.cli.run import CommandError
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     import argparse

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import Enum
-from typing import NamedTuple
+
+from ottla.protocol.named_tuples import NamedTuple
 
 PLACES = "N, -N (records before the end), beginning, end, @TIME"
 

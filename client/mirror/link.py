@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
 from ottla.client.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
@@ -26,6 +26,7 @@ from ottla.client.producer import Producer
 from ottla.client.state.backoff import Backoff
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.client.environment import Environment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from ottla.protocol.named_tuples import NamedTuple
 
 
 class Progress(NamedTuple):

@@ -8,7 +8,7 @@ had sent and not stored is copied again, unless records, notes and positions are
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
 from ottla.client.mirror.notebook import read_notes
@@ -16,6 +16,7 @@ from ottla.client.mirror.selection import NOTES_TOPIC
 from ottla.client.mirror.translation import Jotter, Notes, note_key, note_value
 from ottla.client.rebalance_listener import RebalanceListener
 from ottla.protocol.ids import TopicPartition
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

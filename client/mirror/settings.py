@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from ottla.client.config import Compression, parse_addresses
 from ottla.client.nearest import one_of, suggestion
+from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.admin_requests import NewTopic
 from ottla.client.config_requests import ConfigSource, ResourceType
@@ -12,6 +12,7 @@ from ottla.client.mirror.errors import MirrorError
 from ottla.client.mirror.plan import COPIED_CONFIGS, two_into_one, work
 from ottla.client.mirror.selection import Circle, selected
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Set

@@ -8,11 +8,12 @@ so what a query shows as its progress can be given to another as its start.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.nearest import one_of
 from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.protocol.ids import TopicPartition
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.config import ConsumerConfig
 from ottla.client.nearest import one_of
@@ -12,6 +11,8 @@ from ottla.client.settings import ISOLATIONS
 from ottla.client.spark.given import Given
 from ottla.client.spark.offsets import Bound, ends_of, offsets_of, partitions_of, times_of
 from ottla.client.spark.reaching import OPTION, Reach
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

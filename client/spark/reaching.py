@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import itertools
 import logging
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.client.environment import real_environment
 from ottla.client.errors import ClientError, TransportError
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

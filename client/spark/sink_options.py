@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.config import ProducerConfig
 from ottla.client.spark.given import Given
 from ottla.client.spark.options import READING
 from ottla.client.spark.reaching import Reach
 from ottla.client.spark.sink_rows import Shape, shape_of
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

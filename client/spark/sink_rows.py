@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import struct
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.crc32c import crc32c
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.errors import RequestRefused, TransactionError
 from ottla.client.handover import leave_open
@@ -19,6 +19,7 @@ from ottla.client.spark.sink_rows import RowsChecksum
 from ottla.client.spark.sink_wire import as_offset, entry_of
 from ottla.client.state.transaction_verdict import FENCING
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

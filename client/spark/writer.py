@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.client.environment import real_environment
@@ -17,6 +16,7 @@ from ottla.client.spark.sink_options import sink_options
 from ottla.client.spark.sink_task import OnceTask, PlainTask, TaskId
 from ottla.client.spark.sink_wire import abort_all, commit_all, connected, fence_all
 from ottla.client.spark.worker import begin_task
+from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence

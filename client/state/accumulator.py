@@ -7,12 +7,14 @@ their limit: past it nothing is taken.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import field
+from typing import TYPE_CHECKING
 
 from ottla.client.state.batch import BATCH_OVERHEAD_BYTES, Batch, Phase
 from ottla.client.state.items import RECORD_OVERHEAD_BYTES, Item
 from ottla.client.state.line import Line
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

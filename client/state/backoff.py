@@ -6,7 +6,7 @@ in the same millisecond and takes it down again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ottla.protocol.data_classes import dataclass
 
 MULTIPLIER = 2.0
 JITTER = 0.2

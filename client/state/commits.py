@@ -11,12 +11,14 @@ has given up fail, for somebody else may have stored a later position since (G-0
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from dataclasses import field
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ottla.client.state.commit_verdict import CommitVerdict, judge_commit
 from ottla.client.state.transaction_asks import Committed
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

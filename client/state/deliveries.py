@@ -6,12 +6,13 @@ decided. Nothing here knows of connections; a lost one is reported batch by batc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.client.state.backoff import Backoff
 from ottla.client.state.sequences import NO_STAMP, Sequences
 from ottla.client.state.verdict import TOO_LARGE, Verdict, judge, judge_in_transaction
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.builder import BatchOptions, finish_batch
 from ottla.protocol.records.codec import encode_entries
 

@@ -8,10 +8,11 @@ the broker gives none (id 0)            asks for everything, every time
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,9 +8,9 @@ what is on the wire, so the connection cannot be used any further (hazard N-08).
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import RemoteProtocolError
 
 Waiter = TypeVar("Waiter")

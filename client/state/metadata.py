@@ -7,9 +7,10 @@ otherwise a client that has just learnt the new leader would be sent back to the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.ids import ZERO_UUID, TopicPartition, Uuid
 from ottla.protocol.ports import Address

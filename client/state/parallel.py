@@ -12,12 +12,13 @@ metadata, so that in fact only what was in work is repeated.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from ottla.client.state.done_offsets import decode_done, encode_done
 from ottla.client.state.transaction_asks import Committed
+from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.ids import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import accumulate, repeat
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.client.state.items import RECORD_OVERHEAD_BYTES, headers_size_bytes, item_size_bytes
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.codec import encode_columns, encode_entries, encode_values
 
 if TYPE_CHECKING:

@@ -15,7 +15,9 @@ FATAL           nothing; from any state
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.client.state.transaction_verdict import Step

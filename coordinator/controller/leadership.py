@@ -7,10 +7,11 @@ all that was committed), then, only where that is allowed, anybody alive (R-25).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.metadata.image import NO_LEADER, PartitionState
+from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,7 +7,7 @@ always after it: once a broker can tell a client where to go, the leader knows t
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.controller.events import AnyControlRequest, ControlRequest, Identity
@@ -17,6 +17,7 @@ from ottla.coordinator.metadata.changes import (
     LEADER_DURING_DELETE,
     SECURITY_PROTOCOLS,
 )
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.controller.leadership import Circumstances, settle
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Check
+from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

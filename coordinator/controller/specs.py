@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import field
+from typing import TYPE_CHECKING
 
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID, TopicPartition, Uuid
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

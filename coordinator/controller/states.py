@@ -7,7 +7,7 @@ for the log of state changes and for tests: whatever is not in the tables below 
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.metadata.changes import (
     BrokerChanged,
@@ -19,6 +19,7 @@ from ottla.coordinator.metadata.changes import (
 )
 from ottla.coordinator.metadata.image import NO_LEADER, MetadataImage, PartitionState
 from ottla.protocol.ids import TopicPartition
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,7 +7,7 @@ before them. Nothing here looks at who asks: authorization is the API's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.controller.leadership import Circumstances, settle
@@ -30,6 +30,7 @@ from ottla.coordinator.metadata.changes import ConfigChanged, ConfigGone, TopicC
 from ottla.coordinator.metadata.image import Entity, MetadataImage, PartitionState, TopicImage
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Create, Delete, Replace
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import ZERO_UUID, TopicPartition, is_usable_uuid
 

@@ -8,7 +8,7 @@ is in offsets_ledger.py; how offsets are read, answered for and deleted in the o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.effects import NOBODY, Ticket, Writer
 from ottla.coordinator.group.offsets_ledger import OffsetLedger, offset_record
@@ -44,6 +44,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.primitives import STRING_BYTES_MAX
 
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.coordinator import failures
 from ottla.coordinator.outbox import Continuation
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import OffsetCommitResponse
 from ottla.protocol.messages.offset_delete import OffsetDeleteResponse

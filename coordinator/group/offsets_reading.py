@@ -6,7 +6,7 @@ Versions up to 7 are about one group, those from 8 about many, each of which get
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.records import CommittedOffset, decode_offset
 from ottla.protocol.errors import ErrorCode
@@ -19,6 +19,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

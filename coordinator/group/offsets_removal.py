@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.effects import NOBODY, LogRecord
 from ottla.coordinator.group.offsets_ledger import offset_record
 from ottla.coordinator.outbox import Continuation, nothing
+from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.effects import LogRecord
 from ottla.coordinator.group.record_values import (
@@ -26,6 +26,7 @@ from ottla.coordinator.group.record_values import (
 )
 from ottla.protocol.compile import decode, encode
 from ottla.protocol.errors import RemoteProtocolError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.primitives import STRING_BYTES_MAX
 from ottla.protocol.schema import schema_of
 

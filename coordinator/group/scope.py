@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.deadlines import Deadlines
 from ottla.coordinator.effects import Moment
 from ottla.coordinator.group.timeline import Timeline
 from ottla.coordinator.outbox import Outbox
+from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ottla.protocol.data_classes import dataclass
 
 DAY_MS = 86_400_000
 INT32_MAX = 2**31 - 1

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.states import GroupState
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.records import decode_offset
 from ottla.protocol.ids import TopicPartition
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,10 +7,11 @@ if its turn has not come; of all others the slices take care.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.offsets_removal import APPEND_COST
+from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,9 +7,8 @@ effect here is accepted with one warning each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.metadata.broker_configs_table import BROKER_CONFIGS
 from ottla.coordinator.metadata.configs import ConfigSources, setting_name
@@ -20,6 +19,8 @@ from ottla.coordinator.metadata.properties import (
     parse_properties,
     settings_from_environment,
 )
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -169,9 +170,9 @@ _DERIVED = frozenset(
     }
 )
 _PLAIN_FIELDS = tuple(
-    (field.name, BROKER_CONFIGS[setting_name(field.name, BROKER_CONFIGS)])
-    for field in fields(BrokerConfig)
-    if field.name not in _DERIVED
+    (name, BROKER_CONFIGS[setting_name(name, BROKER_CONFIGS)])
+    for name in BrokerConfig.__match_args__
+    if name not in _DERIVED
 )
 # The settings of plugins, which a broker passes on without knowing them.
 _PLUGIN_PREFIXES = ("rlmm.config.", "rsm.config.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.metadata.image import (
     BrokerRegistration,
@@ -13,6 +13,7 @@ from ottla.coordinator.metadata.image import (
     TopicImage,
 )
 from ottla.protocol.ids import ZERO_UUID, Uuid
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,13 +8,14 @@ a request that makes no sense. Nothing is half applied.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.metadata.broker_configs_table import BROKER_CONFIGS
 from ottla.coordinator.metadata.definitions import ConfigType, Update, render, unknown
 from ottla.coordinator.metadata.group_configs import GROUP_CONFIGS, contradiction
 from ottla.coordinator.metadata.topic_configs import TOPIC_CONFIGS
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,14 +8,15 @@ program wrote it, counts as not set: a bad node in the store must not stop a par
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from enum import IntEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.metadata.broker_configs_table import BROKER_CONFIGS
 from ottla.coordinator.metadata.definitions import BadValue, ConfigType, Update, render
 from ottla.coordinator.metadata.topic_configs import TOPIC_CONFIGS, milliseconds_per_unit
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -140,8 +141,7 @@ def setting_name(field_name: str, known: Mapping[str, Definition]) -> str:
 
 
 _TOPIC_FIELDS = tuple(
-    (field.name, TOPIC_CONFIGS[setting_name(field.name, TOPIC_CONFIGS)])
-    for field in fields(TopicConfig)
+    (name, TOPIC_CONFIGS[setting_name(name, TOPIC_CONFIGS)]) for name in TopicConfig.__match_args__
 )
 _DIFFERENCE = "message.timestamp.difference.max.ms"
 _DIFFERENCE_FIELDS = ("message_timestamp_after_max_ms", "message_timestamp_before_max_ms")

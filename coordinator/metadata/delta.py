@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.metadata.changes import (
     BrokerChanged,
@@ -16,6 +16,8 @@ from ottla.coordinator.metadata.changes import (
     TopicChanged,
     TopicGone,
 )
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,10 +6,11 @@ A group's value must lie within the bounds that the broker's settings draw for a
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.metadata.configs import ConfigEntry, ConfigSource, ConfigSources, Synonym
 from ottla.coordinator.metadata.definitions import BadValue, Definition, Update, define, read_table
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,9 +6,12 @@ older one whatever did not change (read ``delta.py``). Dicts inside are never wr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

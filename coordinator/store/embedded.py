@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from ottla.coordinator.store.journal import Journal, make_directory
 from ottla.coordinator.store.store import (
@@ -36,6 +36,7 @@ from ottla.coordinator.store.store import (
 from ottla.coordinator.store.tree import CloseSession, OpenSession, Transaction
 from ottla.coordinator.store.watches import Watches
 from ottla.protocol.errors import CorruptLogError
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.coordinator.store.tree import Applied, Step, Tree

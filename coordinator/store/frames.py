@@ -9,7 +9,7 @@ tells a torn tail, which may be cut, from damage to something that was promised 
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from ottla.coordinator.store.store import Check, Create, Delete, Replace
@@ -22,6 +22,7 @@ from ottla.coordinator.store.tree import (
     Tree,
 )
 from ottla.protocol.errors import CorruptLogError
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

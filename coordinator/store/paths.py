@@ -10,11 +10,12 @@ partition's state.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from ottla.coordinator.store import znode
 from ottla.protocol.ids import TopicPartition, Uuid, uuid_from_text, uuid_to_text
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from ottla.protocol.named_tuples import NamedTuple
 
 ANY_VERSION = -1
 # Twice ZooKeeper's old default: pauses of one process must not expire half the cluster (C-17).

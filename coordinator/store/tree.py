@@ -6,8 +6,8 @@ nothing but the tree and the transaction, so that replaying a journal gives the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import field
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.store.store import (
     ANY_VERSION,
@@ -30,6 +30,8 @@ from ottla.coordinator.store.store import (
     WatchEvent,
     Znode,
 )
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.store.store import (
     SESSION_TIMEOUT_MS,
@@ -15,6 +15,7 @@ from ottla.coordinator.store.store import (
 from ottla.coordinator.store.zookeeper_channel import Channel
 from ottla.coordinator.store.zookeeper_session import ZooKeeperSession
 from ottla.coordinator.store.zookeeper_tls import Tls, tls_context
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ssl import SSLContext

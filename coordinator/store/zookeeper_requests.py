@@ -6,9 +6,10 @@ Writes are the operations of ``store.py``; reads stand here. The real link is in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinator.store.store import Create, Delete, Operation, Replace
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     import asyncio

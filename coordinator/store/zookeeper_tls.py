@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from typing import NamedTuple
+
+from ottla.protocol.named_tuples import NamedTuple
 
 
 class Tls(NamedTuple):

@@ -36,7 +36,7 @@ one also when a classic end came in between.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.outbox import Continuation
 from ottla.coordinator.transaction.metadata import (
@@ -51,6 +51,7 @@ from ottla.coordinator.transaction.scope import Move
 from ottla.coordinator.transaction.states import TransactionState
 from ottla.coordinator.transaction.transitions import completed, prepared, prepared_classic
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.coordinator.effects import Caller, Ticket

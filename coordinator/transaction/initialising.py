@@ -27,7 +27,7 @@ here such a producer is refused at once (hazard T-11).
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.outbox import Continuation
 from ottla.coordinator.transaction.metadata import (
@@ -42,6 +42,7 @@ from ottla.coordinator.transaction.scope import Move, Scope, Transaction
 from ottla.coordinator.transaction.states import TransactionState
 from ottla.coordinator.transaction.transitions import initialised, rotated
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.primitives import STRING_BYTES_MAX
 
 if TYPE_CHECKING:

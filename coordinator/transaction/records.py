@@ -9,7 +9,7 @@ is passed over, and so is what cannot be read: refusing to load would take all i
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.effects import LogRecord
 from ottla.coordinator.transaction.metadata import (
@@ -23,6 +23,7 @@ from ottla.coordinator.transaction.states import STORED_STATES, TransactionState
 from ottla.protocol.compile import decode, encode
 from ottla.protocol.errors import RemoteProtocolError
 from ottla.protocol.ids import TopicPartition
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.primitives import STRING_BYTES_MAX
 from ottla.protocol.schema import (
     Wire,

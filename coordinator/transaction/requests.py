@@ -6,7 +6,9 @@ faces take them apart. InitProducerId and EndTxn come as they are on the wire.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.protocol.errors import ErrorCode

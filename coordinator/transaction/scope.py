@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.deadlines import Deadlines
 from ottla.coordinator.effects import Moment
@@ -15,6 +15,8 @@ from ottla.coordinator.transaction.records import (
     state_record,
 )
 from ottla.coordinator.transaction.transitions import check_move
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

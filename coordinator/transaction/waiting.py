@@ -7,10 +7,11 @@ CONCURRENT_TRANSACTIONS, and would come again after a pause that is longer than 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.transaction.scope import Alarm
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.coordinator.transaction.replies import AddReply

@@ -6,8 +6,9 @@ over all of it but the first 21 bytes, in place. See codec.py for the records th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import (
     APPEND_TIME_BIT,
     CODEC_BITS,

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import struct
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.record import Headers, Record
 
 if TYPE_CHECKING:

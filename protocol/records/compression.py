@@ -12,9 +12,10 @@ import importlib
 import zlib
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records import xerial, zstd_frames
 
 if TYPE_CHECKING:

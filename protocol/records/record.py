@@ -8,9 +8,10 @@ line, and fields are slices of one bytes object.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.ports import Buffer
 from ottla.protocol.records.batch import HEADER_BYTES, RecordBatch, TimestampType
 from ottla.protocol.records.compression import OUTPUT_BYTES_MAX, decompress

@@ -7,9 +7,10 @@ as INVALID_RECORD, which producers do not retry.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.compression import OUTPUT_BYTES_MAX
 from ottla.protocol.records.record import read_records
 from ottla.protocol.records.varint import INT64_MAX, INT64_MIN

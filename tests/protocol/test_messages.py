@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ottla.protocol.apis import API, NEVER
-from ottla.protocol.schema import FRESH, Field, Wire, schema_of
+from ottla.protocol.constructors import FRESH
+from ottla.protocol.schema import Field, Wire, schema_of
 from tests.support import descriptors
 from tests.support.descriptors import Described
 from tests.support.messages import Case, all_cases, message_classes

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 from pyspark.sql.observation import Observation
@@ -35,6 +35,7 @@ from ottla.client.spark.jobs.session import check_options, read, read_options
 from ottla.client.spark.jobs.topics import offsets_at_times, partitions_of, views_of
 from ottla.client.spark.metadata import ids_of
 from ottla.client.spark.rows import spark_schema
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     import argparse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -20,6 +20,7 @@ from ottla.client.spark.jobs.ending import (
 )
 from ottla.client.spark.jobs.errors import JobRefused
 from ottla.client.spark.jobs.session import open_session
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     import argparse

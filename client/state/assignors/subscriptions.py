@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.protocol.consumer_protocol import (
     VERSION_MAX,
@@ -16,6 +16,7 @@ from ottla.protocol.consumer_protocol import (
 )
 from ottla.protocol.errors import RemoteProtocolError
 from ottla.protocol.ids import TopicPartition
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from ottla.protocol.named_tuples import NamedTuple
 
 # What the coordinator is told by somebody who has no generation of a group, or no member id.
 NO_GENERATION = -1

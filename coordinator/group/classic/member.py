@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, read_subscription
+from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import RemoteProtocolError
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable

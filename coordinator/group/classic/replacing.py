@@ -7,7 +7,7 @@ and told when it is there, so that no later coordinator fences the wrong one (ha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.failures import answer_to
 from ottla.coordinator.group.classic.member import ParkedJoin, topics_of
@@ -16,6 +16,7 @@ from ottla.coordinator.group.classic.states import GroupState
 from ottla.coordinator.group.timeline import EventKind
 from ottla.coordinator.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.coordinator.effects import Caller, Ticket

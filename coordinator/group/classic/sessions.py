@@ -6,7 +6,9 @@ the session would have ended without that heartbeat, sees that it has not, and i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.classic.member import Member

@@ -7,10 +7,10 @@ all topics and moves as few as that allows (uniform.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.consumer.uniform import assign_uniformly
+from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,7 +6,7 @@ bytes raise RemoteProtocolError.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.consumer.assignment import Assignment, listed
 from ottla.protocol.consumer_protocol import (
@@ -17,6 +17,7 @@ from ottla.protocol.consumer_protocol import (
     read_subscription,
     write_assignment,
 )
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
-from typing import NamedTuple
 
 from ottla.coordinator.group.consumer.assignment import (
     NOTHING,
@@ -19,6 +18,8 @@ from ottla.coordinator.group.record_values import (
     ConsumerGroupMemberMetadataValue,
     CurrentTopicPartitions,
 )
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.named_tuples import NamedTuple
 
 JOINING = 0
 LEAVING = -1

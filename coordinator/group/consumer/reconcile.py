@@ -12,7 +12,7 @@ has *said* that it let go, so at no time two members may believe in the same one
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.consumer.assignment import (
     NOTHING,
@@ -24,6 +24,7 @@ from ottla.coordinator.group.consumer.assignment import (
     union,
 )
 from ottla.coordinator.group.consumer.member import Member, MemberState, Progress
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.consumer.state import GroupState

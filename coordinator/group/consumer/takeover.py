@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.consumer.assignment import difference, from_pairs, pairs_of
 from ottla.coordinator.group.consumer.embedded import assignment_bytes
 from ottla.coordinator.group.consumer.member import MemberState, Progress
 from ottla.coordinator.group.record_values import GroupMetadataValue, MemberMetadata
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

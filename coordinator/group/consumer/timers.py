@@ -6,9 +6,10 @@ the member itself remembers; the timer, when it fires, looks there and goes off 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.consumer.member import MemberState
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.consumer.member import Member

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.consumer.member import JOINING, LEAVING_FOR_A_WHILE
 from ottla.coordinator.group.consumer.rebalance import supported_assignors
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.coordinator.effects import Caller

@@ -1,0 +1,87 @@
+"""``__init__`` of classes with fields: of data classes, and of messages."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ottla.protocol.renamed import compiled, numbered, renamed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import FunctionType
+
+
+class _Fresh:
+    """Stands in a signature for a default that every instance needs its own copy of."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+FRESH = _Fresh()
+
+# Names that no field may have, for the functions below have them.
+RESERVED = frozenset({"FRESH", "put", "self"})
+# What a field may be, one letter each.
+_PLAIN, _LIST, _MADE = "plm"
+
+
+def constructor(
+    owner: str,
+    names: Sequence[str],
+    defaults: Mapping[str, object],
+    factories: Mapping[str, Callable[[], object]],
+    *,
+    is_frozen: bool = False,
+    is_by_name: bool = False,
+    prepares: bool = False,
+) -> FunctionType:
+    """An ``__init__`` that sets a field for each name; factories make defaults that are fresh.
+
+    ``owner``: the qualified name of the class. ``is_frozen``: the instance refuses to be set.
+    ``is_by_name``: every parameter is given by its name. ``prepares``: the class has a
+    ``__post_init__``. Fields without a default come first, unless they are given by name."""
+    standins = numbered(len(names))
+    scope: dict[str, object] = {"FRESH": FRESH, "put": object.__setattr__}
+    kinds = _PLAIN * len(names)
+    if factories:
+        kinds = "".join([_kind(factories.get(name)) for name in names])
+        for standin, name in zip(standins, names, strict=True):
+            scope[f"make_{standin}"] = factories.get(name)
+    written = _init_function(kinds, is_frozen, is_by_name, prepares)
+    made = renamed(written, "__init__", owner, dict(zip(standins, names, strict=True)), scope)
+    given = {
+        name: FRESH if name in factories else defaults[name]
+        for name in names
+        if name in factories or name in defaults
+    }
+    if is_by_name:
+        made.__kwdefaults__ = given
+    elif given:
+        made.__defaults__ = tuple(given.values())
+    return made
+
+
+def _kind(factory: Callable[[], object] | None) -> str:
+    return _PLAIN if factory is None else _LIST if factory is list else _MADE
+
+
+@cache
+def _init_function(kinds: str, is_frozen: bool, is_by_name: bool, prepares: bool) -> FunctionType:
+    """Of the classes whose fields are of these kinds."""
+    lines, scope = [], ["put"] if is_frozen else []
+    standins = numbered(len(kinds))
+    for standin, kind in zip(standins, kinds, strict=True):
+        value = standin
+        if kind != _PLAIN:
+            make = "[]" if kind == _LIST else f"make_{standin}()"
+            value = f"{make} if {standin} is FRESH else {standin}"
+            scope += ["FRESH"] if kind == _LIST else ["FRESH", f"make_{standin}"]
+        frozen, free = f"put(self, '{standin}', {value})", f"self.{standin} = {value}"
+        lines.append(frozen if is_frozen else free)
+    if prepares:
+        lines.append("self.__post_init__()")
+    marker = ("*",) if is_by_name and kinds else ()
+    header = ", ".join(("self", *marker, *standins))
+    return compiled(header, tuple(lines) or ("pass",), tuple(dict.fromkeys(scope)))
