@@ -53,9 +53,16 @@ class Arrivals:
         self._random = self._cluster.environment.random.child("fetcher")
         self._oversize = Oversize()
         self._wake = asyncio.Event()
+        self._has_moved = False
 
     def wake(self) -> None:
-        """Something has changed that may allow another fetch."""
+        """Something has changed that may allow another fetch, also beside one under way."""
+        self._has_moved = True
+        self._wake.set()
+
+    def has_room(self) -> None:
+        """The application has taken a chunk. That concerns no partition that a fetch under way
+        has left out: there is none as long as one of the broker's partitions is full."""
         self._wake.set()
 
     def raise_failure(self) -> None:

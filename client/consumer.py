@@ -285,7 +285,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
                 positions.read_to(chunk.partition, chunk.position)
                 if chunk.is_done:
                     positions.chunk_done(chunk.partition)
-                    fetcher.wake()
+                    fetcher.has_room()
                 else:
                     kept.append(chunk)
         finally:
@@ -293,7 +293,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
             fetcher.chunks.extendleft(reversed(kept))
         if moved:
             # The application works on it now, without us.
-            self._cluster.pool.receive_ahead()
+            fetcher.receive_ahead()
         return moved
 
     def _check_running(self) -> None:

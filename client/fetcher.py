@@ -1,8 +1,8 @@
 """The consumer's second half: keeps a little data ready for every partition.
 
-One task pumps; each broker has at most one fetch under way, and the partitions to fetch, the
-positions and what an answer means for them are the business of ``state``. What has arrived waits
-in ``chunks`` until the application takes it.
+One task pumps; each broker has at most one fetch under way, and one beside it for partitions that
+have moved meanwhile. The partitions to fetch, the positions and what an answer means for them are
+the business of ``state``. What has arrived waits in ``chunks`` until the application takes it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from ottla.client.fetch_request import (
     parts_of,
     version_for,
 )
+from ottla.client.lanes import Lane
 from ottla.client.offsets import look_up
 from ottla.client.state.fetch_session import SESSION_ERRORS, FetchSession
 from ottla.client.state.positions import (
@@ -59,7 +60,7 @@ class Fetcher(Arrivals):
         super().__init__(router, config)
         self._router = router
         self._absences = Absences(self._cluster.metadata)
-        self._fetching: set[int] = set()
+        self._first, self._beside = Lane(self._cluster, "fetch"), Lane(self._cluster, "fetch more")
         self._sessions: Sessions = {}
         self._upkeep = Upkeep(self._cluster, self.wake, self.crash)
         self._epoch_checks = EpochChecks(
@@ -78,6 +79,13 @@ class Fetcher(Arrivals):
         await self._upkeep.stop()
         if self._timer is not None:
             self._timer.cancel()
+        for lane in (self._first, self._beside):
+            lane.pool.close()
+
+    def receive_ahead(self) -> None:
+        """The event loop will not run for a while: see ``Connection.receive_ahead``."""
+        self._first.pool.receive_ahead()
+        self._beside.pool.receive_ahead()
 
     async def _run(self) -> None:
         while True:
@@ -87,6 +95,7 @@ class Fetcher(Arrivals):
 
     def _pump(self) -> None:
         now_ms = self._clock.now_ms()
+        has_moved, self._has_moved = self._has_moved, False
         for partition in self.positions.without_position():
             self._reset(partition, None)
         if self.positions.to_look_up(now_ms):
@@ -103,7 +112,8 @@ class Fetcher(Arrivals):
                 source = self.positions[partition].source(leader, brokers, now_ms)
                 by_node.setdefault(source, []).append(partition)
         for node_id, partitions in by_node.items():
-            self._fetch_from(node_id, partitions, now_ms)
+            if has_moved or not self._first.is_taken(node_id):
+                self._fetch_from(node_id, partitions, now_ms)
         if self.positions.partitions and (leaderless or self._cluster.is_stale):
             self._upkeep.refresh({where.topic for where in self.positions.partitions})
         if self._timer is not None:
@@ -115,18 +125,23 @@ class Fetcher(Arrivals):
 
     def _fetch_from(self, node_id: int, partitions: list[TopicPartition], now_ms: float) -> None:
         positions = self.positions
-        if node_id in self._fetching or any(map(positions.is_full, partitions)):
+        if any(map(positions.is_full, partitions)):
+            # What has moved is looked at again when there is room.
+            self._has_moved = self._has_moved or self._first.is_taken(node_id)
             return
         ready = [where for where in partitions if positions.fetchable(where, now_ms)]
-        if not ready:
-            return
-        connection = self._cluster.pool.ready(node_id)
-        if connection is None:
-            self._upkeep.connect(node_id, partial(leave_replica, self.positions, now_ms))
-            return
-        alone = self._oversize.alone(node_id, ready)
+        alone, lane = self._oversize.alone(node_id, ready), self._first
         if alone is not None:
             ready = [alone]
+        if lane.is_taken(node_id):
+            ready, lane = lane.missed(node_id, ready, positions), self._beside
+        if not ready or lane.is_taken(node_id):
+            return
+        connection = lane.pool.ready(node_id)
+        if connection is None:
+            on_failure = partial(leave_replica, self.positions, now_ms)
+            self._upkeep.connect(node_id, on_failure, lane.pool)
+            return
         wanted = []
         metadata = self._cluster.metadata
         by_leader = False
@@ -143,16 +158,22 @@ class Fetcher(Arrivals):
             )
         if not wanted:
             return
-        session = session_of(self._sessions, node_id, connection)
+        is_first = lane is self._first
+        # A session is one row of requests; what is asked beside stands for itself.
+        session = session_of(self._sessions, node_id, connection) if is_first else None
         request = build_request(wanted, metadata, self._config, session, by_leader=by_leader)
+        if not is_first:
+            wait_ms = int(lane.wait_ms(node_id, wanted))
+            request.max_wait_ms = min(request.max_wait_ms, wait_ms)
         if alone is not None:
             # The others wait for it.
             request.max_wait_ms = 0
         version = version_for(connection, wanted, metadata)
         timeout_ms = self._config.request_timeout_ms + self._config.fetch_wait_ms
         future = connection.send(FETCH, request, version=version, timeout_ms=timeout_ms)
-        self._fetching.add(node_id)
-        on_answer = partial(self._on_answer, node_id, connection, (session, wanted))
+        lane.take(node_id, wanted)
+        asked = lane, session or FetchSession(), wanted
+        on_answer = partial(self._on_answer, node_id, connection, asked)
         future.add_done_callback(guarded(on_answer, self.crash))
 
     # Answers.
@@ -161,14 +182,14 @@ class Fetcher(Arrivals):
         self,
         node_id: int,
         connection: Connection,
-        asked: tuple[FetchSession, list[Wanted]],
+        asked: tuple[Lane, FetchSession, list[Wanted]],
         future: asyncio.Future[FetchResponse],
     ) -> None:
-        self._fetching.discard(node_id)
+        lane, session, wanted = asked
+        lane.leave(node_id)
         self.wake()
         if future.cancelled():
             return
-        session, wanted = asked
         failure = future.exception()
         if failure is not None:
             session.lost()

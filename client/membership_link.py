@@ -1,7 +1,6 @@
 """The way from one member to its coordinator: a connection of its own, and requests on it.
 
-Answers on a connection come in order. On the one that fetches, a heartbeat or a commit would wait
-behind a fetch that waits for data, and all of them behind a join that waits for a whole group.
+Answers on a connection come in order, and a join waits for a whole group.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.client.api import declare
 from ottla.client.coordinators import Coordinators
 from ottla.client.errors import RequestRefused
-from ottla.client.pool import Pool
+from ottla.client.own_pool import OwnPool
 from ottla.client.routing import Router
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -58,22 +57,16 @@ class OwnCoordinators(Coordinators):
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         super().__init__(Router(cluster))
-        net, clock, random = cluster.environment
-        self._shared = cluster.pool
-        self._pool = Pool(net, clock, random.child(name), cluster.config)
+        self._pool = OwnPool(cluster, name)
+        self.close = self._pool.close
 
     async def _connect(self, node_id: int) -> Connection:
-        address = self._shared.address_of(node_id)
-        if address is None:
+        try:
+            return await self._pool.connection(node_id)
+        except KeyError:
             raise RequestRefused(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator has left the cluster"
-            )
-        self._pool.set_address(node_id, address)
-        return await self._pool.connection(node_id)
-
-    def close(self) -> None:
-        """Drop the connections."""
-        self._pool.close()
+            ) from None
 
 
 class MembershipLink:

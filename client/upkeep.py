@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from ottla.client.cluster import Cluster
+    from ottla.client.own_pool import OwnPool
+    from ottla.client.pool import Pool
 
 logger = logging.getLogger(__name__)
 
@@ -46,18 +48,28 @@ class Upkeep:
         """Do it unless it is being done."""
         self._tasks.start_once(name, work, self._wake)
 
-    def connect(self, node_id: int, on_failure: Callable[[int], None] | None = None) -> None:
-        """Make the broker's connection; ``on_failure`` hears of it if that cannot be done."""
-        self.start_job(f"connect to {node_id}", partial(self._connect, node_id, on_failure))
+    def connect(
+        self,
+        node_id: int,
+        on_failure: Callable[[int], None] | None = None,
+        own: OwnPool | None = None,
+    ) -> None:
+        """Make the broker's connection, the shared one or one's own; ``on_failure`` hears of it if
+        that cannot be done."""
+        name = "connect" if own is None else own.name
+        pool = self._cluster.pool if own is None else own
+        self.start_job(f"{name} to {node_id}", partial(self._connect, node_id, on_failure, pool))
 
     def refresh(self, topics: Iterable[str]) -> None:
         """Ask for these topics again, and for whatever else is followed."""
         self._cluster.follow(topics)
         self.start_job("refresh", self._refresh)
 
-    async def _connect(self, node_id: int, on_failure: Callable[[int], None] | None) -> None:
+    async def _connect(
+        self, node_id: int, on_failure: Callable[[int], None] | None, pool: Pool | OwnPool
+    ) -> None:
         try:
-            await self._cluster.pool.connection(node_id)
+            await pool.connection(node_id)
             return
         except TransportError as error:
             logger.info("%s", error)
