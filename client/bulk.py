@@ -48,7 +48,7 @@ class BulkSending(ABC):
         partition. Keys decide on partitions as they do for ``send``; records without one stay
         together. ``key`` and ``timestamp`` (ms since 1970) are for all values of a sequence.
         Serializers and interceptors do not see them: they are bytes already. Their batches may
-        have up to half of ``request_bytes_max``.
+        have up to ``request_bytes_max``.
 
         Raises as ``send``, and TypeError for anything else; some may have been taken then."""
         sender = self._running()
@@ -65,9 +65,9 @@ class BulkSending(ABC):
     @property
     def _bulk_bytes(self) -> int:
         """How large a batch of records that come together may be: the cost of a request is spread
-        over as many as possible. The sizes known before encoding are estimates, hence the half."""
+        over as many as possible."""
         config = self.config
-        many_bytes = min(config.request_bytes_max // 2, config.memory_bytes_max // 8)
+        many_bytes = min(config.request_bytes_max, config.memory_bytes_max // 8)
         return max(config.batch_bytes, many_bytes) - BATCH_OVERHEAD_BYTES
 
     async def send_values(

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from ottla.client.api import Api, VersionRange
     from ottla.client.connection_config import ConnectionConfig
-    from ottla.protocol.ports import Address, Clock, Net, Socket, Timer
+    from ottla.protocol.ports import Address, Buffer, Clock, Net, Socket, Timer
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -182,22 +182,22 @@ class Connection:
         number = self._in_flight.take_correlation_id()
         return RequestHeader(api_key, version, number, self._config.client_id)
 
-    def _write(self, frame: bytearray) -> None:
-        self._queued_position += len(frame)
+    def _write(self, parts: list[Buffer]) -> None:
+        self._queued_position += sum(map(len, parts))
         if self._unsent:
-            self._unsent.append(memoryview(frame))
+            self._unsent += map(memoryview, parts)
             return
-        view = memoryview(frame)
         try:
-            sent = self._socket.sendmsg([view])
+            sent = self._socket.sendmsg(parts)
         except BlockingIOError:
             sent = 0
         except OSError as error:
             self._end(reason_of(error), None)
             return
         self._sent_position += sent
-        if sent < len(view):
-            self._unsent.append(view[sent:])
+        if self._sent_position < self._queued_position:
+            self._unsent += map(memoryview, parts)
+            self._drop_sent(sent)
             self._socket.on_writable(self._on_writable)
 
     def _on_writable(self) -> None:
@@ -209,12 +209,16 @@ class Connection:
             self._end(reason_of(error), None)
             return
         self._sent_position += sent
-        while self._unsent and sent >= len(self._unsent[0]):
-            sent -= len(self._unsent.popleft())
-        if self._unsent:
-            self._unsent[0] = self._unsent[0][sent:]
-        else:
+        self._drop_sent(sent)
+        if not self._unsent:
             self._socket.on_writable(None)
+
+    def _drop_sent(self, count: int) -> None:
+        """The first bytes of what is unsent are sent."""
+        while self._unsent and count >= len(self._unsent[0]):
+            count -= len(self._unsent.popleft())
+        if self._unsent:
+            self._unsent[0] = self._unsent[0][count:]
 
     # Incoming.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.client.api import declare
 from ottla.client.errors import UnsupportedByBroker
 from ottla.client.state.deliveries import Answer
+from ottla.client.wire import kept
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import error_code
 from ottla.protocol.ids import ZERO_UUID, TopicPartition
@@ -50,7 +51,7 @@ def build_request(
             view = metadata.topics.get(name)
             topic_id = ZERO_UUID if view is None else view.topic_id
             topic = topics[name] = TopicProduceData(name, topic_id)
-        topic.partition_data.append(PartitionProduceData(number, encoded))
+        topic.partition_data.append(PartitionProduceData(number, kept(encoded)))
     return ProduceRequest(transactional_id, acks, timeout_ms, list(topics.values()))
 
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ottla.protocol.records.columns import Columns
     from ottla.protocol.records.record import Encoded
 
+# By how much the sizes below may be too low for one record: a timestamp delta of ten bytes instead
+# of two, offset delta and three sizes of one more each, and as much again for its headers.
+RECORD_EXCESS_BYTES = 16
+
 
 class Rows(Protocol):
     """Records of one partition, in order. Sizes are about what they take uncompressed."""
@@ -63,10 +67,16 @@ class Part(NamedTuple):
 
 
 def part_within(rows: Rows, start: int, limit_bytes: int) -> Part:
-    """As many from ``start`` on as fit into so many bytes, and one at least."""
+    """As many from ``start`` on as fit into so many bytes however they are encoded, and one at
+    least."""
     assert start < rows.count
-    stops = range(start + 1, rows.count + 1)
-    fitting = bisect_right(stops, limit_bytes, key=lambda stop: rows.size_bytes(start, stop))
+
+    def most_bytes(stop: int) -> int:
+        return rows.size_bytes(start, stop) + (stop - start) * RECORD_EXCESS_BYTES
+
+    if most_bytes(rows.count) <= limit_bytes:
+        return Part(rows, start, rows.count)
+    fitting = bisect_right(range(start + 1, rows.count + 1), limit_bytes, key=most_bytes)
     return Part(rows, start, start + max(1, fitting))
 
 
