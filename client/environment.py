@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.client.memory import keep_freed_memory
 from ottla.client.real import RealClock, RealNet, RealRandom
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -20,5 +21,6 @@ class Environment(NamedTuple):
 
 
 def real_environment() -> Environment:
-    """This machine's network, clock and randomness."""
+    """This machine's network, clock and randomness, and its memory as clients like it best."""
+    keep_freed_memory()
     return Environment(RealNet(), RealClock(), RealRandom())
