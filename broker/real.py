@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import struct
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from ottla.broker.real_usage import process_families
@@ -212,7 +212,11 @@ class RealDisk:
         return os.path.isdir(path)
 
     def free_bytes(self, path: str) -> int:
-        return shutil.disk_usage(path).free
+        if sys.platform == "win32":
+            free: int = import_module("shutil").disk_usage(path).free
+            return free
+        volume = os.statvfs(path)
+        return volume.f_bavail * volume.f_frsize
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000

@@ -12,7 +12,7 @@ import asyncio
 import errno
 import math
 import os
-import secrets
+import random
 import socket
 import sys
 import time
@@ -104,7 +104,7 @@ class RealRandom:
     __slots__ = ("_source",)
 
     def __init__(self) -> None:
-        self._source = secrets.SystemRandom()
+        self._source = random.SystemRandom()
 
     def child(self, name: str) -> RealRandom:
         assert name
@@ -117,7 +117,7 @@ class RealRandom:
         return self._source.randrange(limit)
 
     def token(self, count: int) -> bytes:
-        return secrets.token_bytes(count)
+        return os.urandom(count)
 
 
 class RealSocket:

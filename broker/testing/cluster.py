@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sys
-import tempfile
 import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -274,7 +272,7 @@ class Cluster:
     async def _start(self) -> None:
         self._offload = RealOffload()
         if self._data_dir == TEMPORARY:
-            self._temporary = tempfile.mkdtemp(prefix="ottla-")
+            self._temporary = _temporary().make_directory()
         directory = self.data_dir
         make_disk: Callable[[Offload], Disk] = RealDisk
         if directory is None:
@@ -313,13 +311,18 @@ class Cluster:
             offload.close()
         self._log.detach()
         if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+            _temporary().remove_directory(self._temporary)
             self._temporary = None
 
 
 def _topics() -> Any:
     """Loaded when the first topic is wanted: a third of the client comes with it."""
     return import_module("ottla.broker.testing.topics")
+
+
+def _temporary() -> Any:
+    """Loaded where there is something on a disk."""
+    return import_module("ottla.broker.testing.temporary")
 
 
 def _same(disk: Disk) -> Callable[[Offload], Disk]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
-import tempfile
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ def _anonymous_file() -> int:
     """A descriptor of a file without a name."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("ottla-memory-disk", os.MFD_CLOEXEC)
-    descriptor, path = tempfile.mkstemp(prefix="ottla-")
-    os.unlink(path)
+    descriptor: int = import_module("ottla.broker.testing.temporary").unnamed_file()
     return descriptor
 
 
