@@ -20,6 +20,7 @@ check: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy $(wildcard examples/*.py examples/*/*.py)
 	$(BIN)/python -m pytest -q tests/tidy
 
 interop: .venv/test

@@ -2,6 +2,8 @@
 
     python examples/avro_records.py [HOST:PORT]
 
+Without an address it starts a cluster of its own. Lines with ``# ->`` are what it prints.
+
 A serializer is a function from a value to bytes. One that knows the topic, as those of a schema
 registry do, is an object whose ``for_topic`` returns that function; it is asked once per topic.
 """
@@ -62,8 +64,11 @@ async def main(bootstrap: str) -> None:
         consumer.assign([ottla.TopicPartition("orders", 0)])
         async for record in consumer:
             print(record.value)
+            # -> {'id': 'A-1', 'cents': 1999}
             break
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9092"))
+    cluster = ottla.Cluster()
+    asyncio.run(main(sys.argv[1] if sys.argv[1:] else cluster.start().bootstrap_servers))
+    cluster.stop()

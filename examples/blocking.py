@@ -1,6 +1,8 @@
 """The clients without asyncio: a script, a thread pool, a web server of the older kind.
 
-python examples/blocking.py [HOST:PORT]
+    python examples/blocking.py [HOST:PORT]
+
+Without an address it starts a cluster of its own. Lines with ``# ->`` are what it prints.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def main(bootstrap: str) -> None:
                 range(12),
             )
             places = [delivery.result() for delivery in deliveries]
-        print(f"stored {len(places)} records, the last at {places[-1]}")
+        print(f"stored {len(places)} records, the last in {places[-1].topic}")
+        # -> stored 12 records, the last in visits
 
         with ottla.sync.Consumer(
             bootstrap,
@@ -41,12 +44,18 @@ def main(bootstrap: str) -> None:
             consumer.subscribe(["visits"])
             for count, record in enumerate(consumer, 1):
                 print(f"{record.key}: {record.value}")
+                # -> user-...: {'page': ...}
+                # -> ...
                 if count == len(places):
                     break
 
         for where, position in sorted(admin.groups.offsets("readers").items()):
             print(f"the group goes on at offset {position.offset} of {where}")
+            # -> the group goes on at offset 8 of visits-0
+            # -> the group goes on at offset 4 of visits-1
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9092")
+    cluster = ottla.Cluster()
+    main(sys.argv[1] if sys.argv[1:] else cluster.start().bootstrap_servers)
+    cluster.stop()

@@ -1,6 +1,8 @@
 """What an application can put into a producer's way: a partitioner, an interceptor, a callback.
 
-python examples/producer_hooks.py [HOST:PORT]
+    python examples/producer_hooks.py [HOST:PORT]
+
+Without an address it starts a cluster of its own. Lines with ``# ->`` are what it prints.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ def report(fate: ottla.DeliveryReport) -> None:
     """Once for each batch, also for one that has failed."""
     outcome = fate.error or f"from offset {fate.base_offset} on"
     print(f"{fate.record_count} records in partition {fate.partition}: {outcome}")
+    # -> ... records in partition ...: from offset 0 on
+    # -> ...
 
 
 async def main(bootstrap: str) -> None:
@@ -48,7 +52,12 @@ async def main(bootstrap: str) -> None:
             for record in await consumer.poll():
                 found += 1
                 print(record.partition, record.key, dict(record.headers))
+                # -> ...
+                # -> ... b'at-2' {'origin': b'examples'}
+                # -> ...
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9092"))
+    cluster = ottla.Cluster()
+    asyncio.run(main(sys.argv[1] if sys.argv[1:] else cluster.start().bootstrap_servers))
+    cluster.stop()

@@ -2,6 +2,8 @@
 
     python examples/protobuf_records.py [HOST:PORT]
 
+Without an address it starts a cluster of its own. Lines with ``# ->`` are what it prints.
+
 ``Order`` is made here as protoc would make it of
 
     message Order { string id = 1; int64 cents = 2; }
@@ -51,8 +53,11 @@ async def main(bootstrap: str) -> None:
         async for record in consumer:
             assert record.value is not None
             print(record.value.id, record.value.cents)
+            # -> A-1 1999
             break
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9092"))
+    cluster = ottla.Cluster()
+    asyncio.run(main(sys.argv[1] if sys.argv[1:] else cluster.start().bootstrap_servers))
+    cluster.stop()

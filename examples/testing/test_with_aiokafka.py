@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import TopicAuthorizationFailedError
 
 from ottla.pytest_plugin import topic_fixture
+
+if TYPE_CHECKING:
+    import ottla
 
 # ---- the program ----
 
@@ -50,7 +54,9 @@ def consumer_of(bootstrap_servers: str, topic: str) -> AIOKafkaConsumer:
     )
 
 
-async def test_words_of_all_partitions_are_counted(ottla_broker, wide_topic):
+async def test_words_of_all_partitions_are_counted(
+    ottla_broker: ottla.Cluster, wide_topic: str
+) -> None:
     await send(ottla_broker.bootstrap_servers, wide_topic, ["a rose", "is a rose", "is a rose"])
 
     async with consumer_of(ottla_broker.bootstrap_servers, wide_topic) as consumer:
@@ -59,7 +65,9 @@ async def test_words_of_all_partitions_are_counted(ottla_broker, wide_topic):
     assert words == {"a": 3, "rose": 3, "is": 2}
 
 
-async def test_lines_are_counted_although_a_broker_dies(ottla_cluster, ottla_topic):
+async def test_lines_are_counted_although_a_broker_dies(
+    ottla_cluster: ottla.Cluster, ottla_topic: str
+) -> None:
     servers = ottla_cluster.bootstrap_servers
     await send(servers, ottla_topic, ["before"])
     async with consumer_of(servers, ottla_topic) as consumer:
@@ -72,7 +80,9 @@ async def test_lines_are_counted_although_a_broker_dies(ottla_cluster, ottla_top
     assert before + after == {"before": 1, "after": 1}
 
 
-async def test_a_refusal_reaches_the_program(ottla_cluster, ottla_topic):
+async def test_a_refusal_reaches_the_program(
+    ottla_cluster: ottla.Cluster, ottla_topic: str
+) -> None:
     """An error that a test could hardly make otherwise."""
     ottla_cluster.faults.fail_request("Produce", "TOPIC_AUTHORIZATION_FAILED")
 

@@ -9,8 +9,12 @@ The fixtures come with Ottla; there is nothing to import and nothing to configur
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, Producer
+
+if TYPE_CHECKING:
+    import ottla
 
 # ---- the program ----
 
@@ -44,7 +48,9 @@ def read_all(config: dict[str, str], topic: str, count: int) -> list[dict[str, o
     return found
 
 
-def test_an_order_becomes_an_invoice(ottla_broker, ottla_topic, ottla_client_config):
+def test_an_order_becomes_an_invoice(
+    ottla_broker: ottla.Cluster, ottla_topic: str, ottla_client_config: dict[str, str]
+) -> None:
     producer = make_producer(ottla_broker.bootstrap_servers)
     producer.produce(ottla_topic, json.dumps({"id": 7, "items": [[5, 2], [1, 1]]}))
     producer.flush(20)
@@ -59,8 +65,8 @@ def test_an_order_becomes_an_invoice(ottla_broker, ottla_topic, ottla_client_con
 
 
 def test_a_lost_acknowledgement_makes_no_second_invoice(
-    ottla_cluster, ottla_topic, ottla_client_config
-):
+    ottla_cluster: ottla.Cluster, ottla_topic: str, ottla_client_config: dict[str, str]
+) -> None:
     """The broker stores the invoice, and its answer gets lost: the client sends it once more."""
     producer = make_producer(ottla_cluster.bootstrap_servers)
     producer.produce(ottla_topic, json.dumps({"id": 8, "items": [[3, 3]]}))
@@ -78,7 +84,9 @@ def test_a_lost_acknowledgement_makes_no_second_invoice(
     assert read_all(ottla_client_config, "invoices", 2) == [{"order": 8, "total": 9}, "the end"]
 
 
-def test_orders_survive_the_death_of_the_leader(ottla_cluster, ottla_topic, ottla_client_config):
+def test_orders_survive_the_death_of_the_leader(
+    ottla_cluster: ottla.Cluster, ottla_topic: str, ottla_client_config: dict[str, str]
+) -> None:
     producer = make_producer(ottla_cluster.bootstrap_servers)
     producer.produce(ottla_topic, json.dumps({"id": 9, "items": [[1, 1]]}))
     producer.flush(20)

@@ -31,7 +31,7 @@ async def relay(servers: str, source: str, target: str, count: int) -> None:
 # ---- its tests ----
 
 
-async def test_what_goes_in_comes_out():
+async def test_what_goes_in_comes_out() -> None:
     async with ottla.Cluster() as cluster:
         servers = cluster.bootstrap_servers
         cluster.create_topic("source")
@@ -44,7 +44,7 @@ async def test_what_goes_in_comes_out():
 
 
 @pytest.mark.parametrize("api", ["Produce", "Fetch", "Metadata"])
-async def test_a_lost_reply_loses_and_doubles_nothing(api):
+async def test_a_lost_reply_loses_and_doubles_nothing(api: str) -> None:
     async with ottla.Cluster(brokers=3) as cluster:
         servers = cluster.bootstrap_servers
         cluster.create_topic("source")
@@ -57,7 +57,7 @@ async def test_a_lost_reply_loses_and_doubles_nothing(api):
         assert await values(servers, "target", 3) == [b"a", b"b", b"c"]
 
 
-async def test_what_is_too_old_is_gone():
+async def test_what_is_too_old_is_gone() -> None:
     """Eight days within seconds."""
     async with ottla.Cluster() as cluster:
         configs = {"retention.ms": 7 * 86_400_000, "message.timestamp.type": "LogAppendTime"}
