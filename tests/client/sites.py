@@ -36,6 +36,8 @@ APACHE_SETTINGS = {
     "group.consumer.heartbeat.interval.ms": "200",
 }
 # (beginning of the version, test[part of its parameters]): why it is otherwise there.
+# The newer protocol of groups is a preview in 3.9.
+PREVIEW_SETTINGS = {"group.coordinator.rebalance.protocols": "classic,consumer"}
 MISTAKE = "test_a_mistake_gets_one_sentence_and_a_status"
 PREVIEW = "the newer protocol is a preview there: a member joins with the names of topics only"
 DIFFERENCES = {
@@ -92,7 +94,8 @@ class Apaches:
         if key not in self._found:
             needs("java", "mvn")
             folder = self._factory.mktemp("apache")
-            made = ApacheCluster(version, folder, brokers, APACHE_SETTINGS)
+            settings = APACHE_SETTINGS | (PREVIEW_SETTINGS if version.startswith("3.") else {})
+            made = ApacheCluster(version, folder, brokers, settings)
             self._found[key] = self._stack.enter_context(made)
         return self._found[key]
 

@@ -223,12 +223,9 @@ class ApacheCluster:
         tools: list[subprocess.Popen[bytes]] = []
         for broker_id, node in self.brokers.items():
             node.settings.write_text(self._settings_of(broker_id), "utf-8")
-            words = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]
-            tools.append(
-                subprocess.Popen(
-                    [*self._command, *words, str(node.settings)], stdout=subprocess.DEVNULL
-                )
-            )
+            words = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID]
+            command = [*self._command, *words, "-c", str(node.settings)]
+            tools.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
         for tool in tools:
             assert tool.wait(START_S) == 0
 
