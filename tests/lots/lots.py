@@ -1,7 +1,6 @@
 """The lots that ``make test`` runs, in this order, and where each test belongs.
 
-Every test that is neither an interop nor a soak run is in one of them: what no other lot names is
-in ``REAL``.
+Every test that is neither an interop nor a soak run is in one of them.
 """
 
 from __future__ import annotations
@@ -28,6 +27,8 @@ class Lot(NamedTuple):
     def arguments(self) -> list[str]:
         """For pytest."""
         shared = ["-m", MARKS, "-n", str(self.workers), "--dist", "loadfile"]
+        # In the order of the paths: a file with few tests may take the longest.
+        shared.append("--no-loadscope-reorder")
         return [*shared, *(f"--ignore={path}" for path in self.left_out), *self.paths]
 
 
@@ -47,12 +48,34 @@ _SIMULATED = (
     ),
     *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/client/*_in_simulation.py"))),
 )
-# Spark computes on all cores by itself and takes a gigabyte. The others freeze and kill processes
-# of which a majority must be heard in time.
-_ALONE = ("tests/client/spark", "tests/cluster")
+# Spark computes on all cores by itself and takes a gigabyte. The files freeze brokers and stores,
+# cut them off and measure how long nobody is served; the last one installs into this environment.
+_ALONE = (
+    "tests/client/spark",
+    *(
+        f"tests/cluster/test_{name}.py"
+        for name in ("cuts", "frozen", "lost_ensemble", "rolling_restart", "readme")
+    ),
+)
+# The slowest first: with one of them left at the end, all workers but one would have nothing to do.
+_REAL = tuple(
+    f"tests/{name}"
+    for name in (
+        "interop",
+        "cluster",
+        "compose",
+        "zookeeper",
+        "client",
+        "broker",
+        "ottla",
+        "lots",
+        "tidy",
+    )
+)
 
 SIMULATED = Lot("simulated", _SIMULATED, workers=2, sees_wall_clock=False)
-REAL = Lot("real", ("tests",), workers=2, sees_wall_clock=True, left_out=(*_SIMULATED, *_ALONE))
+# More than there are cores: most of the time these wait for each other and for time to pass.
+REAL = Lot("real", _REAL, workers=3, sees_wall_clock=True, left_out=(*_SIMULATED, *_ALONE))
 ALONE = Lot("alone", _ALONE, workers=1, sees_wall_clock=True)
 LOTS = (SIMULATED, REAL, ALONE)
 

@@ -41,7 +41,7 @@ def test_arguments_leave_out_what_other_lots_run() -> None:
     arguments = REAL.arguments()
 
     assert "--ignore=tests/simulation" in arguments
-    assert arguments[-1] == "tests"
+    assert arguments[-1] == "tests/tidy"
 
 
 def test_a_second_attempt_runs_one_test_at_a_time() -> None:
