@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 CLIENT_PREFIX = "kafka."
 SERVERS = "kafka.bootstrap.servers"
 OTHER_SERVERS = "bootstrapServers"
+# All that a table of SQL hands over.
+OF_TABLES = {"path"}
+TABLE_HINT = (
+    "; a table of SQL does not hand its options to sources in Python: create a temporary view"
+)
 
 _DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d|us)?")
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -87,7 +92,8 @@ class Given:
         name = OTHER_SERVERS if self.has(OTHER_SERVERS) and not self.has(SERVERS) else SERVERS
         servers = self.text(name)
         if not servers:
-            raise ValueError(f"the option {SERVERS} is missing: the address of a broker")
+            hint = "" if self._values.keys() - OF_TABLES else TABLE_HINT
+            raise ValueError(f"the option {SERVERS} is missing: the address of a broker{hint}")
         try:
             parse_addresses(servers)
         except ValueError as error:

@@ -108,10 +108,13 @@ class Verdict(NamedTuple):
     foreign_count: int = 0
 
 
-def judge_batch(batch_id: int, parts: Sequence[Part], *, may_begin: bool) -> Verdict:
+def judge_batch(
+    batch_id: int, parts: Sequence[Part], *, may_begin: bool, is_late: bool = False
+) -> Verdict:
     """Every task has ended. Raises WriteRefused; nothing may be committed then.
 
-    ``may_begin``: a query that has written before may begin without an entry."""
+    ``may_begin``: a query that has written before may begin without an entry. ``is_late``: the
+    first attempt at this micro-batch is further back than brokers keep entries."""
     by_id = {part.partition_id: part for part in parts}
     assert sorted(by_id) == list(range(len(parts))), "some tasks are missing"
     zero = by_id[0].before
@@ -123,6 +126,13 @@ def judge_batch(batch_id: int, parts: Sequence[Part], *, may_begin: bool) -> Ver
                 "stood still for longer than the brokers keep committed offsets "
                 "(offsets.retention.minutes); the option missingLedger=begin lets it go on, and "
                 "stores twice what an earlier attempt at this micro-batch has committed"
+            )
+        if zero is None and is_late and not may_begin:
+            raise WriteRefused(
+                f"micro-batch {batch_id} was first begun longer ago than the brokers keep "
+                "committed offsets (offsets.retention.minutes), so that nothing tells whether it "
+                "was written then; the option missingLedger=begin writes it, and stores twice what "
+                "that attempt has committed"
             )
         for part in by_id.values():
             if part.outcome is not Outcome.OPEN:

@@ -38,6 +38,7 @@ class SinkOptions(NamedTuple):
     is_exactly_once: bool
     prefix: str
     may_begin: bool
+    checkpoint: str | None
 
     @property
     def servers(self) -> str:
@@ -75,4 +76,5 @@ def sink_options(
         is_exactly_once,
         prefix or DEFAULT_PREFIX,
         missing == "begin",
+        given.text("checkpointLocation"),
     )

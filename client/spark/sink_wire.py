@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING
 
 from ottla.client.cluster import Cluster
 from ottla.client.config import parse_addresses
+from ottla.client.config_requests import (
+    DESCRIBE_CONFIGS,
+    ResourceType,
+    check_described,
+    describe_request,
+    entries_of,
+)
 from ottla.client.coordinators import Coordinators
 from ottla.client.environment import real_environment
 from ottla.client.errors import ClientError
@@ -21,6 +28,7 @@ from ottla.client.group_requests import STABLE_OFFSET_FETCH, committed_offsets, 
 from ottla.client.handover import TakenOver
 from ottla.client.producer import Producer
 from ottla.client.routing import Router
+from ottla.client.spark.checkpoint import planned_at_ms
 from ottla.client.spark.reaching import reached
 from ottla.client.spark.sink_ledger import Entry, WriteRefused, read_entry
 from ottla.client.state.transaction_asks import Committed, ConsumerGroupMetadata
@@ -35,6 +43,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LEDGER = TopicPartition("__consumer_offsets", 0)
+RETENTION = "offsets.retention.minutes"
+# Kafka's own default.
+RETENTION_MINUTES = 7 * 24 * 60
+MINUTE_MS = 60_000
 
 
 def as_offset(entry: Entry) -> dict[TopicPartition, Committed]:
@@ -52,6 +64,30 @@ async def entry_of(cluster: Cluster, group_id: str, *, require_stable: bool) -> 
         lambda response, _, connection: committed_offsets(response, group_id, connection),
     )
     return None if LEDGER not in found else read_entry(found[LEDGER].metadata)
+
+
+async def is_late(cluster: Cluster, options: SinkOptions, batch_id: int) -> bool:
+    """Whether this micro-batch was planned so long ago that an entry of it may have expired; False
+    if nobody knows when it was."""
+    at_ms = planned_at_ms(options.checkpoint, batch_id)
+    if at_ms is None:
+        return False
+    age_minutes = (cluster.environment.clock.wall_ms() - at_ms) / MINUTE_MS
+    return age_minutes >= 1 and age_minutes >= await _retention_minutes(cluster)
+
+
+async def _retention_minutes(cluster: Cluster) -> int:
+    """What the brokers keep entries for, or by default would."""
+    node_id = min(cluster.metadata.brokers)
+    request = describe_request(ResourceType.BROKER, str(node_id), [RETENTION])
+    try:
+        response = await Router(cluster).to_node(node_id, DESCRIBE_CONFIGS, request)
+        check_described(response)
+        (entry,) = entries_of(response)
+        return int(entry.value or RETENTION_MINUTES)
+    except (ClientError, ValueError) as error:
+        logger.info("%s is not known: %s", RETENTION, error)
+        return RETENTION_MINUTES
 
 
 @asynccontextmanager

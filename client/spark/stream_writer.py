@@ -18,6 +18,7 @@ from ottla.client.spark.sink_wire import (
     commit_with_entry,
     connected,
     entry_of,
+    is_late,
 )
 from ottla.client.spark.writer import (
     Written,
@@ -71,8 +72,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
     ) -> None:
         options = self._options
         names = [name_of(options.prefix, query_id, number) for number in range(len(parts))]
-        verdict = judge_batch(batch_id, parts, may_begin=options.may_begin)
         async with connected(options) as cluster:
+            # A later micro-batch without an entry is refused in any case.
+            is_late_one = batch_id == 0 and await is_late(cluster, options, batch_id)
+            may_begin = options.may_begin
+            verdict = judge_batch(batch_id, parts, may_begin=may_begin, is_late=is_late_one)
             if verdict.foreign_count:
                 entries = await self._entries(cluster, query_id, verdict.foreign_count)
                 judge_foreign(batch_id, parts, entries)

@@ -25,7 +25,8 @@ MASTER = "local[2,4]"
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of this run, with the data source registered."""
     os.environ["SPARK_HOME"] = str(home_without_zip(tmp_path_factory.mktemp("spark")))
-    session = small_session(MASTER, SETTINGS)
+    places = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    session = small_session(MASTER, {**SETTINGS, **places})
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

@@ -83,6 +83,17 @@ def test_a_later_batch_without_an_entry_is_refused_until_somebody_says_it_is_rig
     assert judge_batch(5, parts, may_begin=True).is_new
 
 
+def test_a_first_batch_of_long_ago_without_an_entry_is_refused_in_the_same_way() -> None:
+    """An earlier attempt may have written it, and its entry have expired since."""
+    parts = [part(0, Outcome.OPEN)]
+
+    with pytest.raises(WriteRefused, match=r"micro-batch 0 was first .* missingLedger=begin"):
+        judge_batch(0, parts, may_begin=False, is_late=True)
+    assert judge_batch(0, parts, may_begin=True, is_late=True).is_new
+    found = [part(0, Outcome.SAME, THIS._replace(batch_id=0, task_count=1))]
+    assert judge_batch(0, found, may_begin=False, is_late=True) == Verdict()
+
+
 def test_a_ledger_with_a_hole_at_task_0_is_refused() -> None:
     """Task 0 is committed first, so somebody has deleted its group; its rows may be there."""
     parts = [part(0, Outcome.OPEN), part(1, Outcome.SAME, THIS)]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.client.sync.admin import Admin
 from ottla.client.sync.consumer import Consumer
 from tests.client.spark.killing import in_topic, settle
 from tests.client.spark.topics import fill
@@ -146,6 +150,25 @@ def test_a_replayed_batch_is_written_once(broker: str, copying: Copying) -> None
     settle(broker, copying.target, range(2))
     expected = [b"%d" % number for number in range(35)]
     assert in_topic(broker, copying.target) == {0: expected, 1: expected}
+
+
+def test_a_first_batch_that_is_repeated_when_its_ledger_has_expired_is_refused(
+    broker: str, copying: Copying, tmp_path: Path
+) -> None:
+    """Spark hands the checkpoint to the sink, which is all that tells how old the batch is."""
+    fill(broker, copying.source, 3)
+    copying.run()
+    copying.forget_the_last_batch()
+    with Admin(broker) as admin:
+        query_id = json.loads((tmp_path / "metadata").read_text("utf-8"))["id"]
+        admin.groups.delete(f"ottla-spark-{query_id}-0")
+    long_ago_s = time.time() - 8 * 86_400
+    os.utime(tmp_path / "offsets" / "0", (long_ago_s, long_ago_s))
+
+    with pytest.raises(Exception, match="first begun longer ago than the brokers keep"):
+        copying.run()
+    settle(broker, copying.target, range(2))
+    assert len(in_topic(broker, copying.target)[0]) == 3
 
 
 def test_a_query_that_gives_other_rows_is_refused(broker: str, copying: Copying) -> None:
