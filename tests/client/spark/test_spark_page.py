@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from ottla.client.spark.options import READING
 from tests.client.spark.topics import fill
@@ -25,6 +26,32 @@ def test_every_option_is_in_the_table() -> None:
 
     named = set(re.findall(r"`([A-Za-z.]+)`", table))
     assert set(READING) <= named
+
+
+@pytest.mark.timeout(900)
+def test_its_sql_runs(spark: SparkSession, broker: str, topic: str) -> None:
+    """A view reads and writes; a table is what the page says it is."""
+    fill(broker, topic, 5)
+    (text,) = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
+    text = text.replace("127.0.0.1:9092", broker).replace("'orders'", f"'{topic}'")
+    create, count, insert = text.strip().removesuffix(";").split(";\n")
+
+    spark.sql(create)
+    try:
+        assert [tuple(row) for row in spark.sql(count).collect()] == [(0, 5)]
+        spark.sql(insert)
+        # Spark plans a view once.
+        spark.sql(create)
+        assert [tuple(row) for row in spark.sql(count).collect()] == [(0, 6)]
+    finally:
+        spark.catalog.dropTempView("orders_now")
+    table = create.replace("OR REPLACE TEMPORARY VIEW orders_now", "TABLE orders_then")
+    spark.sql(table)
+    try:
+        with pytest.raises(PySparkException, match=r"servers is missing.*create a temporary view"):
+            spark.sql("select * from orders_then").collect()
+    finally:
+        spark.sql("drop table orders_then")
 
 
 @pytest.mark.timeout(900)
