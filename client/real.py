@@ -243,7 +243,7 @@ class RealNet:
 
     async def connect(self, address: Address, options: SocketOptions) -> RealSocket:
         found = await asyncio.get_running_loop().getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM
+            host_name(address.host), address.port, type=socket.SOCK_STREAM
         )
         failure: OSError | None = None
         for family, _, _, _, resolved in found:
@@ -317,10 +317,15 @@ def listen_address(address: Address) -> tuple[int, tuple[object, ...]]:
             return socket.AF_INET6, ("::", address.port)
         return socket.AF_INET, ("0.0.0.0", address.port)
     found = socket.getaddrinfo(
-        address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        host_name(address.host), address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
     family, _, _, _, bind_to = found[0]
     return family, bind_to
+
+
+def host_name(host: str) -> str | bytes:
+    """What a resolver takes: for texts it loads what could write all languages in ASCII."""
+    return host.encode("ascii") if host.isascii() else host
 
 
 def address_of(name: tuple[object, ...]) -> Address:
