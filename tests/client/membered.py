@@ -37,7 +37,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     "cooperative": {"assignors": ("cooperative-sticky",)},
     "newer": {"group_protocol": "consumer"},
 }
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 class Listener(RebalanceListener):

@@ -71,7 +71,7 @@ async def test_automatic_commits_follow_what_was_read(site: Site) -> None:
     async with site.consumer(auto_commit_interval_ms=100) as consumer:
         await consumer.subscribe([site.topic])
         await read(consumer, 10)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             while await site.committed() != {0: 10}:
                 await consumer.poll(50)
 
@@ -262,7 +262,7 @@ async def test_a_poll_in_another_task_ends_when_the_consumer_is_closed(site: Sit
     await consumer.close()
 
     with pytest.raises(ClientClosed):
-        await asyncio.wait_for(polling, 5)
+        await asyncio.wait_for(polling, 60)
 
 
 async def test_positions_join_a_transaction_in_the_members_name(site: Site) -> None:

@@ -63,7 +63,7 @@ class Delay:
 
 
 async def until(what: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while not what():
             await asyncio.sleep(0.002)
 

@@ -156,10 +156,10 @@ async def test_iterating_is_a_sign_of_life(site: Site) -> None:
     await site.create()
     await site.fill(20)
     listener = Listener()
-    async with site.consumer(max_poll_interval_ms=1_500) as consumer:
+    async with site.consumer(max_poll_interval_ms=4_000) as consumer:
         await consumer.subscribe([site.topic], listener)
         async for record in consumer:
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.3)
             if record.offset == 19:
                 break
 

@@ -31,7 +31,7 @@ FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 
 async def buffered(consumer: Consumer, *partitions: TopicPartition) -> None:
     """Return when something of each waits for the application."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while not {chunk.partition for chunk in consumer._fetcher.chunks}.issuperset(partitions):
             await asyncio.sleep(0.01)
 
@@ -125,7 +125,7 @@ async def test_a_poll_cancelled_within_a_rebalance_leaves_no_commit_behind(site:
         await read(first, 10)
         await second.subscribe([site.topic])
         faults.fail_request("OffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", count=1_000)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while not told.revoked:
                 try:
                     await asyncio.wait_for(first.poll(500), 0.3)

@@ -191,7 +191,7 @@ async def test_a_batch_leaves_when_it_is_old_or_full(quiet: ottla.Cluster) -> No
     clock = asyncio.get_running_loop().time
     net = WatchedNet()
     async with ottla.Producer(
-        quiet.bootstrap_servers, environment=net.environment(), linger_ms=400, batch_bytes=2_000
+        quiet.bootstrap_servers, environment=net.environment(), linger_ms=3_000, batch_bytes=2_000
     ) as producer:
         await producer.partitions_of(where.topic)
         # The first batch of an idempotent partition goes alone.
@@ -207,8 +207,8 @@ async def test_a_batch_leaves_when_it_is_old_or_full(quiet: ottla.Cluster) -> No
         await full[0]
         full_s = clock() - begun_s
 
-    assert sent_s < 0.3 < old_s
-    assert full_s < 0.3
+    assert sent_s < 2.5 < old_s
+    assert full_s < 2.5
     assert len(net.addresses(ApiKey.PRODUCE)) <= 3
 
 

@@ -116,7 +116,7 @@ async def test_a_transaction_with_a_batch_that_is_too_large_commits(
     ) as consumer:
         consumer.assign([where])
         found: list[bytes | None] = []
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while len(found) < len(VALUES):
                 found += [record.value for record in await consumer.poll(500)]
     assert found == VALUES

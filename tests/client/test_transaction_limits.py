@@ -85,7 +85,7 @@ async def test_compaction_can_leave_part_of_a_transaction(bootstrap: str) -> Non
     whole = await read(bootstrap)
     await transact(bootstrap, (b"a", b"new", 0))
     await fill(bootstrap)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while (b"a", b"old") in await read(bootstrap):
             await asyncio.sleep(0.1)
 
@@ -99,7 +99,7 @@ async def test_retention_can_leave_part_of_a_transaction(bootstrap: str) -> None
     await create(bootstrap, retention_bytes="1100000")
     filler = [(b"filler", FILLER, 0)] * 30
     await transact(bootstrap, (b"a", b"1", 0), *filler, (b"b", b"2", 0))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while await first_offset(bootstrap) == 0:
             await asyncio.sleep(0.1)
 

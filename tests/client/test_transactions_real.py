@@ -159,7 +159,7 @@ async def test_who_takes_too_long_is_aborted_and_cannot_commit(broker: str, admi
     """Readers go on; the producer's records are nobody's, whatever it sends."""
     await admin.create_topic(NewTopic("tx-late", 1))
     where = TopicPartition("tx-late", 0)
-    config = ProducerConfig(transactional_id="tx-late", transaction_timeout_ms=500)
+    config = ProducerConfig(transactional_id="tx-late", transaction_timeout_ms=2_000)
     async with Producer(broker, config) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()

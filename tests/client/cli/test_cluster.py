@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-DONE_WITHIN_S = 20.0
+DONE_WITHIN_S = 90.0
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,11 @@ def view(name: str, count: int, *, leader: int, is_internal: bool = False) -> To
     return made
 
 
+def _replicas(described: bytes) -> list[list[int]]:
+    (topic,) = json.loads(described)
+    return [part["replicas"] for part in topic["partitions"]]
+
+
 def test_a_plan_is_made_executed_and_verified(cluster: str, ottla: Ottla, tmp_path: Path) -> None:
     """The plan is a file that Kafka's own tool could have written."""
     ottla("topics", "create", "moved", "-p", "2", "-r", "1", "-b", cluster)
@@ -109,6 +114,9 @@ def test_a_plan_is_made_executed_and_verified(cluster: str, ottla: Ottla, tmp_pa
         time.sleep(0.1)
         verified = ottla("reassign", "verify", str(plan), "-b", cluster)
     described = ottla("topics", "describe", "moved", "-b", cluster, "--format", "json")
+    # Done by the controller; the broker that is asked may hear of it later.
+    while [3, 2] in _replicas(described.output) and time.monotonic() < deadline:
+        described = ottla("topics", "describe", "moved", "-b", cluster, "--format", "json")
     read = ottla("consume", "moved", "--from-beginning", "-e", "-b", cluster)
 
     assert json.loads(generated.output)["partitions"] == [
@@ -116,8 +124,7 @@ def test_a_plan_is_made_executed_and_verified(cluster: str, ottla: Ottla, tmp_pa
     ]
     assert begun == (0, b"begun moved-0\nbegun moved-1\n", "")
     assert verified == (0, b"moved-0: done\nmoved-1: done\n", "")
-    (topic,) = json.loads(described.output)
-    assert [part["replicas"] for part in topic["partitions"]] == [[3], [3]]
+    assert _replicas(described.output) == [[3], [3]]
     assert sorted(read.output.split()) == [b"a", b"b", b"c", b"d"]
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.client.batches import ConsumerRecord as Record
     from ottla.client.mirror.mirror import Mirror
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 def settings(target: str, *sources: Source, **changes: object) -> MirrorSettings:
