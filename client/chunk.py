@@ -117,7 +117,8 @@ class Chunk:
         stop, size_bytes = max(count - enough.records, 0), 0
         while count > stop and size_bytes < enough.size_bytes:
             batch = self._opened if self._opened is not None else self._next_visible()
-            if batch is None:
+            if batch is None or (found and batch.size_bytes >= enough.size_bytes):
+                # What is enough by itself would only be copied for the sake of what is before it.
                 break
             fetched = FetchedBatch(self.partition, batch, self.position, self._config)
             # One that is surely taken to its end is not decoded again.

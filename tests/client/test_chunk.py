@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.chunk import Chunk
+from ottla.client.chunk import Chunk, Enough
 from ottla.client.config import ConsumerConfig
 from ottla.client.errors import RequestRefused
 from ottla.client.fetch_request import Wanted
@@ -170,3 +170,15 @@ def test_columns_hold_on_to_the_bytes_they_were_received_in() -> None:
     assert [record.value for record in rest.records()] == values[1_010:]
     with pytest.raises(BufferError):
         buffer.pop()
+
+
+def test_small_batches_share_a_table_and_a_large_one_has_its_own() -> None:
+    """Joining copies; what is large enough by itself was copied for a few records before it."""
+    chunk = chunk_of(batch(0, 3) + batch(3, 4) + batch(7, 100) + batch(107, 2))
+    enough = Enough(1_000, len(batch(7, 100)))
+
+    tables = []
+    while parts := chunk.take_columns(1_000, enough):
+        tables.append([part.count for part in parts])
+
+    assert tables == [[3, 4], [100], [2]]
