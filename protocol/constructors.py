@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.renamed import compiled, numbered, renamed
 
@@ -36,12 +36,14 @@ def constructor(
     is_frozen: bool = False,
     is_by_name: bool = False,
     prepares: bool = False,
+    module: dict[str, Any] | None = None,
 ) -> FunctionType:
     """An ``__init__`` that sets a field for each name; factories make defaults that are fresh.
 
     ``owner``: the qualified name of the class. ``is_frozen``: the instance refuses to be set.
     ``is_by_name``: every parameter is given by its name. ``prepares``: the class has a
-    ``__post_init__``. Fields without a default come first, unless they are given by name."""
+    ``__post_init__``. ``module``: the names that its annotations mean. Fields without a default
+    come first, unless they are given by name."""
     standins = numbered(len(names))
     scope: dict[str, object] = {"FRESH": FRESH, "put": object.__setattr__}
     kinds = _PLAIN * len(names)
@@ -50,7 +52,8 @@ def constructor(
         for standin, name in zip(standins, names, strict=True):
             scope[f"make_{standin}"] = factories.get(name)
     written = _init_function(kinds, is_frozen, is_by_name, prepares)
-    made = renamed(written, "__init__", owner, dict(zip(standins, names, strict=True)), scope)
+    own = dict(zip(standins, names, strict=True))
+    made = renamed(written, "__init__", owner, own, scope, module)
     given = {
         name: FRESH if name in factories else defaults[name]
         for name in names

@@ -105,7 +105,7 @@ class _Making:
         return {**offered, **own, **settled, "__slots__": names, "__qualname__": self._owner}
 
     def _init(self, _name: str) -> Callable[..., None]:
-        fields = self._fields
+        fields, module = self._fields, self._body["__module__"]
         init = constructor(
             self._owner,
             fields.given,
@@ -114,6 +114,7 @@ class _Making:
             is_frozen=self._is_frozen,
             is_by_name=self._is_by_name,
             prepares="__post_init__" in self._body,
+            module=vars(sys.modules[module]) if module in sys.modules else None,
         )
         annotations = self._body["__annotations__"]
         init.__annotations__ = {name: annotations[name] for name in fields.given}

@@ -41,10 +41,12 @@ def renamed(
     owner: str,
     names: Mapping[str, str],
     scope: Mapping[str, object] | None = None,
+    module: dict[str, Any] | None = None,
 ) -> FunctionType:
     """A copy with other names: its variables', its attributes', and equal texts in it.
 
-    ``owner``: the qualified name of its class. ``scope``: the values of what surrounds it."""
+    ``owner``: the qualified name of its class. ``scope``: the values of what surrounds it.
+    ``module``: the names of its module, if others than the first one's."""
     code, get = function.__code__, names.get
     copied = code.replace(
         co_name=name,
@@ -54,4 +56,4 @@ def renamed(
         co_consts=tuple([get(one, one) if type(one) is str else one for one in code.co_consts]),
     )
     cells = tuple([CellType(scope[free]) for free in code.co_freevars]) if scope else ()
-    return FunctionType(copied, function.__globals__, name, None, cells)
+    return FunctionType(copied, module or function.__globals__, name, None, cells)

@@ -224,7 +224,10 @@ def test_instances_survive_pickle(made: Any, protocol: int) -> None:
 
 def test_hints_are_found() -> None:
     """The annotations are texts, and mean what they say."""
-    assert typing.get_type_hints(Kept) == {"a": int, "b": list[str]}
+    hints = {"a": int, "b": list[str]}
+
+    assert typing.get_type_hints(Kept) == hints
+    assert typing.get_type_hints(Kept.__init__) == {**hints, "return": type(None)}
 
 
 def test_defaults_are_fresh() -> None:
