@@ -1,5 +1,4 @@
-"""The same tests of our client against Ottla and against Apache Kafka: whatever holds for one only
-stands in ``DIFFERENCES``, with the reason."""
+"""What records, groups, transactions and administrators do, whoever made the broker."""
 
 from __future__ import annotations
 
@@ -18,52 +17,24 @@ from ottla.client.errors import UnsupportedByBroker
 from ottla.client.serializers import JSON, TEXT
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
-from tests.interop.apache import apache_kafka
-from tests.interop.clients import JAVA_VERSIONS, needs
-from tests.support.broker_process import BrokerProcess
+from tests.client.membered import SETTINGS
+from tests.client.sites import OTTLA, cluster_of, soon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ottla.client.consumer_record import ConsumerRecord
+    from tests.client.sites import Apaches
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
-
-OTTLA = "ottla"
 # Times long ago would be deleted by retention, some time after the start of a broker.
 NOW_MS = int(time.time() * 1_000)
-SITES = (OTTLA, *JAVA_VERSIONS)
-# (site, what): why it is otherwise there. Tests ask; nothing else may differ.
-DIFFERENCES = {
-    ("3.9", "fenced brokers"): "version 2 of DescribeCluster came with 4.0",
-    ("3.9", "consumer protocol"): "KIP-848 is off by default before 4.0",
-}
-
-
-@pytest.fixture(scope="module", params=SITES)
-def kind(request: pytest.FixtureRequest) -> str:
-    """Whose broker."""
-    name: str = request.param
-    return name
 
 
 @pytest.fixture(scope="module")
-def site(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def site(kind: str, apaches: Apaches) -> Iterator[str]:
     """The address of a broker of that kind."""
-    folder = tmp_path_factory.mktemp("both")
-    if kind != OTTLA:
-        needs("java", "mvn")
-        with apache_kafka(kind, folder) as address:
-            yield address
-        return
-    options = {"group.initial.rebalance.delay.ms": "0"}
-    with BrokerProcess(folder / "data", options=options) as running:
-        yield running.address
-
-
-def differs(kind: str, what: str) -> bool:
-    """Whether it is otherwise there."""
-    return any(kind.startswith(name) and what == about for name, about in DIFFERENCES)
+    with cluster_of(kind, apaches, settings=SETTINGS) as cluster:
+        yield cluster.bootstrap_servers
 
 
 @pytest.fixture
@@ -72,6 +43,7 @@ async def topic(site: str) -> str:
     name = f"t{uuid4().hex[:8]}"
     async with ottla.Admin(site) as admin:
         await admin.create_topic(ottla.NewTopic(name, 2, 1))
+        await soon(lambda: admin.describe_topic(name), bool)
     return name
 
 
@@ -80,7 +52,7 @@ async def read(site: str, where: TopicPartition, count: int) -> list[ConsumerRec
     found: list[ConsumerRecord] = []
     async with ottla.Consumer(site, offset_reset="earliest") as consumer:
         consumer.assign([where])
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while len(found) < count:
                 found += await consumer.poll(1_000)
     return found
@@ -128,7 +100,7 @@ def read_with_confluent(site: str, topic: str, count: int) -> list[bytes]:
     consumer = confluent_kafka.Consumer({"bootstrap.servers": site, "group.id": "x"})
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
     found: list[bytes] = []
-    end_s = time.monotonic() + 30
+    end_s = time.monotonic() + 60
     while len(found) < count and time.monotonic() < end_s:
         for message in consumer.consume(500, 1):
             assert message.error() is None
@@ -200,10 +172,8 @@ async def test_a_group_divides_reads_and_commits(site: str, topic: str) -> None:
     assert described.state.lower() == "empty"
 
 
-async def test_a_group_of_the_newer_protocol_reads(site: str, kind: str, topic: str) -> None:
+async def test_a_group_of_the_newer_protocol_reads(site: str, topic: str) -> None:
     """KIP-848: the coordinator assigns."""
-    if differs(kind, "consumer protocol"):
-        pytest.skip(DIFFERENCES["3.9", "consumer protocol"])
     async with ottla.Producer(site) as producer:
         await producer.send(topic, b"x", partition=1)
     async with ottla.Consumer(
@@ -235,7 +205,7 @@ async def test_transactions_are_seen_whole_or_not_at_all(site: str, topic: str) 
         site, offset_reset="earliest", isolation="read_committed"
     ) as consumer:
         consumer.assign([where])
-        records = await consumer.poll(10_000)
+        records = await consumer.poll(60_000)
         committed = await consumer.committed(f"x{topic}")
 
     assert [record.value for record in records] == [b"committed"]
@@ -265,15 +235,21 @@ async def test_settings_are_described_and_changed(site: str, topic: str) -> None
     async with ottla.Admin(site) as admin:
         change = ottla.ConfigChange("retention.ms", ottla.ConfigOperation.SET, "60000")
         await admin.alter_configs(kind, topic, [change])
-        (entry,) = await admin.describe_configs(kind, topic, ["retention.ms"])
+        await soon(
+            lambda: admin.describe_configs(kind, topic, ["retention.ms"]),
+            lambda found: found[0].value == "60000",
+        )
         await admin.replace_configs(kind, topic, {"retention.bytes": "5"})
+        await soon(
+            lambda: admin.describe_configs(kind, topic, ["retention.bytes"]),
+            lambda found: found[0].value == "5",
+        )
         after = {one.name: one.value for one in await admin.describe_configs(kind, topic)}
         wrong = ottla.ConfigChange("retention.ms", ottla.ConfigOperation.SET, "soon")
         with pytest.raises(ottla.RequestRefused) as raised:
             await admin.alter_configs(kind, topic, [wrong])
 
-    assert entry.value == "60000"
-    assert (after["retention.bytes"], after["retention.ms"]) == ("5", "604800000")
+    assert after["retention.ms"] == "604800000"
     assert raised.value.code is ErrorCode.INVALID_CONFIG
     assert raised.value.topic == topic
 
@@ -294,7 +270,7 @@ async def test_the_cluster_describes_itself(site: str, kind: str, topic: str) ->
         assert len(pages) == 2
         assert await admin.features.describe_features()
         await admin.create_partitions(topic, 3)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(90):
             while len((await admin.describe_topic(topic)).partitions) < 3:
                 await asyncio.sleep(0.05)
         assert (await admin.delete_topics([topic]))[topic] is None
@@ -352,5 +328,5 @@ async def test_what_a_broker_cannot_do_is_said(site: str, kind: str) -> None:
             with pytest.raises(ottla.RequestRefused):
                 await admin.groups.timeline("missing")
         else:
-            with pytest.raises((UnsupportedByBroker, ottla.RequestRefused)):
+            with pytest.raises(UnsupportedByBroker):
                 await admin.groups.timeline("missing")
