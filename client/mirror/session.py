@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from ottla.client.errors import ClientError
 from ottla.client.mirror.notebook import read_notes
 from ottla.client.mirror.selection import NOTES_TOPIC
+from ottla.client.mirror.topics import id_text
 from ottla.client.mirror.translation import Jotter, Notes, note_key, note_value
 from ottla.client.rebalance_listener import RebalanceListener
+from ottla.client.state.transaction_asks import Committed
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -94,7 +96,25 @@ class Session(RebalanceListener):
         group = self._settings.group_of(self._source)
         found = await self._target.groups.offsets(group, list(of_target), require_stable=True)
         for there, position in found.items():
-            self._consumer.seek(of_target[there], position.offset)
+            where = of_target[there]
+            if self._is_of_other(where, position.metadata):
+                logger.warning(
+                    "%s: topic %r was deleted and made anew; it is copied from its beginning",
+                    self._source.alias,
+                    where.topic,
+                )
+                self._consumer.seek_to_beginning(where)
+            else:
+                self._consumer.seek(where, position.offset)
+
+    def _is_of_other(self, where: TopicPartition, topic_id: str) -> bool:
+        """Whether a position is of a topic that there is no more: it is kept by the target, which
+        does not hear of that, and what is there now may have grown beyond it."""
+        return "" not in (topic_id, now := self._copied.ids[where.topic]) and topic_id != now
+
+    def _position(self, where: TopicPartition, offset: int) -> Committed:
+        """As it is stored: with the id of the topic that was read up to there."""
+        return Committed(offset, metadata=id_text(self._consumer._positions[where].topic_id))
 
     def _on_target(self, where: TopicPartition) -> TopicPartition:
         return TopicPartition(self._copied.names[where.topic], where.partition)
@@ -183,7 +203,7 @@ class Session(RebalanceListener):
         before = dict(self._reached)
         self._has_reached()
         moved = {
-            self._on_target(where): offset
+            self._on_target(where): self._position(where, offset)
             for where, offset in self._reached.items()
             if before.get(where) != offset
         }

@@ -12,23 +12,26 @@ from ottla.client.mirror.errors import MirrorError
 from ottla.client.mirror.plan import COPIED_CONFIGS, two_into_one, work
 from ottla.client.mirror.selection import Circle, selected
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import ZERO_UUID, uuid_to_text
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Set
+    from collections.abc import Iterable, Set
 
     from ottla.client.admin import Admin
     from ottla.client.mirror.settings import MirrorSettings, Source
+    from ottla.protocol.ids import Uuid
 
 logger = logging.getLogger(__name__)
 
 
 class Copied(NamedTuple):
-    """What is copied: for each topic of the source its name on the target, and how many partitions
-    it has on the source."""
+    """What is copied: for each topic of the source its name on the target, how many partitions it
+    has on the source, and its id there, empty where clusters have none."""
 
     names: dict[str, str]
     counts: dict[str, int]
+    ids: dict[str, str]
 
 
 class TopicSync:
@@ -46,12 +49,12 @@ class TopicSync:
         """Make topics on the target, or more partitions of them, until all that is selected can be
         copied. Raises MirrorError and what the administration of both clusters does."""
         views = {
-            view.name: view.partition_count
+            view.name: view
             for view in await source_admin.list_topics()
             if not view.is_internal and view.partitions
         }
         names = self._select(views)
-        counts = {topic: views[topic] for topic in names}
+        counts = {topic: views[topic].partition_count for topic in names}
         there = {view.name: view.partition_count for view in await self._target.list_topics()}
         wanted = {target: counts[topic] for topic, target in names.items()}
         todo = work(wanted, there, may_grow=self._settings.grow)
@@ -66,9 +69,9 @@ class TopicSync:
             await self._create(NewTopic(target, count, self._settings.replication_factor, configs))
         for target, count in todo.grow.items():
             await self._grow(target, count)
-        return Copied(names, counts)
+        return Copied(names, counts, {topic: id_text(views[topic].topic_id) for topic in names})
 
-    def _select(self, views: Mapping[str, int]) -> dict[str, str]:
+    def _select(self, views: Iterable[str]) -> dict[str, str]:
         alias = self._source.alias
         try:
             names = selected(
@@ -108,6 +111,11 @@ class TopicSync:
                 f"topic {target!r} of the target needs {count} partitions: {error}"
             ) from error
         logger.info("topic %s of the target has %d partitions now", target, count)
+
+
+def id_text(topic_id: Uuid) -> str:
+    """As it is kept; empty where a cluster has none."""
+    return "" if topic_id == ZERO_UUID else uuid_to_text(topic_id)
 
 
 async def copied_configs(admin: Admin, topic: str) -> dict[str, str]:

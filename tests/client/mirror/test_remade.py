@@ -1,0 +1,72 @@
+"""Topics that are deleted and made anew under their name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla import Admin
+from ottla.client.admin_requests import NewTopic
+from ottla.client.mirror.mirror import Mirror
+from ottla.client.mirror.settings import Source
+from tests.client.mirror.clusters import copy_all, fill, read, settings, until
+
+if TYPE_CHECKING:
+    from ottla import Cluster
+
+pytestmark = pytest.mark.timeout(600)
+
+MODES = pytest.mark.parametrize("exactly_once", [False, True], ids=["group", "transactions"])
+OLD = [b"old %d" % number for number in range(5)]
+YOUNG = [b"young %d" % number for number in range(20)]
+
+
+async def remake(bootstrap: str, topic: str) -> None:
+    async with Admin(bootstrap) as admin:
+        await admin.delete_topics([topic])
+        while topic in {view.name for view in await admin.list_topics()}:
+            pass
+        await admin.create_topic(NewTopic(topic, 1))
+
+
+@MODES
+async def test_a_topic_that_was_made_anew_while_nobody_copied_is_copied_from_its_beginning(
+    west: Cluster, central: Cluster, *, exactly_once: bool
+) -> None:
+    """It has grown beyond the place where the mirror was: what is before that would be missed."""
+    topic = f"remade-{exactly_once}"
+    west.create_topic(topic, 1)
+    bootstrap = west.bootstrap_servers
+    one = Source(alias="west", bootstrap=bootstrap, topics=(topic,))
+    chosen = settings(central.bootstrap_servers, one, exactly_once=exactly_once, name=topic)
+    await fill(bootstrap, topic, OLD)
+    await copy_all(Mirror(chosen, until_end=True))
+    await remake(bootstrap, topic)
+    await fill(bootstrap, topic, YOUNG)
+
+    await copy_all(Mirror(chosen, until_end=True))
+
+    copies = await read(central.bootstrap_servers, topic, len(OLD) + len(YOUNG))
+    assert [record.value for record in copies[0]] == OLD + YOUNG
+
+
+@MODES
+async def test_a_topic_that_is_made_anew_while_it_is_copied_is_copied_from_its_beginning(
+    west: Cluster, central: Cluster, *, exactly_once: bool
+) -> None:
+    """Some of it may be copied twice; nothing is left out."""
+    topic = f"anew-{exactly_once}"
+    west.create_topic(topic, 1)
+    bootstrap = west.bootstrap_servers
+    one = Source(alias="west", bootstrap=bootstrap, topics=(topic,))
+    chosen = settings(central.bootstrap_servers, one, exactly_once=exactly_once, name=topic)
+    await fill(bootstrap, topic, OLD)
+    async with Mirror(chosen) as mirror:
+        await until(lambda: mirror.progress()[0].records == len(OLD))
+        await remake(bootstrap, topic)
+        await fill(bootstrap, topic, YOUNG)
+        found: set[bytes | None] = set()
+        while not set(YOUNG) <= found:
+            copies = await read(central.bootstrap_servers, topic, len(OLD))
+            found = {record.value for record in copies[0]}
