@@ -21,6 +21,19 @@ if TYPE_CHECKING:
 MASTER = "local[2,4]"
 
 
+# Ten times what the slowest takes on a machine that does other things as well; whoever comes first
+# starts Spark, too.
+TIMEOUT_S = 1_800
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give those time that use Spark and do not say themselves how much they need."""
+    for item in items:
+        uses_spark = "spark" in getattr(item, "fixturenames", ())
+        if uses_spark and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of this run, with the data source registered."""

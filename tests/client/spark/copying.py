@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,5 +89,14 @@ def main(master: str, servers: str, source: str, target: str, folder: str, limit
     return len(failures)
 
 
+def told(arguments: list[str]) -> int:
+    """Run it, and tell of a Spark that does not come up, or goes away in the middle."""
+    try:
+        return main(*arguments)
+    except Exception:
+        print("failed", abridged(traceback.format_exc()), flush=True)
+        return 1
+
+
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(told(sys.argv[1:]))

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 # The usual is a few seconds, most of which Spark takes to start its processes.
-pytestmark = pytest.mark.timeout(900)
-END_S = 180
+pytestmark = pytest.mark.timeout(1_800)
+END_S = 600
 SLOW_START = "Python worker failed to connect back"
 
 

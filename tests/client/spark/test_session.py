@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Whoever comes first starts the session.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1_800)
 
 
 def test_the_columns_are_those_of_sparks_connector(spark: SparkSession) -> None:

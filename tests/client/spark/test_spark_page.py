@@ -28,7 +28,7 @@ def test_every_option_is_in_the_table() -> None:
     assert set(READING) <= named
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1_800)
 def test_its_sql_runs(spark: SparkSession, broker: str, topic: str) -> None:
     """A view reads and writes; a table is what the page says it is."""
     fill(broker, topic, 5)
@@ -54,7 +54,7 @@ def test_its_sql_runs(spark: SparkSession, broker: str, topic: str) -> None:
         spark.sql("drop table orders_then")
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1_800)
 def test_its_programs_run(
     spark: SparkSession,
     broker: str,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1_800)
 
 PATIENCE_S = 600.0
 LOOK_S = 0.05
@@ -76,6 +76,15 @@ def lasting(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     monkeypatch.setattr(running, "open_session", begin)
     yield
     spark.sparkContext.setLogLevel("ERROR")
+
+
+@pytest.fixture(autouse=True)
+def survivor() -> Iterator[None]:
+    """A signal that comes when nobody waits for one any more does not end all tests."""
+    before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for one, handler in before.items():
+        signal.signal(one, handler)
 
 
 @pytest.mark.usefixtures("lasting")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.requirement("OPS-09"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.requirement("OPS-09"), pytest.mark.timeout(1_800)]
 
 
 class Stage:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 HOUR_MS = 3_600_000
 
 # The usual is a few seconds, most of which Spark takes to start its processes.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1_800)
 
 
 class Lake:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # The usual is a few seconds, most of which Spark takes to start its processes.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1_800)
 
 PYTHON = """[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON] Traceback (most \
 recent call last):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # The usual is a few seconds, most of which Spark takes to start its processes.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1_800)
 
 
 def test_topics_are_copied_to_another_cluster(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.requirement("OPS-09"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.requirement("OPS-09"), pytest.mark.timeout(1_800)]
 
 
 def view(member: str, page: str) -> dict[str, Any]:
