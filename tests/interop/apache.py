@@ -39,6 +39,8 @@ SETTINGS = {
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
+    # Tests write records of long ago, which retention would take after half a minute.
+    "log.initial.task.delay.ms": "86400000",
     # A broker that was killed is missed soon, and yet not for a busy machine's sake.
     "broker.heartbeat.interval.ms": "1000",
     "broker.session.timeout.ms": "6000",
