@@ -55,6 +55,10 @@ def main() -> None:
         **more,
     )
     consumer.subscribe(orders.topics, listener=Listener())
+    for topic in orders.topics:
+        # What it learns of a topic after it has joined makes it join again; if a poll ends while
+        # it does, it never takes what it is given.
+        consumer.partitions_for_topic(topic)
     while not leaving.is_set:
         for *where, offset in leaving.seeks():
             consumer.seek(TopicPartition(*where), offset)

@@ -40,6 +40,9 @@ class Pipeline:
             heartbeat_interval_ms=500,
             max_poll_records=orders.batch,
         )
+        # What it learns of a topic after it has joined makes it join again; if a poll ends while
+        # it does, it never takes what it is given.
+        self._consumer.partitions_for_topic(orders.source)
 
     def step(self) -> None:
         """Read a batch and carry it over."""

@@ -38,6 +38,9 @@ class Reader:
         )
         self.where = TopicPartition(step["topic"], 0)
         self.consumer.subscribe([step["topic"]])
+        # What it learns of a topic after it has joined makes it join again; if a poll ends while
+        # it does, it never takes what it is given.
+        self.consumer.partitions_for_topic(step["topic"])
         try:
             while not (self._take(1) or self.consumer.assignment()):
                 pass
