@@ -10,10 +10,12 @@ the TransportError and is not repeated: it may have been made.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Self, Unpack
 
 from ottla.client import admin_requests as requests
+from ottla.client.arguments import INT32_MAX, by_partition, check_text, texts, whole
 from ottla.client.broker_admin import BrokerAdmin
 from ottla.client.cluster import Cluster
 from ottla.client.config import ClientConfig, Isolation, parse_addresses
@@ -29,13 +31,14 @@ from ottla.client.config_requests import (
     check_described,
     describe_request,
     entries_of,
+    node_of,
     replace_request,
 )
 from ottla.client.environment import Environment, real_environment
 from ottla.client.errors import ClientError, RequestRefused
 from ottla.client.feature_admin import FeatureAdmin
 from ottla.client.groups import GroupAdmin
-from ottla.client.offsets import OffsetAt, list_offsets
+from ottla.client.offsets import OffsetAt, check_times, list_offsets
 from ottla.client.placements import Placements
 from ottla.client.routing import Router
 from ottla.client.settings import configured
@@ -45,7 +48,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from ottla.client.admin_requests import NewTopic
@@ -136,6 +139,7 @@ class Admin:
 
     async def describe_topic(self, name: str) -> TopicView:
         """One topic with its partitions. Raises RequestRefused for an unknown one."""
+        check_text("a topic", name)
         (view,) = await self._cluster.describe([name])
         if view.error is not ErrorCode.NONE:
             raise RequestRefused(view.error, topic=name)
@@ -145,6 +149,9 @@ class Admin:
         self, times: Mapping[TopicPartition, int], isolation: Isolation = Isolation.READ_UNCOMMITTED
     ) -> dict[TopicPartition, OffsetAt | ClientError]:
         """Offsets at times in ms; -1 stands for the end, -2 for the beginning."""
+        check_times(times)
+        if not isinstance(isolation, Isolation):
+            raise TypeError(f"isolation is an Isolation, not {isolation!r}")
         return await list_offsets(self._router, times, isolation)
 
     async def describe_configs(
@@ -155,7 +162,7 @@ class Admin:
         Raises RequestRefused."""
         request = describe_request(resource, name, keys)
         if resource is ResourceType.BROKER and name:
-            response = await self._router.to_node(int(name), DESCRIBE_CONFIGS, request)
+            response = await self._router.to_node(node_of(name), DESCRIBE_CONFIGS, request)
             check_described(response)
         else:
             response = await self._router.to_any(DESCRIBE_CONFIGS, request, check_described)
@@ -167,7 +174,8 @@ class Admin:
         """The partitions of these topics, or of all, with what only newer brokers tell (KIP-966).
 
         Raises RequestRefused, and UnsupportedByBroker before Kafka 3.8."""
-        return await describe_partitions(self._router, topics, page_partitions)
+        names = None if topics is None else texts("topics", topics)
+        return await describe_partitions(self._router, names, page_partitions)
 
     # Changing.
 
@@ -175,6 +183,8 @@ class Admin:
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, TopicView | RequestRefused]:
         """Create topics; a created one is described as the answer describes it."""
+        if not isinstance(topics, Iterable):
+            raise TypeError(f"topics to create are a list of NewTopic, not {topics!r}")
         request = requests.create_request(list(topics), self._timeout_ms, validate_only)
         response = await self._router.to_controller(
             requests.CREATE_TOPICS, request, requests.check_created
@@ -193,7 +203,7 @@ class Admin:
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, RequestRefused | None]:
         """Delete topics with all their records; None means deleted."""
-        request = requests.delete_request(list(names), self._timeout_ms)
+        request = requests.delete_request(texts("topics", names), self._timeout_ms)
         response = await self._router.to_controller(
             requests.DELETE_TOPICS, request, requests.check_deleted
         )
@@ -205,6 +215,8 @@ class Admin:
         """Make the topic have that many partitions. Raises RequestRefused.
 
         Keys map to other partitions from then on."""
+        check_text("a topic", topic)
+        count = whole("the number of partitions", count, 1, INT32_MAX)
         request = requests.partitions_request(topic, count, self._timeout_ms)
         await self._router.to_controller(
             requests.CREATE_PARTITIONS, request, requests.check_partitions
@@ -216,6 +228,8 @@ class Admin:
     ) -> dict[TopicPartition, int | ClientError]:
         """Delete each partition's records before an offset, -1 for all; the values are the new
         first offsets."""
+        for offset in by_partition("offsets to delete before", before).values():
+            whole("an offset to delete before", offset, -1)
         ask = partial(requests.delete_records, before, self._timeout_ms)
         return await self._router.by_leader(before, ask, is_repeatable=True)
 
@@ -230,7 +244,7 @@ class Admin:
         """Change some settings and leave the others (KIP-339). Raises RequestRefused."""
         request = alter_request(resource, name, changes, validate_only)
         if resource is ResourceType.BROKER and name:
-            response = await self._router.to_node(int(name), INCREMENTAL_ALTER_CONFIGS, request)
+            response = await self._router.to_node(node_of(name), INCREMENTAL_ALTER_CONFIGS, request)
             check_altered(response)
         else:
             await self._router.to_controller(INCREMENTAL_ALTER_CONFIGS, request, check_altered)
@@ -247,7 +261,7 @@ class Admin:
         2.3, which know no single changes. Raises RequestRefused."""
         request = replace_request(resource, name, values, validate_only)
         if resource is ResourceType.BROKER and name:
-            response = await self._router.to_node(int(name), ALTER_CONFIGS, request)
+            response = await self._router.to_node(node_of(name), ALTER_CONFIGS, request)
             check_altered(response)
         else:
             await self._router.to_controller(ALTER_CONFIGS, request, check_altered)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.api import declare
+from ottla.client.arguments import INT16_MAX, INT32_MAX, check_text, whole
+from ottla.client.config_requests import check_settings
 from ottla.client.errors import RequestRefused
 from ottla.client.state.metadata import PartitionView, TopicView
 from ottla.protocol.apis import ApiKey
@@ -64,6 +66,10 @@ def create_request(
     for topic in topics:
         if not isinstance(topic, NewTopic):
             raise TypeError(f"a topic to create is a NewTopic, not {topic!r}")
+        check_text("a topic", topic.name)
+        whole("the number of partitions", topic.partition_count, -INT32_MAX, INT32_MAX)
+        whole("the replication factor", topic.replication_factor, -INT16_MAX, INT16_MAX)
+        check_settings(topic.configs)
         creatable = CreatableTopic(
             topic.name,
             topic.partition_count,

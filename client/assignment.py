@@ -5,17 +5,17 @@ The half of the consumer that never waits: it changes positions, and the fetcher
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import TYPE_CHECKING
 
+from ottla.client.arguments import partitions_of, whole
 from ottla.client.config import Isolation
 from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ottla.client.fetcher import Fetcher
+    from ottla.protocol.ids import TopicPartition
 
 
 class Assignment:
@@ -33,7 +33,7 @@ class Assignment:
         self._assign(partitions, is_awaiting=False)
 
     def _assign(self, partitions: Iterable[TopicPartition], *, is_awaiting: bool) -> None:
-        wanted = [_checked(partition) for partition in partitions]
+        wanted = partitions_of(partitions, is_each_once=True)
         self._positions.assign(wanted, is_awaiting=is_awaiting)
         self._has_moved()
 
@@ -48,8 +48,7 @@ class Assignment:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue at that offset. Raises ValueError for a partition that is not assigned."""
         self._check_assigned([partition])
-        if offset < 0:
-            raise ValueError(f"an offset is 0 or more, not {offset}")
+        offset = whole("an offset", offset)
         self._leave_behind([partition])
         self._positions.seek(partition, offset)
         self._has_moved()
@@ -66,6 +65,7 @@ class Assignment:
         """Continue at the first record with that timestamp (ms since 1970) or a later one; at the
         end if there is none."""
         self._check_assigned(partitions)
+        timestamp = whole("a time in milliseconds", timestamp, EARLIEST_TIMESTAMP)
         wanted = partitions or self.assignment
         self._leave_behind(wanted)
         for partition in wanted:
@@ -111,17 +111,11 @@ class Assignment:
 
     def _check_assigned(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
+            if not isinstance(partition, tuple):
+                raise TypeError(f"a partition is a topic and a number, not {partition!r}")
             if self._positions.get(partition) is None:
                 raise ValueError(f"{partition} is not assigned")
 
     def _has_moved(self) -> None:
         self._fetcher.drop_stale_chunks()
         self._fetcher.wake()
-
-
-def _checked(partition: object) -> TopicPartition:
-    """The partition, which may be a plain pair. Raises TypeError."""
-    match partition:
-        case (str() as topic, Integral() as number):
-            return TopicPartition(topic, int(number))
-    raise TypeError(f"a partition is a topic and a number, not {partition!r}")

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ottla.client.arguments import check_wait, whole
 from ottla.client.arrow import schema, to_arrow
 from ottla.client.assignment import Assignment
 from ottla.client.chunk import Chunk, Enough
@@ -69,7 +70,7 @@ class BatchReading(Assignment, ABC):
         """About that many of the next records as columns, one for each batch; empty when none
         came in time. Raises as ``poll``."""
         found: list[tuple[TopicPartition, Columns]] = []
-        left = max_records
+        left = whole("max_records", max_records, 1)
 
         def take(chunk: Chunk) -> bool:
             nonlocal left
@@ -91,6 +92,9 @@ class BatchReading(Assignment, ABC):
 
         Raises as ``poll``, and ImportError without pyarrow (``pip install 'ottla[arrow]'``)."""
         schema()
+        whole("max_records", max_records, 1)
+        if max_wait_ms is not None:
+            check_wait("max_wait_ms", max_wait_ms)
         found: list[tuple[TopicPartition, list[Columns]]] = []
 
         def take(chunk: Chunk) -> bool:

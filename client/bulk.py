@@ -10,8 +10,9 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.client.arguments import whole
 from ottla.client.delivery import BatchDelivery, Delivery
-from ottla.client.record_checks import too_large
+from ottla.client.record_checks import checked_timestamp, too_large
 from ottla.client.rows import Divider
 from ottla.client.state.batch import BATCH_OVERHEAD_BYTES, Phase
 from ottla.client.state.rows import Rows, part_within
@@ -54,8 +55,9 @@ class BulkSending(ABC):
         sender = self._running()
         serial = -1 if sender.transactions is None else sender.transactions.enter()
         view = await self._topic(topic)
-        if timestamp is None:
-            timestamp = self._clock.wall_ms()
+        timestamp = self._clock.wall_ms() if timestamp is None else checked_timestamp(timestamp)
+        if partition is not None:
+            partition = whole("a partition's number", partition)
         divider = Divider(partition, partial(self._partition_of_key, view), timestamp)
         deliveries: list[Delivery] = []
         for where, rows in divider.divide(records, key):

@@ -12,6 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ottla.client.api import declare
+from ottla.client.arguments import check_text, check_topic
 from ottla.client.connection import Connection, connect
 from ottla.client.errors import BrokerUnreachable, RequestRefused, TransportError
 from ottla.client.pool import Pool
@@ -122,6 +123,8 @@ class Cluster:
         """What the cluster says now about these topics, or about all, sorted by name.
 
         A topic that does not exist is in the answer, with its error; none is created by asking."""
+        for name in names or ():
+            check_text("a topic", name)
         async with self._refreshing:
             response = await self._ask(names, False)
         found = {topic.name for topic in response.topics if topic.name is not None}
@@ -299,9 +302,3 @@ class Cluster:
                 self.pool.adopt(node_id, connection)
         for node_id in before - set(self.metadata.brokers):
             self.pool.forget(node_id)
-
-
-def check_topic(name: object) -> None:
-    """Raise TypeError for what cannot be a topic's name."""
-    if not isinstance(name, str):
-        raise TypeError(f"a topic is called by a text, not {name!r}")

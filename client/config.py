@@ -14,7 +14,7 @@ from ottla.client.connection_config import ConnectionConfig
 from ottla.client.nearest import one_of
 from ottla.client.partitioners import PARTITIONERS
 from ottla.client.properties import fields_from
-from ottla.client.setting_types import check_types
+from ottla.client.setting_types import check_methods, check_types
 from ottla.client.state.accumulator import Limits
 from ottla.client.state.backoff import Backoff
 from ottla.protocol.data_classes import dataclass
@@ -99,7 +99,8 @@ class ProducerConfig(ClientConfig):
         one_of("compression", self.compression, get_args(Compression))
         if not callable(self.partitioner):
             one_of("partitioner", self.partitioner, PARTITIONERS)
-        if self.acks not in (0, 1, -1, "all"):
+        check_methods("interceptors", self.interceptors, ("on_send", "on_delivery"))
+        if self.acks not in (0, 1, -1, "all") or isinstance(self.acks, bool):
             raise ValueError(f"acks is 0, 1 or 'all', not {self.acks!r}")
         if self.in_flight_max < 1:
             raise ValueError("in_flight_max has to be at least 1")
@@ -207,6 +208,7 @@ class ConsumerConfig(ClientConfig):
             raise ValueError(
                 f"offset_reset is 'earliest', 'latest' or 'none', not {self.offset_reset!r}"
             )
+        check_methods("interceptors", self.interceptors, ("on_consume", "on_commit"))
         if self.partition_bytes_max is not None and self.partition_bytes_max < 1:
             raise ValueError("partition_bytes_max has to be at least 1, or None")
         if self.fetch_wait_ms >= self.request_timeout_ms:
@@ -256,12 +258,18 @@ def parse_addresses(text: str) -> list[Address]:
 def parse_address(text: str) -> Address:
     """Read one ``host:port``. Raises ValueError with a sentence."""
     text = text.strip()
+    if "://" in text:
+        raise ValueError(
+            f"{text!r} is no broker address: it is given without a protocol, as 127.0.0.1:9092"
+        )
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         host, port = text, str(DEFAULT_PORT)
     elif ":" in host and not host.startswith("["):
         raise ValueError(f"{text!r} is no broker address; an IPv6 host stands in brackets")
     host = host.removeprefix("[").removesuffix("]")
+    if any(one.isspace() or one == "/" for one in host):
+        raise ValueError(f"{text!r} is no broker address; one looks like 127.0.0.1:9092")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise ValueError(f"{text!r} is no broker address; one looks like 127.0.0.1:9092")
     return Address(host, int(port))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from ottla.client.api import declare
+from ottla.client.arguments import check_text, texts
 from ottla.client.errors import RequestRefused
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
@@ -26,7 +28,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ottla.client.connection import Connection
 
@@ -96,11 +98,35 @@ class ConfigChange(NamedTuple):
 SOURCES = {int(source): source for source in ConfigSource}
 
 
+def node_of(name: str) -> int:
+    """The broker that is called so. Raises ValueError."""
+    if not (name.isascii() and name.isdigit()):
+        raise ValueError(f"a broker is called by its number, as '1', not {name!r}")
+    return int(name)
+
+
+def _check_resource(resource: object, name: object) -> None:
+    if not isinstance(resource, ResourceType):
+        raise TypeError(f"a resource is a ResourceType and a name, not {resource!r}")
+    check_text("a resource", name)
+
+
+def check_settings(values: object) -> None:
+    """Raise TypeError unless these are texts by name."""
+    if not isinstance(values, Mapping):
+        raise TypeError(f"settings are a dict of texts, not {values!r}")
+    for name, value in values.items():
+        check_text("a setting", name)
+        if not isinstance(value, str):
+            raise TypeError(f"the value of setting {name!r} is a text, not {value!r}")
+
+
 def describe_request(
     resource: ResourceType, name: str, keys: Sequence[str] | None
 ) -> DescribeConfigsRequest:
     """The request for some or all settings of one resource."""
-    wanted = None if keys is None else list(keys)
+    _check_resource(resource, name)
+    wanted = None if keys is None else texts("settings", keys)
     return DescribeConfigsRequest([DescribeConfigsResource(resource.value, name, wanted)])
 
 
@@ -150,6 +176,10 @@ def alter_request(
     resource: ResourceType, name: str, changes: Sequence[ConfigChange], validate_only: bool
 ) -> IncrementalAlterConfigsRequest:
     """The request to change some settings of one resource."""
+    _check_resource(resource, name)
+    for change in changes:
+        if not isinstance(change, ConfigChange):
+            raise TypeError(f"a change is a ConfigChange, not {change!r}")
     configs = [
         AlterableConfig(change.name, change.operation.value, change.value) for change in changes
     ]
@@ -161,6 +191,8 @@ def replace_request(
     resource: ResourceType, name: str, values: Mapping[str, str], validate_only: bool
 ) -> alter_configs.AlterConfigsRequest:
     """The request to have these settings of one resource and no others."""
+    _check_resource(resource, name)
+    check_settings(values)
     configs = [alter_configs.AlterableConfig(key, value) for key, value in values.items()]
     replaced = alter_configs.AlterConfigsResource(resource.value, name, configs)
     return alter_configs.AlterConfigsRequest([replaced], validate_only)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
+from ottla.client.arguments import check_wait, partitions_of, whole
 from ottla.client.cluster import Cluster
 from ottla.client.config import ConsumerConfig, parse_addresses
 from ottla.client.deadline import TimeLimit
@@ -21,7 +22,7 @@ from ottla.client.errors import (
 )
 from ottla.client.fetcher import Fetcher
 from ottla.client.group_calls import GroupCalls
-from ottla.client.offsets import OffsetAt, list_offsets
+from ottla.client.offsets import OffsetAt, check_times, list_offsets
 from ottla.client.parallel import Committing, ParallelRun, Plan
 from ottla.client.parallel_policy import ParallelLimits
 from ottla.client.preparation import Reading, reading
@@ -131,6 +132,8 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         """For each partition the first record at that time (ms since 1970) or later.
 
         -1 stands for the end and -2 for the beginning. Raises the first ClientError."""
+        self._check_running()
+        check_times(times)
         found = await list_offsets(self._router, times, self.config.isolation)
         offsets = {}
         for partition, answer in found.items():
@@ -141,7 +144,8 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offsets after the last visible records."""
-        found = await self.offsets_at(dict.fromkeys(partitions, LATEST_TIMESTAMP))
+        times = dict.fromkeys(partitions_of(partitions), LATEST_TIMESTAMP)
+        found = await self.offsets_at(times)
         return {partition: answer.offset for partition, answer in found.items()}
 
     # Reading.
@@ -153,6 +157,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
 
         Raises RequestRefused, NoOffset, or whatever has ended the consumer."""
         records: list[ConsumerRecord[Any, Any]] = []
+        max_records = whole("max_records", max_records)
 
         def take(chunk: Chunk) -> bool:
             records.extend(chunk.take(max_records - len(records)))
@@ -219,6 +224,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         return self._environment.clock
 
     async def _collect(self, take: Take, max_wait_ms: float) -> None:
+        check_wait("max_wait_ms", max_wait_ms)
         fetcher, group = self._fetcher, self._group
         deadline_ms = self._environment.clock.now_ms() + max_wait_ms
         self._begin_poll()

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.client.api import declare
+from ottla.client.arguments import check_text
 from ottla.client.errors import RequestRefused, TransportError
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
@@ -73,6 +74,7 @@ class Coordinators:
 
     async def find(self, key: str) -> int:
         """The coordinator's node id, which the pool can connect to. Raises RequestRefused."""
+        check_text("a group" if self._key_type == GROUP else "a transaction", key)
         known = self._known.get(key)
         if known is not None:
             return known

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Required, TypedDict, TypeVar, Unpack
 
+from ottla.client.arguments import texts
 from ottla.client.arrow import pyarrow, schema, to_arrow
 from ottla.client.config import Isolation
 from ottla.client.consumer import Consumer
 from ottla.client.environment import real_environment
-from ottla.client.nearest import one_of
+from ottla.client.nearest import one_of, suggestion
 from ottla.client.optional import library
 from ottla.client.ranges import Range, range_config, read_range, read_ranges, resolve
 from ottla.client.real_loop import shared_loop
@@ -54,6 +55,7 @@ async def aread_arrow(topic: str, **options: Unpack[ReadOptions]) -> pa.Table:
     ``start`` is "earliest" and ``end`` "latest" by default; an offset, a time or "1h" ago will do.
     ``columns`` are the names to keep. Raises RequestRefused for an unknown topic or partition,
     ValueError for what is no place or column, TransportError, and ImportError without pyarrow."""
+    _check_names(options)
     kept = _checked(options.get("columns"))
     isolation = options.get("isolation", Isolation.READ_COMMITTED)
     if isinstance(isolation, str):
@@ -125,9 +127,20 @@ def _blocking(name: str, work: Coroutine[Any, Any, Result]) -> Result:
     return shared_loop().run(work)
 
 
+def _check_names(options: ReadOptions) -> None:
+    """Raise TypeError for an option that nobody knows, or without the one that must be there."""
+    known = ReadOptions.__annotations__
+    for name in options:
+        if name not in known:
+            raise TypeError(f"there is no option {name!r}{suggestion(name, known)}")
+    if "bootstrap_servers" not in options:
+        raise TypeError("bootstrap_servers is missing: it looks like '127.0.0.1:9092'")
+
+
 def _checked(columns: Sequence[str] | None) -> list[str] | None:
     if columns is None:
         return None
+    columns = texts("columns", columns)
     for name in columns:
         if name not in schema().names:
             raise ValueError(f"there is no column {name!r}; there are {', '.join(schema().names)}")

@@ -14,11 +14,19 @@ import re
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
+from ottla.client.arguments import (
+    by_partition,
+    check_text,
+    check_topic,
+    partitions_of,
+    texts,
+    whole,
+)
 from ottla.client.batch_reading import BatchReading
-from ottla.client.cluster import check_topic
 from ottla.client.group_member import GroupMember
 from ottla.client.groups import GroupAdmin
 from ottla.client.handout import Handout
+from ottla.client.rebalance_listener import RebalanceListener, check_listener
 from ottla.client.state.transaction_asks import Committed, ConsumerGroupMetadata
 
 if TYPE_CHECKING:
@@ -26,7 +34,6 @@ if TYPE_CHECKING:
 
     from ottla.client.config import ConsumerConfig
     from ottla.client.fetcher import Fetcher
-    from ottla.client.rebalance_listener import RebalanceListener
     from ottla.client.routing import Router
     from ottla.protocol.ids import TopicPartition
 
@@ -55,10 +62,14 @@ class GroupCalls(BatchReading):
         self._check_running()
         if self.assignment and not group.is_subscribed:
             raise ValueError("partitions are assigned by hand; assign none before subscribing")
-        if not isinstance(topics, re.Pattern):
-            topics = [topics] if isinstance(topics, str) else list(topics)
+        if isinstance(topics, re.Pattern):
+            if not isinstance(topics.pattern, str):
+                raise TypeError(f"a pattern of topics is one of texts, not {topics.pattern!r}")
+        else:
+            topics = [topics] if isinstance(topics, str) else texts("topics", topics)
             for topic in topics:
                 check_topic(topic)
+        check_listener(listener)
         group.subscribe(topics, listener)
 
     async def unsubscribe(self) -> None:
@@ -85,10 +96,8 @@ class GroupCalls(BatchReading):
         group = self._member()
         positions = None
         if offsets is not None:
-            positions = {
-                where: one if isinstance(one, Committed) else Committed(one)
-                for where, one in offsets.items()
-            }
+            given = by_partition("offsets to commit", offsets)
+            positions = {where: _position(one) for where, one in given.items()}
         await group.offsets.commit(positions, group.identity)
 
     async def committed(
@@ -100,6 +109,9 @@ class GroupCalls(BatchReading):
         would be read again otherwise. Raises RequestRefused."""
         if group_id is None:
             group_id = self._member().identity.group_id
+        check_text("a group", group_id)
+        if partitions is not None:
+            partitions = partitions_of(partitions)
         return await GroupAdmin(self._router).offsets(group_id, partitions, require_stable=True)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -123,3 +135,10 @@ class GroupCalls(BatchReading):
         if self._group is None:
             raise ValueError("this needs a group_id")
         return self._group
+
+
+def _position(given: int | Committed) -> Committed:
+    if isinstance(given, Committed):
+        whole("an offset to commit", given.offset)
+        return given
+    return Committed(whole("an offset to commit", given))

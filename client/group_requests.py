@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.api import declare
+from ottla.client.arguments import partitions_of
 from ottla.client.errors import RequestRefused
 from ottla.client.state.transaction_asks import Committed as Committed
 from ottla.protocol.apis import ApiKey
@@ -202,7 +203,7 @@ def _consumer_member(member: Member) -> MemberView:
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Partition numbers of each topic, in the order of their first appearance."""
     topics: dict[str, list[int]] = {}
-    for where in partitions:
+    for where in partitions_of(partitions):
         topics.setdefault(where.topic, []).append(where.partition)
     return topics
 

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ottla.client import group_requests as requests
+from ottla.client.arguments import by_partition, texts, whole
 from ottla.client.config_requests import (
     DESCRIBE_CONFIGS,
     ResourceType,
@@ -58,7 +59,8 @@ class GroupAdmin:
         Raises RequestRefused when a broker does not answer for its groups."""
         cluster = self._router.cluster
         await cluster.describe([])
-        wanted_states, wanted_kinds = list(states), [kind.lower() for kind in kinds]
+        wanted_states = texts("states", states)
+        wanted_kinds = [kind.lower() for kind in texts("kinds", kinds)]
 
         async def ask(node_id: int) -> list[GroupListing]:
             async def attempt() -> list[GroupListing]:
@@ -125,6 +127,10 @@ class GroupAdmin:
         """Set positions from outside; None for each that was set.
 
         A group with members refuses: UNKNOWN_MEMBER_ID."""
+        for position in by_partition("offsets to commit", offsets).values():
+            if not isinstance(position, requests.Committed):
+                raise TypeError(f"a position to commit is a Committed, not {position!r}")
+            whole("an offset to commit", position.offset)
         return await self._coordinators.ask(
             group_id,
             requests.OFFSET_COMMIT,

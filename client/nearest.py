@@ -24,9 +24,12 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return "" if meant is None else f"; did you mean {meant!r}?"
 
 
-def one_of(setting: str, value: str, known: Iterable[str]) -> None:
+def one_of(setting: str, value: object, known: Iterable[str]) -> None:
     """Raise ValueError, naming the choices, if it is none of them."""
     choices = list(known)
+    if not isinstance(value, str):
+        names = ", ".join(map(repr, choices))
+        raise TypeError(f"{setting} is one of {names}, not {value!r}")
     if value not in choices:
         names = ", ".join(map(repr, choices))
         raise ValueError(f"{setting} is one of {names}, not {value!r}{suggestion(value, choices)}")

@@ -6,8 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.client.api import declare
+from ottla.client.arguments import by_partition, whole
 from ottla.client.errors import ClientError, RequestRefused
-from ottla.client.state.positions import LATEST_TIMESTAMP
+from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.ids import TopicPartition
@@ -37,6 +38,12 @@ class OffsetAt(NamedTuple):
 
     offset: int
     timestamp: int
+
+
+def check_times(times: Mapping[TopicPartition, int]) -> None:
+    """Raise TypeError or ValueError for what is no time to look up."""
+    for time in by_partition("times", times).values():
+        whole("a time in milliseconds", time, EARLIEST_TIMESTAMP)
 
 
 async def list_offsets(

@@ -14,8 +14,10 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ottla.client.arguments import whole
 from ottla.client.deadline import TimeLimit
 from ottla.client.errors import ClientClosed, ClientError
+from ottla.client.parallel_policy import check_on_error
 from ottla.client.parallel_workers import Workers, World
 from ottla.client.real_threads import HandlerThreads
 from ottla.client.state.parallel import Lanes, Ordering
@@ -93,8 +95,11 @@ class ParallelRun:
     def __init__(
         self, consumer: Reads, committing: Committing, plan: Plan, environment: Environment
     ) -> None:
-        if plan.concurrency < 1:
+        if not callable(plan.handler):
+            raise TypeError(f"a handler is a function, not {plan.handler!r}")
+        if whole("concurrency", plan.concurrency) < 1:
             raise ValueError("concurrency has to be at least 1")
+        check_on_error(plan.on_error)
         if plan.ordering not in ("key", "partition", "none"):
             raise ValueError(f"ordering is 'key', 'partition' or 'none', not {plan.ordering!r}")
         self._consumer = consumer

@@ -72,6 +72,14 @@ class Retry:
 OnError = Literal["stop", "skip", "retry"] | Retry | DeadLetter
 
 
+def check_on_error(on_error: object) -> None:
+    """Raise ValueError, naming the choices, if it is none of them."""
+    if not isinstance(on_error, Retry | DeadLetter) and on_error not in ("stop", "skip", "retry"):
+        raise ValueError(
+            f"on_error is 'stop', 'skip', 'retry', a Retry or a DeadLetter, not {on_error!r}"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelLimits:
     """``window_max``: how many records of a partition may be taken beyond the first that is not

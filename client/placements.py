@@ -6,10 +6,12 @@ hide the successes; what concerns the request as a whole is raised.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from ottla.client.api import declare
+from ottla.client.arguments import INT32_MAX, by_partition, partitions_of, whole
 from ottla.client.errors import RequestRefused
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
@@ -33,7 +35,7 @@ from ottla.protocol.messages.list_partition_reassignments import (
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ottla.client.connection import Connection
     from ottla.client.routing import Router
@@ -80,9 +82,13 @@ class Placements:
         """Begin to move each partition to those brokers, the preferred leader first; None stops
         a move and goes back. The value is None where it was begun. Raises RequestRefused."""
         topics: dict[str, ReassignableTopic] = {}
-        for where, replicas in targets.items():
+        for where, replicas in by_partition("targets", targets).items():
             topic = topics.setdefault(where.topic, ReassignableTopic(where.topic))
-            wanted = None if replicas is None else list(replicas)
+            wanted = None
+            if replicas is not None:
+                if not isinstance(replicas, Iterable):
+                    raise TypeError(f"replicas are a list of brokers, not {replicas!r}")
+                wanted = [whole("a broker", replica, 0, INT32_MAX) for replica in replicas]
             topic.partitions.append(ReassignablePartition(where.partition, wanted))
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=self._timeout_ms, topics=list(topics.values())
@@ -130,6 +136,7 @@ class Placements:
 
         ELECTION_NOT_NEEDED is what a partition answers that has the leader already. Raises
         RequestRefused."""
+        kind = ElectionType(kind)
         topics: list[TopicPartitions] | None = None
         if partitions is not None:
             topics = [TopicPartitions(name, list_) for name, list_ in by_topic(partitions).items()]
@@ -146,7 +153,7 @@ class Placements:
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Partition numbers by topic, each once, in order of appearance."""
     topics: dict[str, list[int]] = {}
-    for where in dict.fromkeys(partitions):
+    for where in partitions_of(partitions):
         topics.setdefault(where.topic, []).append(where.partition)
     return topics
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Generic, Self, Unpack
 
+from ottla.client.arguments import whole
 from ottla.client.bulk import BulkSending
 from ottla.client.cluster import Cluster
 from ottla.client.config import ProducerConfig, parse_addresses
@@ -25,7 +26,7 @@ from ottla.client.errors import (
 from ottla.client.interceptors import ProducerRecord
 from ottla.client.partitioners import Unplaced, partitioner
 from ottla.client.preparation import preparation
-from ottla.client.record_checks import as_bytes, checked_headers, too_large
+from ottla.client.record_checks import as_bytes, checked_headers, checked_timestamp, too_large
 from ottla.client.sender import Sender
 from ottla.client.serializers import SendKey, SendValue
 from ottla.client.settings import configured
@@ -169,8 +170,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
             topic, value, key, partition, timestamp, headers = self._preparation.prepared(
                 ProducerRecord(topic, value, key, partition, timestamp, headers)
             )
-        if timestamp is None:
-            timestamp = self._wall_ms()
+        timestamp = self._wall_ms() if timestamp is None else checked_timestamp(timestamp)
         if key is None and partition is None and type(value) is bytes and not headers:
             # HOT: most records go into the batch that the last one went into.
             filling = self._filling.get(topic)
@@ -193,6 +193,8 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
             if sender.transactions is not None:
                 sender.transactions.check_open(serial)
         deciding_key = item[1]
+        if partition is not None and type(partition) is not int:
+            partition = whole("a partition's number", partition)
         if self._partitioner_given is not None and partition is None:
             partition = self._partitioner_given(
                 Unplaced(topic, deciding_key, item[2], view.partition_count, view.available)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.absences import GONE
+from ottla.client.arguments import numbers
 from ottla.client.arrow import to_arrow
 from ottla.client.batches import columns_before, last_offset
 from ottla.client.config import ConsumerConfig, Isolation
@@ -67,7 +68,7 @@ async def resolve(
     known = await consumer.partitions_of(topic)
     chosen = known
     if partitions is not None:
-        chosen = [TopicPartition(topic, number) for number in partitions]
+        chosen = [TopicPartition(topic, number) for number in numbers("partitions", partitions)]
         for where in chosen:
             if where not in known:
                 raise RequestRefused.for_partition(

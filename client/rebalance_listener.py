@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
 
 
+METHODS = ("on_assigned", "on_revoked", "on_lost")
+
+
 class RebalanceListener(Protocol):
     """Inherit from it, or have methods of these names; each may be a coroutine function.
 
@@ -30,3 +33,10 @@ class RebalanceListener(Protocol):
         """These may be another member's already, since the group has gone on without us: nothing
         can be committed for them."""
         return None
+
+
+def check_listener(listener: object) -> None:
+    """Raise TypeError unless it is a listener, or None."""
+    methods = [getattr(listener, name, None) for name in METHODS]
+    if listener is not None and (isinstance(listener, type) or not all(map(callable, methods))):
+        raise TypeError(f"a listener is a RebalanceListener, not {listener!r}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from ottla.client.arguments import whole
 from ottla.client.errors import RequestRefused
 from ottla.protocol.errors import ErrorCode
 
@@ -27,18 +29,28 @@ def checked_headers(headers: Headers) -> Headers:
     """The headers, if that is what they are. Raises TypeError.
 
     A mistake has to come out here: later it would end the producer."""
+    if isinstance(headers, str | bytes | Mapping) or not isinstance(headers, Iterable):
+        raise TypeError(f"headers are a list of pairs of str and bytes, not {headers!r}")
+    headers = tuple(headers)
     for header in headers:
         if not is_header(header):
             raise TypeError(f"headers are pairs of str and bytes, not {header!r}")
-    return tuple(headers)
+    return headers
 
 
 def is_header(header: object) -> bool:
     """Whether it is a name and a value or None."""
     match header:
-        case (str(), bytes() | None):
-            return True
+        case (str() as name, bytes() | None):
+            # A half of a character that is written as two has no bytes of its own.
+            return name.isascii() or not any("\ud800" <= one <= "\udfff" for one in name)
     return False
+
+
+def checked_timestamp(timestamp: object) -> int:
+    """Milliseconds since 1970, or -1 for none. Raises TypeError or ValueError: later it would end
+    the producer."""
+    return whole("a timestamp in milliseconds", timestamp, -1)
 
 
 def too_large(topic: str, size_bytes: int, limit_bytes: int) -> RequestRefused:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from ottla.client.arguments import partitions_of
 from ottla.client.errors import ClientError, RequestRefused, TransportError
 from ottla.protocol.errors import ErrorCode
 
@@ -109,7 +110,7 @@ class Router:
 
         Partitions whose answer allows it are asked again, by themselves, until the call's time is
         over. The result has every partition, with what was answered or why not."""
-        left = list(dict.fromkeys(partitions))
+        left = partitions_of(partitions)
         results: dict[TopicPartition, Result | ClientError] = {}
         clock = self.cluster.environment.clock
         deadline_ms = clock.now_ms() + self.cluster.config.call_timeout_ms

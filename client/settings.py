@@ -102,6 +102,8 @@ def configured(config: AnyConfig, settings: object) -> AnyConfig:
     """The configuration with these settings changed; ``settings`` is one of the dicts above.
 
     Raises TypeError for a name that is no field, and ValueError for what the fields refuse."""
+    if not isinstance(config, ClientConfig):
+        raise TypeError(f"a configuration is a ProducerConfig or so, not {config!r}")
     changes = dict(cast("dict[str, Any]", settings))
     if not changes:
         return config

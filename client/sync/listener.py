@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.real_loop import in_caller
-from ottla.client.rebalance_listener import RebalanceListener
+from ottla.client.rebalance_listener import RebalanceListener, check_listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,4 +41,5 @@ class CallerListener(RebalanceListener):
 
 def for_caller(listener: RebalanceListener | None) -> RebalanceListener | None:
     """The listener as the consumer behind wants it."""
+    check_listener(listener)
     return None if listener is None else CallerListener(listener)

@@ -35,8 +35,10 @@ def make_assignors(wanted: Iterable[str | Assignor]) -> list[Assignor]:
             if make is None:
                 raise ValueError(f"no assignor is called {one!r}; there are {', '.join(ASSIGNORS)}")
             found.append(make())
-        else:
+        elif isinstance(getattr(one, "name", None), str):
             found.append(one)
+        else:
+            raise TypeError(f"an assignor is a name or an object that has one, not {one!r}")
     names = [assignor.name for assignor in found]
     if not names:
         raise ValueError("a member of a group needs at least one assignor")
