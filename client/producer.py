@@ -18,6 +18,7 @@ from ottla.client.delivery import BatchDelivered, Delivery
 from ottla.client.environment import Environment, real_environment
 from ottla.client.errors import (
     ClientClosed,
+    ClientError,
     RequestRefused,
     TransactionMisuse,
     not_running,
@@ -195,6 +196,10 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         deciding_key = item[1]
         if partition is not None and type(partition) is not int:
             partition = whole("a partition's number", partition)
+        if partition is not None and partition >= view.partition_count:
+            view = await self._grown(view)
+            if sender.transactions is not None:
+                sender.transactions.check_open(serial)
         if self._partitioner_given is not None and partition is None:
             partition = self._partitioner_given(
                 Unplaced(topic, deciding_key, item[2], view.partition_count, view.available)
@@ -257,6 +262,16 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         if view is None or not view.partitions:
             view = await self._cluster.topic(name)
         return view
+
+    async def _grown(self, view: TopicView) -> TopicView:
+        """The topic as it is now: partitions may have been added since it was heard of."""
+        assert self._cluster is not None
+        try:
+            self._cluster.mark_stale()
+            await self._cluster.refresh()
+        except ClientError:
+            return view
+        return self._topics.get(view.name, view)
 
     def _choose(self, view: TopicView, partition: int | None, key: bytes | None) -> TopicPartition:
         count = view.partition_count

@@ -9,6 +9,7 @@ import pytest
 
 import ottla
 from ottla.client.arguments import check_topic, check_wait, partitions_of, texts, whole
+from tests.client.toy_log import ToyPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -271,3 +272,15 @@ def test_the_blocking_clients_say_the_same() -> None:
     with pytest.raises(TypeError, match="a listener is a RebalanceListener, not 5"):
         consumer.subscribe(["t"], wrong)
     consumer.close()
+
+
+async def test_a_partition_that_was_added_is_there(toy: ToyCluster) -> None:
+    """A producer with nothing else to send refused it for as long as it lived."""
+    topic = toy.add_topic("t")
+    async with ottla.Producer(toy.bootstrap) as producer:
+        await (await producer.send("t", b"x", partition=0))
+        with pytest.raises(ottla.RequestRefused, match="it has the partitions 0 to 0 only"):
+            await producer.send("t", b"x", partition=1)
+        topic.partitions.append(ToyPartition(1))
+        await (await producer.send("t", b"y", partition=1))
+    assert topic.partitions[1].values() == [b"y"]
