@@ -28,8 +28,13 @@ cdef extern from *:
     #if defined(__x86_64__) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9))
     #include <immintrin.h>
 
-    #define OTTLA_TARGET \\
-        __attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2")))
+    /* The CRC instruction is a feature of its own for newer compilers of that family. */
+    #if defined(__clang__) && __clang_major__ >= 14
+    #define OTTLA_FEATURES "avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2,crc32"
+    #else
+    #define OTTLA_FEATURES "avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2"
+    #endif
+    #define OTTLA_TARGET __attribute__((target(OTTLA_FEATURES)))
     #define OTTLA_STEP 256
 
     static int ottla_can_fold(void) {
