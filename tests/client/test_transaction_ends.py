@@ -38,7 +38,7 @@ async def test_a_commit_that_takes_too_long_goes_on_and_tells_its_end_later(
 ) -> None:
     """Its outcome is unknown until the same call has told it; nothing else is possible before."""
     cluster.judge = lambda seen: Fate.SILENCE if seen.api_key is ApiKey.END_TXN else None
-    async with producer_of(cluster, call_timeout_ms=100, request_timeout_ms=50) as producer:
+    async with producer_of(cluster, call_timeout_ms=1_500, request_timeout_ms=500) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
         await producer.send("out", b"1", partition=0)

@@ -103,6 +103,8 @@ class Watch:
 def strike(cluster: RealCluster, chance: random.Random) -> str:
     """One broker goes away, most often one that leads what matters, and comes back."""
     topic = chance.choice((TOPIC, TOPIC, OFFSETS_TOPIC))
+    # Its first user makes it.
+    cluster.wait_for(f"there is {topic}", lambda: cluster.newest(topic))
     victim = chance.choice([part.leader for part in cluster.newest(topic).values()])
     # Within its session, which nobody may notice, or long after it.
     away_s = chance.choice((0.0, 1.0, 3.0, SESSION_MS / 1000 + 3))

@@ -45,6 +45,8 @@ class Told(NamedTuple):
 def strike(cluster: RealCluster, chance: random.Random) -> None:
     """One broker is killed or frozen, most often one that leads what matters, and comes back."""
     topic = chance.choice((FIRST, SECOND, STATE_TOPIC, OFFSETS_TOPIC))
+    # Its first user makes it.
+    cluster.wait_for(f"there is {topic}", lambda: cluster.newest(topic))
     victim = chance.choice([part.leader for part in cluster.newest(topic).values()])
     # Within its session, which nobody may notice, or long after it.
     away_s = chance.choice((0.0, 1.0, SESSION_MS / 1000 + 2))
