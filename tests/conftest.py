@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from tests.requirements import known_ids, record_shown
+from tests.zookeeper.shared import close_shared_server
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -30,6 +31,11 @@ def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell starts what it puts into the background deaf to Ctrl-C, and tests press it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_unconfigure() -> None:
+    """Leave no server behind."""
+    close_shared_server()
 
 
 def _marked_ids(item: pytest.Item) -> Iterable[str]:

@@ -29,9 +29,16 @@ def need_zookeeper() -> None:
 
 @cache
 def shared_server() -> ZooKeeperServer:
-    """Started at the first use, killed when the process ends."""
+    """Started at the first use, killed when the run of pytest ends."""
     need_zookeeper()
     return ZooKeeperServer().start()
+
+
+def close_shared_server() -> None:
+    """A worker of xdist ends without the farewells that were arranged for the process's end."""
+    if shared_server.cache_info().currsize:
+        shared_server().close()
+        shared_server.cache_clear()
 
 
 def fresh_place() -> str:
