@@ -36,10 +36,10 @@ class SimClock:
         self._wall_offset_ms = wall_offset_ms + self._born_s * 1_000.0 * (1.0 - rate)
 
     def now_ms(self) -> float:
-        return self._origin_ms + (self._loop.now_s - self._born_s) * 1_000.0 * self.rate
+        return self._origin_ms + (self._loop.time() - self._born_s) * 1_000.0 * self.rate
 
     def wall_ms(self) -> int:
-        elapsed_ms = self._loop.now_s * 1_000.0 * self.rate
+        elapsed_ms = self._loop.time() * 1_000.0 * self.rate
         return WALL_ORIGIN_MS + int(elapsed_ms + self._wall_offset_ms)
 
     def jump_wall(self, step_ms: float) -> None:
