@@ -160,6 +160,13 @@ class Steps:
 
 def committed_offset(address: str) -> int:
     """Of the group; waits until no transaction holds it back."""
+    (found,) = committed_offsets(address, 1)
+    return found
+
+
+def committed_offsets(address: str, count: int) -> list[int]:
+    """Of the group in so many partitions of the source; waits as ``committed_offset``."""
+    partitions = [TopicPartition(SOURCE, number) for number in range(count)]
     consumer = Consumer(
         {"bootstrap.servers": address, "group.id": GROUP, "isolation.level": "read_committed"},
         logger=QUIET,
@@ -168,11 +175,11 @@ def committed_offset(address: str) -> int:
         deadline = time.monotonic() + WAIT_S
         while True:
             try:
-                (found,) = consumer.committed([TopicPartition(SOURCE, 0)], timeout=60)
+                found = consumer.committed(partitions, timeout=60)
             except KafkaException:
                 assert time.monotonic() < deadline, "the offset is not to be had"
             else:
-                return int(found.offset)
+                return [int(one.offset) for one in found]
     finally:
         consumer.close()
 
