@@ -140,6 +140,9 @@ class ControlReceiver:
         if request.controller_epoch < self._metadata.image.controller_epoch:
             return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
         await self._learn_settings(request.topic_states)
+        if self._is_stale(request.broker_epoch):
+            # Another session has begun in between.
+            return LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
         return await self._partitions.apply_leader_and_isr(request)
 
     async def _learn_settings(

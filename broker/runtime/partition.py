@@ -90,8 +90,12 @@ class PartitionRuntime:
 
     # ---- roles ----
 
-    async def become(self, leadership: Leadership) -> RoleChange:
-        """Lead or follow as the controller says; serves again once the epoch is on the disk."""
+    async def become(self, leadership: Leadership, term: int | None = None) -> RoleChange:
+        """Lead or follow as the controller says; serves again once the epoch is on the disk.
+
+        ``term``: the lease's when the order was judged, the present one unless said. An order of
+        an earlier session that ends in this one says nothing of this one (R-19)."""
+        term = self._lease.term if term is None else term
         # A truncation under way ends first: a new leader's epoch starts where its log then ends.
         await self.log.settled()
         if leadership.leader == self.replica.node_id:
@@ -100,7 +104,7 @@ class PartitionRuntime:
             change = self.replica.become_follower(leadership)
         if change.error != ErrorCode.NONE:
             return change
-        self._lease_term = self._lease.term
+        self._lease_term = term
         self._has_unsaved_epoch = self._has_unsaved_epoch or change.is_new_epoch
         if self._has_unsaved_epoch:
             self.is_open = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.replica.history import ReplicaHistory
@@ -158,20 +159,20 @@ class Partitions:
 
     async def apply_leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         """Lead, follow or make partitions as the controller says (KIP-516 form, version 5+)."""
+        # A session that begins meanwhile has not given these roles.
+        apply = partial(self._apply, self._lease.term)
         async with self._lock:
             if request.controller_epoch < self._controller_epoch:
                 return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
             self._controller_epoch = request.controller_epoch
             if request.type == FULL_UPDATE:
                 self._stop_others(request.topic_states)
-            orders = [
-                (topic, state) for topic in request.topic_states for state in topic.partition_states
-            ]
+            orders = [(one, each) for one in request.topic_states for each in one.partition_states]
             named = {(topic.topic_name, state.partition_index) for topic, state in orders}
             # A disk makes many leader epochs durable in little more time than one. Who is named
             # twice obeys in the order of the request; then so do all.
             window = ROLES_AT_ONCE if len(named) == len(orders) else 1
-            answers = iter(await pipelined(self._apply, orders, window))
+            answers = iter(await pipelined(apply, orders, window))
             return LeaderAndIsrResponse(
                 topics=[
                     LeaderAndIsrTopicError(
@@ -191,7 +192,7 @@ class Partitions:
         return answer
 
     async def _apply(
-        self, order: tuple[LeaderAndIsrTopicState, LeaderAndIsrPartitionState]
+        self, term: int, order: tuple[LeaderAndIsrTopicState, LeaderAndIsrPartitionState]
     ) -> LeaderAndIsrPartitionError:
         topic, state = order
         partition = TopicPartition(topic.topic_name, state.partition_index)
@@ -204,7 +205,7 @@ class Partitions:
             runtime = await self._find_or_make(
                 partition, topic.topic_id, is_new=state.is_new, is_spare=is_spare
             )
-            change = await runtime.become(leadership)
+            change = await runtime.become(leadership, term)
             answer.error_code = change.error
             self._refusals.pop(partition, None)
         except KafkaError as error:

@@ -102,6 +102,20 @@ async def test_a_partition_of_one_replica_needs_no_lease() -> None:
     await site.close()
 
 
+async def test_an_order_of_the_last_session_proves_nothing_in_the_new_one() -> None:
+    """It took long to carry out, and what it says may have been taken back meanwhile (R-19)."""
+    site = await open_site(1, 2)
+    leadership = site.one.replica.leadership
+    assert leadership is not None
+    term = site.lease.term
+    await site.enter()
+    await site.one.become(leadership, term)
+
+    assert not site.one.has_lease
+    assert site.write(1).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    await site.close()
+
+
 async def test_a_new_session_does_not_prove_the_leaderships_of_the_last_one() -> None:
     """In between the controller may have given them to others (R-19)."""
     site = await open_site(1, 2)
