@@ -74,6 +74,8 @@ class Session(RebalanceListener):
         # Offsets up to which the target has everything, and those that are stored.
         self._reached: dict[TopicPartition, int] = {}
         self._stored: dict[TopicPartition, int] = {}
+        # What is stored on the target: an offset alone may be one of the topic before.
+        self._stored_there: dict[TopicPartition, Committed] = {}
         self._next_store_ms = 0.0
 
     async def begin(self) -> None:
@@ -200,12 +202,15 @@ class Session(RebalanceListener):
 
     async def _copy_at_once(self, batches: Sequence[FetchedBatch], *, is_due: bool) -> None:
         """Records, notes and positions appear on the target together, or not at all."""
-        before = dict(self._reached)
         self._has_reached()
-        moved = {
+        positions = {
             self._on_target(where): self._position(where, offset)
             for where, offset in self._reached.items()
-            if before.get(where) != offset
+        }
+        moved = {
+            there: position
+            for there, position in positions.items()
+            if self._stored_there.get(there) != position
         }
         if batches or moved or (is_due and self._jotter.due()):
             async with self._producer.transaction():
@@ -214,6 +219,7 @@ class Session(RebalanceListener):
                     await self._write_notes()
                 group = self._settings.group_of(self._source)
                 await self._producer.send_offsets_to_transaction(moved, group)
+            self._stored_there = positions
         if is_due:
             await self._tell_source()
 

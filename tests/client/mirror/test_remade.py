@@ -70,3 +70,28 @@ async def test_a_topic_that_is_made_anew_while_it_is_copied_is_copied_from_its_b
         while not set(YOUNG) <= found:
             copies = await read(central.bootstrap_servers, topic, len(OLD))
             found = {record.value for record in copies[0]}
+
+
+async def test_a_topic_made_anew_with_as_many_records_is_copied_once_in_transactions(
+    west: Cluster, central: Cluster
+) -> None:
+    """The position is the number that it was: only the id with it tells that it has moved. What
+    began from it with the old id would copy everything once more."""
+    topic = "as-many"
+    west.create_topic(topic, 1)
+    bootstrap = west.bootstrap_servers
+    one = Source(alias="west", bootstrap=bootstrap, topics=(topic,))
+    chosen = settings(
+        central.bootstrap_servers, one, exactly_once=True, name=topic, refresh_ms=5_000.0
+    )
+    young = [b"young %d" % number for number in range(len(OLD))]
+    await fill(bootstrap, topic, OLD)
+    async with Mirror(chosen) as mirror:
+        await until(lambda: mirror.progress()[0].records == len(OLD))
+        await remake(bootstrap, topic)
+        await fill(bootstrap, topic, young)
+        await until(lambda: mirror.progress()[0].records == len(OLD) + len(young))
+    await copy_all(Mirror(chosen, until_end=True))
+
+    copies = await read(central.bootstrap_servers, topic, len(OLD) + len(young))
+    assert [record.value for record in copies[0]] == OLD + young
