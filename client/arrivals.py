@@ -46,7 +46,8 @@ class Arrivals:
         self.chunks: deque[Chunk] = deque()
         # Set when there is something to take: a chunk or a failure.
         self.arrived = asyncio.Event()
-        self._failures: deque[BaseException] = deque()
+        # Each with the place that it is about, and the turn that it had, if it is about one.
+        self._failures: deque[tuple[BaseException, tuple[TopicPartition, int] | None]] = deque()
         self._cluster = router.cluster
         self._config = config
         self._clock = self._cluster.environment.clock
@@ -66,9 +67,21 @@ class Arrivals:
         self._wake.set()
 
     def raise_failure(self) -> None:
-        """Raise what has gone wrong since the last call, one thing at a time."""
+        """Raise what has gone wrong since the last call, one thing at a time.
+
+        What is about a place that the consumer has left meanwhile tells nobody anything: between
+        ``assign`` and ``seek`` a partition has no position, for whoever may look at it then."""
+        self._drop_stale_failures()
         if self._failures:
-            raise self._failures.popleft()
+            raise self._failures.popleft()[0]
+
+    def _drop_stale_failures(self) -> None:
+        self._failures = deque(
+            (error, about)
+            for error, about in self._failures
+            if about is None
+            or ((place := self.positions.get(about[0])) is not None and place.turn == about[1])
+        )
 
     def drop_stale_chunks(self) -> None:
         """Forget what has arrived for places that the consumer has left."""
@@ -89,7 +102,7 @@ class Arrivals:
         place = place_asked(self.positions, *want[:3])
         if place is not None:
             error.locate(want.partition, want.offset)
-            self.fail(error)
+            self.fail(error, want.partition)
             place.hold()
 
     def _failed(self, want: Wanted) -> None:
@@ -151,7 +164,8 @@ class Arrivals:
                     want.partition,
                     message=f"the batch at offset {want.offset} exceeds {size_bytes} bytes, "
                     "which is all that response_bytes_max allows",
-                )
+                ),
+                want.partition,
             )
             self.positions[want.partition].hold()
 
@@ -184,7 +198,7 @@ class Arrivals:
             self.drop_stale_chunks()
             self.wake()
             return
-        self.fail(NoOffset(where, offset))
+        self.fail(NoOffset(where, offset), where)
         # Until the application seeks: asking again could only say the same.
         self.positions[where].hold()
 
@@ -193,7 +207,7 @@ class Arrivals:
         place = self.positions[where]
         offset = place.fetch_offset if place.offset is None else place.offset
         if self._config.offset_reset == "none":
-            self.fail(LogTruncated(where, offset, end))
+            self.fail(LogTruncated(where, offset, end), where)
             self.positions[where].hold()
             return
         logger.warning(
@@ -221,14 +235,17 @@ class Arrivals:
             )
             self.positions.delay(where, self._clock.now_ms() + delay_ms)
 
-    def fail(self, error: ClientError) -> None:
-        """Let the application hear of it, once, however often it happens before it does."""
-        if all(str(known) != str(error) for known in self._failures):
-            self._failures.append(error)
+    def fail(self, error: ClientError, where: TopicPartition | None = None) -> None:
+        """Let the application hear of it, once, however often it happens before it does; with a
+        partition only as long as the consumer stays where it is there."""
+        self._drop_stale_failures()
+        if all(str(known) != str(error) for known, _ in self._failures):
+            about = None if where is None else (where, self.positions[where].turn)
+            self._failures.append((error, about))
         self.arrived.set()
 
     def crash(self, failure: BaseException) -> None:
         """The consumer cannot go on."""
         logger.error("the consumer stops: %s", failure, exc_info=failure)
-        self._failures.append(failure)
+        self._failures.append((failure, None))
         self.arrived.set()

@@ -61,6 +61,10 @@ class BulkSending(ABC):
         divider = Divider(partition, partial(self._partition_of_key, view), timestamp)
         deliveries: list[Delivery] = []
         for where, rows in divider.divide(records, key):
+            if where is not None and where >= view.partition_count:
+                view = await self._grown(view)
+                if sender.transactions is not None:
+                    sender.transactions.check_open(serial)
             deliveries += await self._take_rows(view, where, rows, serial)
         return BatchDelivery(deliveries)
 
@@ -126,6 +130,9 @@ class BulkSending(ABC):
     @abstractmethod
     async def _topic(self, name: str) -> TopicView:
         """Raises RequestRefused."""
+
+    @abstractmethod
+    async def _grown(self, view: TopicView) -> TopicView: ...
 
     @abstractmethod
     def _choose(self, view: TopicView, partition: int | None, key: bytes | None) -> TopicPartition:

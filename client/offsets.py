@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.client.api import declare
 from ottla.client.arguments import by_partition, whole
 from ottla.client.errors import ClientError, RequestRefused
-from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.client.state.positions import LATEST_TIMESTAMP
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.ids import TopicPartition
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 LIST_OFFSETS = declare(ApiKey.LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse, 1, 10)
 CONSUMER_REPLICA_ID = -1
+# The least that is no time and has a meaning: -3 asks for the record of the highest timestamp
+# (KIP-734), -4 and -5 where tiered logs meet (KIP-405, KIP-1005).
+SPECIAL_TIMESTAMP_MIN = -5
 
 
 class OffsetAt(NamedTuple):
@@ -43,7 +46,7 @@ class OffsetAt(NamedTuple):
 def check_times(times: Mapping[TopicPartition, int]) -> None:
     """Raise TypeError or ValueError for what is no time to look up."""
     for time in by_partition("times", times).values():
-        whole("a time in milliseconds", time, EARLIEST_TIMESTAMP)
+        whole("a time in milliseconds", time, SPECIAL_TIMESTAMP_MIN)
 
 
 async def list_offsets(

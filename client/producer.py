@@ -145,8 +145,14 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
             sender.accumulator.flushing -= 1
 
     async def partitions_of(self, topic: str) -> int:
-        """How many partitions the topic has. Raises RequestRefused."""
-        return (await self._topic(topic)).partition_count
+        """How many partitions the topic has, as heard of within ``metadata_max_age_ms``. Raises
+        RequestRefused."""
+        self._running()
+        view = await self._topic(topic)
+        if self._cluster is not None and self._cluster.is_stale:
+            # Nobody else looks again while nothing is sent.
+            view = await self._grown(view)
+        return view.partition_count
 
     async def send(
         self,

@@ -36,6 +36,9 @@ KEEPALIVE_INTERVAL_SECONDS = 10
 KEEPALIVE_PROBES = 6
 USER_TIMEOUT_MS = 180_000
 
+# Selectors take no more; a timer that fires early is armed again.
+DELAY_MS_MAX = 24 * 3_600_000
+
 # Others have no SO_RCVLOWAT, or acknowledge as they like.
 IS_LINUX = sys.platform == "linux"
 MSG_MORE: int = getattr(socket, "MSG_MORE", 0)
@@ -65,7 +68,9 @@ class RealTimer:
             self._handle = None
 
     def _arm(self) -> None:
-        delay_ms = max(0, math.ceil(self._deadline_ms - time.monotonic() * 1000))
+        # A deadline may be infinitely far away.
+        left_ms = min(self._deadline_ms - time.monotonic() * 1000, DELAY_MS_MAX)
+        delay_ms = max(0, math.ceil(left_ms))
         self._handle = asyncio.get_running_loop().call_later(delay_ms / 1000, self._fire)
 
     def _fire(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import ottla
 from ottla.client.arguments import check_topic, check_wait, partitions_of, texts, whole
+from ottla.client.offsets import check_times
 from tests.client.toy_log import ToyPartition
 
 if TYPE_CHECKING:
@@ -284,3 +285,35 @@ async def test_a_partition_that_was_added_is_there(toy: ToyCluster) -> None:
         topic.partitions.append(ToyPartition(1))
         await (await producer.send("t", b"y", partition=1))
     assert topic.partitions[1].values() == [b"y"]
+
+
+async def test_a_batch_goes_to_a_partition_that_was_added(toy: ToyCluster) -> None:
+    """As a single record does."""
+    topic = toy.add_topic("t")
+    async with ottla.Producer(toy.bootstrap) as producer:
+        await (await producer.send_batch("t", [b"x"], partition=0))
+        with pytest.raises(ottla.RequestRefused, match="it has the partitions 0 to 0 only"):
+            await producer.send_batch("t", [b"x"], partition=1)
+        topic.partitions.append(ToyPartition(1))
+        await (await producer.send_batch("t", [b"y"], partition=1))
+    assert topic.partitions[1].values() == [b"y"]
+
+
+async def test_an_idle_producer_hears_of_partitions_when_what_it_knows_is_old(
+    toy: ToyCluster,
+) -> None:
+    """It asked only for what it had to send, so it told the first number for ever."""
+    topic = toy.add_topic("t")
+    async with ottla.Producer(toy.bootstrap, metadata_max_age_ms=0) as producer:
+        assert await producer.partitions_of("t") == 1
+        topic.partitions.append(ToyPartition(1))
+        assert await producer.partitions_of("t") == 2
+
+
+def test_times_that_stand_for_a_place_are_asked_for() -> None:
+    """-3 is the record of the highest timestamp (KIP-734), -4 and -5 are of tiered logs: what a
+    broker makes of them is its business."""
+    for time in (-5, -4, -3, -2, -1):
+        check_times({P0: time})
+    with pytest.raises(ValueError, match="-5 or more"):
+        check_times({P0: -6})

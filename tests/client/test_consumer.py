@@ -340,3 +340,21 @@ async def test_read_committed_asks_for_it(toy: ToyCluster) -> None:
         if seen.api_key in (ApiKey.FETCH, ApiKey.LIST_OFFSETS)
     }
     assert levels == {1}
+
+
+async def test_what_went_wrong_at_a_place_that_was_left_is_not_told(toy: ToyCluster) -> None:
+    """Between ``assign`` and ``seek`` there is no position. Whoever blocks has an event loop in
+    another thread, which may look just then; the seek has settled it."""
+    fill(toy.add_topic("t"), [b"x"])
+    async with Consumer(toy.bootstrap, config(offset_reset="none")) as consumer:
+        consumer.assign([FIRST])
+        await consumer._fetcher.arrived.wait()
+        consumer.seek(FIRST, 0)
+
+        assert (await read(consumer, 1))[0].value == b"x"
+
+        consumer.seek(FIRST, 9)
+        await consumer._fetcher.arrived.wait()
+        consumer.seek(FIRST, 9)
+        with pytest.raises(NoOffset, match="offset 9"):
+            await read(consumer, 1)

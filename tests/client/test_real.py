@@ -276,3 +276,11 @@ def test_random_draws_stay_in_range_and_children_differ() -> None:
     assert {random.below(3) for _ in range(200)} == {0, 1, 2}
     assert len(random.token(16)) == 16
     assert random.child("a").token(16) != random.child("a").token(16)
+
+
+@on_both_loops
+async def test_a_wait_may_be_without_end() -> None:
+    """As in ``poll(float("inf"))``: no loop takes that as a delay."""
+    timer = RealClock().call_at(float("inf"), lambda: None)
+    await asyncio.sleep(0)
+    timer.cancel()
