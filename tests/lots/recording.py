@@ -31,6 +31,8 @@ class Record(NamedTuple):
     failures: list[Failure]
     # Begun and never ended, nor known to have failed.
     under_way: list[str]
+    # Run to the end: what was skipped is not among them.
+    passed: frozenset[str] = frozenset()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -65,6 +67,8 @@ class Recorder:
         if report.failed:
             text = report.longreprtext
             self._write("failed", report.nodeid, _brief(report, text), text)
+        elif report.passed and report.when == "call":
+            self._write("passed", report.nodeid)
 
     def _write(self, *what: str) -> None:
         with self._path.open("a", encoding="utf-8") as file:
@@ -83,12 +87,15 @@ def read(path: Path) -> Record:
     """What a run has noted; a line that was cut off by its end is left out."""
     failures: dict[str, Failure] = {}
     under_way: dict[str, None] = {}
+    passed: set[str] = set()
     for line in path.read_text("utf-8").splitlines(keepends=True) if path.exists() else ():
         if not line.endswith("\n"):
             break
         kind, node_id, *rest = json.loads(line)
         if kind == "began":
             under_way[node_id] = None
+        elif kind == "passed":
+            passed.add(node_id)
         else:
             under_way.pop(node_id, None)
         if kind == "failed":
@@ -100,4 +107,4 @@ def read(path: Path) -> Record:
                 if known is None
                 else known._replace(text=f"{known.text}\n\n{text}")
             )
-    return Record(list(failures.values()), list(under_way))
+    return Record(list(failures.values()), list(under_way), frozenset(passed))

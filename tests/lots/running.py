@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
     @property
     def was_cut_short(self) -> bool:
         """Whether there are tests of which nothing is known."""
-        return self.is_overdue or self.status not in (PASSED, FAILED)
+        return self.is_overdue or self.status not in (PASSED, FAILED) or bool(self.record.under_way)
 
 
 def run_pytest(arguments: Sequence[str], record: Path, deadline_s: float | None) -> Outcome:

@@ -7,7 +7,9 @@ from tests.lots.recording import Failure, Record
 from tests.lots.running import Outcome
 from tests.lots.verdict import AGAIN_MAX, Ran, final_failures, report, to_try_again
 
-PASSED = Outcome(0, Record([], []), 1.0)
+
+def passed(*names: str) -> Outcome:
+    return Outcome(0, Record([], [], frozenset(names)), 1.0)
 
 
 def failed(*names: str) -> Outcome:
@@ -24,23 +26,49 @@ def test_what_looks_at_a_wall_clock_is_tried_again() -> None:
     ran = [Ran(REAL, failed("a.py::b")), Ran(ALONE, failed("c.py::d"))]
 
     assert [one.node_id for one in to_try_again(ran)] == ["a.py::b", "c.py::d"]
-    assert final_failures(ran, PASSED) == []
+    assert final_failures(ran, passed("a.py::b", "c.py::d")) == []
 
 
 def test_what_passes_in_the_second_attempt_is_shown_with_its_first_failure() -> None:
     """Otherwise nobody would look at it."""
-    lines = report([Ran(REAL, failed("a.py::b"))], PASSED)
+    lines = report([Ran(REAL, failed("a.py::b"))], passed("a.py::b"))
 
     assert "text of a.py::b" in lines
     assert "FAILED a.py::b - brief of a.py::b" in lines
     assert " passed " in lines[-1]
 
 
+def test_what_is_skipped_in_the_second_attempt_has_failed() -> None:
+    """Its first failure may be what made something look absent."""
+    assert final_failures([Ran(REAL, failed("a.py::b"))], passed()) == [
+        "FAILED a.py::b - brief of a.py::b (and not tried again: skipped)"
+    ]
+
+
+def test_a_crash_of_the_interpreter_is_final() -> None:
+    """That is memory which somebody spoiled, not a busy machine."""
+    brief = "worker 'gw0' crashed while running 'a.py::b'"
+    ran = [Ran(REAL, Outcome(1, Record([Failure("a.py::b", brief, brief)], []), 1.0))]
+
+    assert to_try_again(ran) == []
+    assert final_failures(ran, None) == [f"FAILED a.py::b - {brief}"]
+
+
+def test_a_test_that_never_ended_has_not_passed() -> None:
+    """Whatever the status says."""
+    ran = [Ran(REAL, Outcome(0, Record([], ["a.py::b"]), 1.0))]
+
+    assert final_failures(ran, None) == ['the lot "real" ended with 0; under way: a.py::b']
+
+
 def test_what_fails_twice_has_failed() -> None:
     """By itself nothing starves."""
     ran = [Ran(REAL, failed("a.py::b", "a.py::c"))]
 
-    assert final_failures(ran, failed("a.py::c")) == [
+    second = failed("a.py::c")
+    second = second._replace(record=second.record._replace(passed=frozenset({"a.py::b"})))
+
+    assert final_failures(ran, second) == [
         "FAILED a.py::c - brief of a.py::c (for the second time)"
     ]
 
@@ -58,7 +86,7 @@ def test_the_others_are_tried_again_beside_a_failure_for_good() -> None:
     ran = [Ran(SIMULATED, failed("a.py::b")), Ran(REAL, failed("c.py::d"))]
 
     assert [one.node_id for one in to_try_again(ran)] == ["c.py::d"]
-    assert final_failures(ran, PASSED) == ["FAILED a.py::b - brief of a.py::b"]
+    assert final_failures(ran, passed("c.py::d")) == ["FAILED a.py::b - brief of a.py::b"]
 
 
 def test_many_failures_are_no_accident() -> None:
@@ -105,7 +133,7 @@ def test_a_second_attempt_that_was_cut_short_excuses_nobody() -> None:
 
 def test_a_status_without_a_failed_test_is_a_failure() -> None:
     """Something complained when all was over."""
-    silent = Outcome(1, Record([], []), 1.0)
+    silent = Outcome(1, Record([], [], frozenset({"a.py::b"})), 1.0)
 
     assert final_failures([Ran(REAL, silent)], None) == [
         'the lot "real" ended with status 1, see above'

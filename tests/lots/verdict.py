@@ -38,8 +38,8 @@ def to_try_again(ran: list[Ran]) -> list[Failure]:
         for lot, outcome in ran
         if lot.sees_wall_clock
         for failure in outcome.record.failures
-        # A file that cannot be imported stays so.
-        if "::" in failure.node_id
+        # A file that cannot be imported stays so, and no busy machine makes an interpreter crash.
+        if "::" in failure.node_id and not _is_crash(failure)
     ]
     return found if len(found) <= AGAIN_MAX else []
 
@@ -56,10 +56,21 @@ def final_failures(ran: list[Ran], second: Outcome | None) -> list[str]:
             lines.append(f'the lot "{lot.name}" ended with status {outcome.status}, see above')
     lines += [f"{_line(one)} (for the second time)" for one in failed_twice]
     if second is not None:
+        known = {failure.node_id for failure in failed_twice} | set(second.record.under_way)
+        lines += [
+            f"{_line(one)} (and not tried again: skipped)"
+            for one in to_try_again(ran)
+            if one.node_id not in known | second.record.passed and not second.was_cut_short
+        ]
         lines += _cut_short("the second attempt", second)
         if second.status != 0 and not failed_twice and not second.was_cut_short:
             lines.append(f"the second attempt ended with status {second.status}, see above")
     return lines
+
+
+def _is_crash(failure: Failure) -> bool:
+    """Of a process that ran tests; so pytest-xdist says it."""
+    return failure.brief.startswith("worker '")
 
 
 def _cut_short(what: str, outcome: Outcome) -> list[str]:
