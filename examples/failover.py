@@ -7,6 +7,8 @@ It starts a cluster of its own, since it kills a broker. Lines with ``# ->`` are
 
 from __future__ import annotations
 
+import time
+
 import ottla
 import ottla.sync
 
@@ -48,7 +50,7 @@ assert values == [b"order %d" % number for number in range(11)]
 # %% The dead one comes back, copies what it has missed, and is counted again.
 cluster.faults.restart(leader)
 while leader not in admin.describe_topic("orders").partitions[0].isr:
-    pass
+    time.sleep(0.1)
 print("in sync again:", sorted(admin.describe_topic("orders").partitions[0].isr))
 # -> in sync again: [1, 2, 3]
 producer.close()
