@@ -56,7 +56,15 @@ def declared_fields(body: Mapping[str, object], *, is_by_name: bool) -> Declared
         if type(text) is not str or any([marker in text for marker in _MARKERS]):
             return None
         if name in body:
+            had_defaults = fields.has_defaults
             if not fields.add_default(name, body[name]):
+                return None
+            lacks_one = (
+                name in fields.given
+                and name not in fields.defaults
+                and name not in fields.factories
+            )
+            if had_defaults and lacks_one and not is_by_name:
                 return None
         elif fields.has_defaults and not is_by_name:
             return None

@@ -98,6 +98,9 @@ def _made(name: str, namespace: dict[str, Any]) -> type:
         **dict(zip(fields, _getters(len(fields)), strict=True)),
         **namespace,
     }
+    if "__eq__" in namespace:
+        # The original puts it there afterwards, and the tuple's hash stays.
+        body.setdefault("__hash__", tuple.__hash__)
     return type(name, (tuple,), body)
 
 

@@ -105,7 +105,7 @@ if not ottla_can_fold():
 def crc32c(data, value=0):
     """A megabyte takes twenty microseconds, which is too little to let other threads in for."""
     cdef Py_buffer view
-    cdef uint32_t crc = value
+    cdef uint32_t crc = value & 0xFFFFFFFF
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         crc = ottla_crc32c(crc, <const uint8_t *>view.buf, view.len)

@@ -293,9 +293,12 @@ def encode_values(values, timestamp):
     cdef uint8_t *out
     cdef PyObject *value
     cdef Field field
-    # Nothing from here on runs Python code, which could change the list.
     count = len(items)
     cdef Writer writer = Writer(count)
+    # Nothing from here on runs Python code, which could change the list; making the writer may, for
+    # it may collect garbage.
+    if len(items) != count:
+        raise ValueError("the list was changed meanwhile")
     if not count:
         return writer.encoded()
     writer.base_timestamp = writer.max_timestamp = time

@@ -154,6 +154,11 @@ def test_to_make_instances_costs_nothing_later(declare: Callable[[Any], Any]) ->
 
 BAD: dict[str, dict[str, object]] = {
     "default before": {"__annotations__": {"a": "int", "b": "int"}, "a": 1},
+    "field behind a default": {
+        "__annotations__": {"a": "int", "b": "int"},
+        "a": 1,
+        "b": field(),
+    },
     "made before": {"__annotations__": {"a": "int", "b": "int"}, "a": field(default_factory=list)},
     "shared list": {"__annotations__": {"a": "list"}, "a": []},
     "shared dict": {"__annotations__": {"a": "dict"}, "a": field(default={})},

@@ -315,3 +315,18 @@ def test_classes_of_a_size_do_not_share_names() -> None:
     assert (first(x=1, y=2).x, third(held=1, count=2).count) == (1, 2)
     # Not even where the names are those of the copied function, in another order.
     assert second(1, 2, 3, 4, 5, f1=8, f2=7, f0=6) == (1, 2, 3, 4, 5, 6, 7, 8)
+
+
+def test_an_equality_of_ones_own_leaves_the_hash() -> None:
+    """The original attaches it to a class that has the tuple's already."""
+
+    def hashed(base: Any) -> int:
+        class Loose(base):  # type: ignore[misc]
+            x: int
+
+            def __eq__(self, other: object) -> bool:
+                return True
+
+        return hash(Loose(1))
+
+    assert hashed(KINDS[1]) == hashed(KINDS[0]) == hash((1,))
