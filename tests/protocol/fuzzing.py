@@ -30,6 +30,7 @@ FRAME_BYTES_MAX = 4096
 # One frame in so many is read under tracemalloc, which makes it several times slower.
 MEMORY_SAMPLE = 50
 PEAK_BYTES_MAX = 64 * 1024
+PEAK_TRIALS = 5
 PEAK_BYTES_PER_BYTE_MAX = 150
 # A frame of a few hundred bytes takes microseconds; the rest is for a busy machine.
 SLOWEST_MS_MAX = 1000.0
@@ -118,11 +119,6 @@ class FrameFuzzer:
         report = self.report
         sampled = report.executions % MEMORY_SAMPLE == 0
         report.executions += 1
-        if sampled:
-            # Codecs and constructors are made at their first use; that is no cost of a frame's.
-            with suppress(Exception):
-                self.read(golden, memoryview(frame))
-            tracemalloc.start()
         started = time.perf_counter()
         try:
             self.read(golden, memoryview(frame))
@@ -133,13 +129,29 @@ class FrameFuzzer:
             raise AssertionError(f"{self._place(golden, frame)}: {error!r}") from error
         elapsed_ms = (time.perf_counter() - started) * 1000
         if sampled:
-            _, peak_bytes = tracemalloc.get_traced_memory()
-            tracemalloc.stop()
-            report.peak_bytes = max(report.peak_bytes, peak_bytes)
             allowed = PEAK_BYTES_MAX + PEAK_BYTES_PER_BYTE_MAX * len(frame)
+            peak_bytes = self._peak_bytes(golden, frame, allowed)
+            report.peak_bytes = max(report.peak_bytes, peak_bytes)
             assert peak_bytes <= allowed, f"{self._place(golden, frame)}: {peak_bytes} bytes"
         report.slowest_ms = max(report.slowest_ms, elapsed_ms)
         assert elapsed_ms <= SLOWEST_MS_MAX, f"{self._place(golden, frame)}: {elapsed_ms:.0f} ms"
+
+    def _peak_bytes(self, golden: GoldenFrame, frame: bytes, allowed: int) -> int:
+        """Of reading what has been read once: codecs are made at their first use.
+
+        What other threads of the process take meanwhile, such as those of pytest-xdist, is counted
+        as well, so that too much is measured again."""
+        least = sys.maxsize
+        for _ in range(PEAK_TRIALS):
+            tracemalloc.start()
+            with suppress(RemoteProtocolError):
+                self.read(golden, memoryview(frame))
+            _, peak_bytes = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            least = min(least, peak_bytes)
+            if least <= allowed:
+                break
+        return least
 
     def read(self, golden: GoldenFrame, frame: memoryview) -> None:
         """As a broker reads a request, or a client the answer to the request it remembers."""
