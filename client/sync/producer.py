@@ -161,7 +161,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         self._run(self._inner.flush())
 
     def partitions_of(self, topic: str) -> int:
-        """How many partitions the topic has."""
+        """How many partitions the topic has, as heard of within ``metadata_max_age_ms``."""
         return self._run(self._inner.partitions_of(topic))
 
     def send(
