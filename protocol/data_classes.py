@@ -13,9 +13,9 @@ import dataclasses
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ottla.protocol.at_first_use import AtFirstUse
 from ottla.protocol.constructors import constructor
 from ottla.protocol.field_declarations import Declared, declared_fields
-from ottla.protocol.later import Later
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,19 +88,19 @@ class _Making:
         body, names = self._body, self._fields.names
         methods = _METHODS + _METHODS_OF_FROZEN if self._is_frozen else _METHODS
         offered: dict[str, Any] = {
-            "__init__": Later(self._init),
+            "__init__": AtFirstUse(self._init),
             "__match_args__": () if self._is_by_name else tuple(self._fields.given),
-            **{name: Later(self._original) for name in methods},
+            **{name: AtFirstUse(self._original) for name in methods},
             **(self._refusals(frozenset(names)) if self._is_frozen else {}),
         }
-        settled: dict[str, Any] = {name: Later(self._original) for name in _ALWAYS}
+        settled: dict[str, Any] = {name: AtFirstUse(self._original) for name in _ALWAYS}
         if self._options.get("eq", True):
-            offered["__eq__"] = Later(self._original)
+            offered["__eq__"] = AtFirstUse(self._original)
             # Of a class that says how its instances are equal Python says that it has no hash.
             if body.get("__hash__") is None and ("__hash__" not in body or "__eq__" in body):
-                settled["__hash__"] = Later(self._original) if self._is_frozen else None
+                settled["__hash__"] = AtFirstUse(self._original) if self._is_frozen else None
         if not body.get("__doc__"):
-            settled["__doc__"] = Later(self._original)
+            settled["__doc__"] = AtFirstUse(self._original)
         own = {name: value for name, value in body.items() if name not in names}
         return {**offered, **own, **settled, "__slots__": names, "__qualname__": self._owner}
 

@@ -12,10 +12,10 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, dataclass_transform
 
+from ottla.protocol.at_first_use import AtFirstUse
 from ottla.protocol.constructors import FRESH, constructor
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.ids import ZERO_UUID
-from ottla.protocol.later import Later
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.ports import Buffer, FileRegion
 
@@ -211,7 +211,7 @@ def _slotted(declaration: type[T], versions: Versions, flexible: Versions) -> ty
     namespace["__slots__"] = namespace["__match_args__"] = tuple(fields)
     namespace["__schema__"] = Schema(declaration.__name__, fields, versions, flexible)
     # Of the messages in a file most programs make few.
-    namespace["__init__"] = Later(lambda _name: _constructor(owner, fields))
+    namespace["__init__"] = AtFirstUse(lambda _name: _constructor(owner, fields))
     namespace["__eq__"] = _equal
     namespace["__hash__"] = None
     namespace["__repr__"] = _represent

@@ -67,7 +67,10 @@ async def test_whoever_is_alone_stops_at_once() -> None:
     async with running_cluster(1, {"controlled.shutdown.retry.backoff.ms": "600000"}) as cluster:
         async with asyncio.timeout(60):
             await cluster[1].stop()
+        serves = any(one.is_open for one in cluster[1].partitions)
         cluster.running.brokers.clear()
+
+    assert not serves
 
 
 async def test_an_earlier_life_is_not_relieved_of_what_the_present_one_has() -> None:

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import pytest
 
-from ottla import Cluster, RequestRefused
+from ottla import Cluster, Consumer, RequestRefused
 from tests.interop.apache import ApacheCluster
 from tests.interop.clients import JAVA_VERSIONS, needs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
+    from ottla.protocol.ids import TopicPartition
+
 Answer = TypeVar("Answer")
 OTTLA = "ottla"
+# Apache Kafka misses a broker after six seconds, on a machine that is busy with it.
+PATIENCE_S = 240
 SITES = [
     pytest.param(OTTLA, id=OTTLA),
     *(
@@ -116,3 +120,21 @@ def cluster_of(
     shared = apaches.cluster(kind, brokers)
     yield cast("Cluster", shared)
     shared.mend()
+
+
+async def read_all(
+    servers: str,
+    where: TopicPartition,
+    isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+) -> list[bytes]:
+    """The values that a new consumer finds, up to what is the end now, at offsets that go up."""
+    found: list[bytes] = []
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        Consumer(servers, offset_reset="earliest", isolation=isolation) as consumer,
+    ):
+        consumer.assign([where])
+        end = (await consumer.end_offsets([where]))[where]
+        while (consumer.position(where) or 0) < end:
+            found += [record.value or b"" for record in await consumer.poll(500)]
+    return found

@@ -11,7 +11,7 @@ import pytest
 import ottla
 from ottla.protocol.ids import TopicPartition
 from tests.client.membered import SETTINGS
-from tests.client.sites import cluster_of
+from tests.client.sites import PATIENCE_S, cluster_of, read_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tests.client.sites import Apaches
 
 COUNT = 300
-# Apache Kafka misses a broker after six seconds, on a machine that is busy with it.
-PATIENCE_S = 240
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -37,20 +35,6 @@ def new_topic(cluster: ottla.Cluster) -> TopicPartition:
     name = f"t{uuid4().hex[:8]}"
     cluster.create_topic(name, configs={"min.insync.replicas": 2})
     return TopicPartition(name, 0)
-
-
-async def read_all(servers: str, where: TopicPartition, isolation: ottla.Isolation) -> list[bytes]:
-    """The values up to what is the end now, at offsets that go up."""
-    found: list[bytes] = []
-    async with (
-        asyncio.timeout(PATIENCE_S),
-        ottla.Consumer(servers, offset_reset="earliest", isolation=isolation) as consumer,
-    ):
-        consumer.assign([where])
-        end = (await consumer.end_offsets([where]))[where]
-        while (consumer.position(where) or 0) < end:
-            found += [record.value or b"" for record in await consumer.poll(500)]
-    return found
 
 
 @pytest.mark.requirement("PRD-28")
@@ -75,8 +59,7 @@ async def test_records_are_there_once_and_in_order_although_the_leader_dies(
     await asyncio.to_thread(three.faults.restart, leader)
 
     assert [one.offset for one in delivered] == list(range(COUNT))
-    everything = ottla.Isolation.READ_UNCOMMITTED
-    assert await read_all(three.bootstrap_servers, where, everything) == values
+    assert await read_all(three.bootstrap_servers, where) == values
 
 
 async def test_a_transaction_ends_although_its_coordinator_dies(three: ottla.Cluster) -> None:
@@ -102,8 +85,7 @@ async def test_a_transaction_ends_although_its_coordinator_dies(three: ottla.Clu
             await producer.send(where.topic, b"next", partition=0)
     await asyncio.to_thread(three.faults.restart, view.coordinator_id)
 
-    committed = ottla.Isolation.READ_COMMITTED
-    assert await read_all(servers, where, committed) == [b"committed", b"next"]
+    assert await read_all(servers, where, "read_committed") == [b"committed", b"next"]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

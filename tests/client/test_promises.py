@@ -14,7 +14,7 @@ import ottla.sync
 from ottla.client.placements import ElectionType
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.ids import TopicPartition
-from tests.client.sites import cluster_of
+from tests.client.sites import cluster_of, read_all
 from tests.support.watched_net import WatchedNet
 
 if TYPE_CHECKING:
@@ -49,21 +49,6 @@ def new_topic(cluster: ottla.Cluster) -> TopicPartition:
     return TopicPartition(name, 0)
 
 
-async def read_all(cluster: ottla.Cluster, where: TopicPartition, **settings: str) -> list[bytes]:
-    """What a new consumer finds, up to the end as it is now."""
-    values: list[bytes] = []
-    async with ottla.Consumer(
-        cluster.bootstrap_servers,
-        offset_reset="earliest",
-        isolation="read_committed" if settings else "read_uncommitted",
-    ) as consumer:
-        consumer.assign([where])
-        end = (await consumer.end_offsets([where]))[where]
-        while (consumer.position(where) or 0) < end:
-            values += [record.value or b"" for record in await consumer.poll(1_000)]
-    return values
-
-
 @pytest.mark.requirement("PRD-27")
 async def test_acks_1_loses_a_record_when_the_leader_dies_before_its_followers_have_it(
     cluster: ottla.Cluster,
@@ -81,7 +66,7 @@ async def test_acks_1_loses_a_record_when_the_leader_dies_before_its_followers_h
 
     assert delivered.offset == 1
     assert cluster.leader(where.topic) != leader
-    assert await read_all(cluster, where) == [b"everybody has it"]
+    assert await read_all(cluster.bootstrap_servers, where) == [b"everybody has it"]
 
 
 async def cut_off(cluster: ottla.Cluster, leader: int) -> None:
@@ -110,7 +95,9 @@ async def test_acks_all_keeps_every_record_when_the_leader_dies_right_after(
         cluster.faults.kill(leader)
 
     assert cluster.leader(where.topic) != leader
-    assert await read_all(cluster, where) == [b"%d" % number for number in range(50)]
+    assert await read_all(cluster.bootstrap_servers, where) == [
+        b"%d" % number for number in range(50)
+    ]
 
 
 @pytest.mark.requirement("CON-19")
@@ -271,7 +258,7 @@ async def test_a_producer_that_nobody_awaits_logs_the_loss_and_goes_on(
             quiet.faults.clear()
             await producer.send(where.topic, b"later")
 
-    assert await read_all(quiet, where) == [b"first", b"later"]
+    assert await read_all(quiet.bootstrap_servers, where) == [b"first", b"later"]
     assert "1 records were not delivered" in caplog.text
 
 
@@ -295,8 +282,11 @@ async def test_aborted_records_are_seen_by_those_who_ask_for_them(quiet: ottla.C
     """And never by the others, however they get there."""
     where = await with_transactions(quiet)
 
-    assert await read_all(quiet, where) == [b"committed", b"aborted", b"plain"]
-    assert await read_all(quiet, where, isolation="read_committed") == [b"committed", b"plain"]
+    assert await read_all(quiet.bootstrap_servers, where) == [b"committed", b"aborted", b"plain"]
+    assert await read_all(quiet.bootstrap_servers, where, isolation="read_committed") == [
+        b"committed",
+        b"plain",
+    ]
 
 
 @pytest.mark.requirement("CON-21")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.protocol import data_classes
-from ottla.protocol.later import Later
+from ottla.protocol.at_first_use import AtFirstUse
 from tests.protocol.data_class_samples import DECLARATIONS, PLAIN, changing, frozen
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def test_plain_classes_are_made_here(declare: Callable[[Any], Any]) -> None:
     """Nothing is compiled for them before it is asked for."""
     made = declare(KINDS[1])
 
-    assert isinstance(vars(made)["__init__"], Later)
-    assert isinstance(vars(made)["__dataclass_fields__"], Later)
+    assert isinstance(vars(made)["__init__"], AtFirstUse)
+    assert isinstance(vars(made)["__dataclass_fields__"], AtFirstUse)
 
 
 @pytest.mark.parametrize("declare", PLAIN)
@@ -149,7 +149,7 @@ def test_to_make_instances_costs_nothing_later(declare: Callable[[Any], Any]) ->
     made(**values)
 
     assert inspect.isfunction(vars(made)["__init__"])
-    assert isinstance(vars(made)["__dataclass_fields__"], Later)
+    assert isinstance(vars(made)["__dataclass_fields__"], AtFirstUse)
 
 
 BAD: dict[str, dict[str, object]] = {

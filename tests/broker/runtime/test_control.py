@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +16,9 @@ from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
 from tests.broker.runtime.node import HandClock, Replicas, quiet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def receiver_for(replicas: Replicas) -> ControlReceiver:
@@ -44,6 +48,32 @@ async def test_a_registration_is_over_as_soon_as_the_next_session_begins(
     # The store may tell the controller of a registration before it tells the broker.
     assert between == [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NONE]
     assert await answer(8) == ErrorCode.NONE
+
+
+class SlowConfigs(ConfigWatch):
+    """Settings that take long to be read."""
+
+    door: asyncio.Event
+
+    async def refresh_topics(self, names: Iterable[str]) -> None:
+        await self.door.wait()
+
+
+async def test_a_session_that_begins_while_settings_are_read_makes_an_order_stale() -> None:
+    """It was judged in the last one, and may have been taken back since (R-19)."""
+    replicas, clock, tasks = Replicas(), HandClock(), Tasks()
+    metadata = MetadataCache(clock)
+    configs = SlowConfigs(metadata, clock, tasks)
+    configs.door = asyncio.Event()
+    receiver = ControlReceiver(metadata, replicas, configs, tasks)
+    receiver.broker_epoch = 7
+    asked = asyncio.ensure_future(receiver.apply(LeaderAndIsrRequest(broker_epoch=7)))
+    await quiet()
+    receiver.on_session()
+    configs.door.set()
+
+    assert (await asked).error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert replicas.requests == []
 
 
 async def test_a_request_is_carried_out_whatever_becomes_of_the_one_who_sent_it() -> None:

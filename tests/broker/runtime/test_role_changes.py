@@ -199,3 +199,19 @@ async def test_a_partition_that_is_named_twice_obeys_in_the_order_of_the_request
     await apply(site, 1, 1)
     assert await apply(site, 2, 2, 5, 30, 5, 30) == [ErrorCode.NONE] * 4
     await site.stop()
+
+
+async def test_roles_that_wait_for_others_are_of_the_session_in_which_they_were_given() -> None:
+    """A session that begins meanwhile has not given them (R-19)."""
+    site = await site_on(GatedDisk())
+    partitions = site.nodes[1].partitions
+    async with partitions._lock:
+        order = asyncio.ensure_future(apply(site, 1, 0))
+        await asyncio.sleep(0)
+        partitions._lease.term += 1
+    assert await order == [ErrorCode.NONE] * COUNT
+    late = [runtime(site, index).has_lease for index in range(COUNT)]
+    await apply(site, 1, 0)
+
+    assert late == [False] * COUNT
+    assert all(runtime(site, index).has_lease for index in range(COUNT))

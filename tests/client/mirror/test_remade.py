@@ -9,7 +9,7 @@ import pytest
 from ottla import Admin
 from ottla.client.admin_requests import NewTopic
 from ottla.client.mirror.mirror import Mirror
-from ottla.client.mirror.settings import Source
+from ottla.client.mirror.settings import MirrorSettings, Source
 from tests.client.mirror.clusters import copy_all, fill, read, settings, until
 
 if TYPE_CHECKING:
@@ -30,17 +30,25 @@ async def remake(bootstrap: str, topic: str) -> None:
         await admin.create_topic(NewTopic(topic, 1))
 
 
+async def chosen_for(
+    west: Cluster, central: Cluster, topic: str, *, exactly_once: bool, **more: float
+) -> MirrorSettings:
+    """A mirror of the topic, which has the old records."""
+    west.create_topic(topic, 1)
+    await fill(west.bootstrap_servers, topic, OLD)
+    one = Source(alias="west", bootstrap=west.bootstrap_servers, topics=(topic,))
+    where = central.bootstrap_servers
+    return settings(where, one, exactly_once=exactly_once, name=topic, **more)
+
+
 @MODES
 async def test_a_topic_that_was_made_anew_while_nobody_copied_is_copied_from_its_beginning(
     west: Cluster, central: Cluster, *, exactly_once: bool
 ) -> None:
     """It has grown beyond the place where the mirror was: what is before that would be missed."""
     topic = f"remade-{exactly_once}"
-    west.create_topic(topic, 1)
     bootstrap = west.bootstrap_servers
-    one = Source(alias="west", bootstrap=bootstrap, topics=(topic,))
-    chosen = settings(central.bootstrap_servers, one, exactly_once=exactly_once, name=topic)
-    await fill(bootstrap, topic, OLD)
+    chosen = await chosen_for(west, central, topic, exactly_once=exactly_once)
     await copy_all(Mirror(chosen, until_end=True))
     await remake(bootstrap, topic)
     await fill(bootstrap, topic, YOUNG)
@@ -57,11 +65,8 @@ async def test_a_topic_that_is_made_anew_while_it_is_copied_is_copied_from_its_b
 ) -> None:
     """Some of it may be copied twice; nothing is left out."""
     topic = f"anew-{exactly_once}"
-    west.create_topic(topic, 1)
     bootstrap = west.bootstrap_servers
-    one = Source(alias="west", bootstrap=bootstrap, topics=(topic,))
-    chosen = settings(central.bootstrap_servers, one, exactly_once=exactly_once, name=topic)
-    await fill(bootstrap, topic, OLD)
+    chosen = await chosen_for(west, central, topic, exactly_once=exactly_once)
     async with Mirror(chosen) as mirror:
         await until(lambda: mirror.progress()[0].records == len(OLD))
         await remake(bootstrap, topic)
@@ -70,6 +75,7 @@ async def test_a_topic_that_is_made_anew_while_it_is_copied_is_copied_from_its_b
         while not set(YOUNG) <= found:
             copies = await read(central.bootstrap_servers, topic, len(OLD))
             found = {record.value for record in copies[0]}
+    assert found == {*OLD, *YOUNG}
 
 
 async def test_a_topic_made_anew_with_as_many_records_is_copied_once_in_transactions(
@@ -78,14 +84,9 @@ async def test_a_topic_made_anew_with_as_many_records_is_copied_once_in_transact
     """The position is the number that it was: only the id with it tells that it has moved. What
     began from it with the old id would copy everything once more."""
     topic = "as-many"
-    west.create_topic(topic, 1)
     bootstrap = west.bootstrap_servers
-    one = Source(alias="west", bootstrap=bootstrap, topics=(topic,))
-    chosen = settings(
-        central.bootstrap_servers, one, exactly_once=True, name=topic, refresh_ms=5_000.0
-    )
+    chosen = await chosen_for(west, central, topic, exactly_once=True, refresh_ms=5_000.0)
     young = [b"young %d" % number for number in range(len(OLD))]
-    await fill(bootstrap, topic, OLD)
     async with Mirror(chosen) as mirror:
         await until(lambda: mirror.progress()[0].records == len(OLD))
         await remake(bootstrap, topic)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Later:
+class AtFirstUse:
     """Stands in a class's body for an attribute; the first who reads it puts the real one there.
 
     Works for ``__init__`` and all other special methods. Two threads may make it twice."""
