@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.lots.lots import LOTS, arguments_for
 from tests.lots.running import run_pytest
 from tests.lots.verdict import Ran, final_failures, report, to_try_again
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def main(arguments: list[str]) -> int:
@@ -45,5 +50,21 @@ def _run(folder: Path, names: list[str], deadline_s: float | None) -> int:
     return 1 if final_failures(ran, second) else 0
 
 
+def interruptible(work: Callable[[], int]) -> int:
+    """Its status; a signal that ends this process lets it leave in order first."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Under nohup nobody hangs up.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _leave)
+    try:
+        return work()
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _leave(number: int, _: object) -> None:
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(interruptible(lambda: main(sys.argv[1:])))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.lots.keeper import FAREWELL_S
 from tests.lots.lots import ROOT
 from tests.lots.recording import Record, read
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 # Pytest's own: everything has passed; some have failed.
 PASSED, FAILED = 0, 1
-# How long pytest may take to say what it has, once it is told that the time is over.
-FAREWELL_S = 60.0
+# How long its keeper may take to end what is left, beyond pytest's own farewell.
+ENDING_S = 60.0
 
 
 class Outcome(NamedTuple):
-    """Of one run of pytest. Its status is negative if a signal has ended it."""
+    """Of one run of pytest. Its status is 128 and more if a signal has ended it."""
 
     status: int
     record: Record
@@ -36,32 +36,42 @@ class Outcome(NamedTuple):
 
 
 def run_pytest(arguments: Sequence[str], record: Path, deadline_s: float | None) -> Outcome:
-    """``deadline_s`` is a point of the monotonic clock."""
-    command = [sys.executable, "-m", "pytest", "-p", "tests.lots.recording"]
-    command += ["--record", str(record), "--durations=10", *arguments]
+    """``deadline_s`` is a point of the monotonic clock. Whatever the tests have started has ended
+    when this returns or raises."""
+    command = [sys.executable, "-m", "tests.lots.keeper", sys.executable, "-m", "pytest"]
+    command += ["-p", "tests.lots.recording", "--record", str(record), "--durations=10"]
     begun = time.monotonic()
-    process = subprocess.Popen(command, cwd=ROOT)
+    # A terminal's Ctrl-C reaches this process alone, which tells the others in order.
+    keeper = subprocess.Popen([*command, *arguments], cwd=ROOT, start_new_session=True)
     try:
-        is_overdue = _wait(process, deadline_s)
-    except KeyboardInterrupt:
-        # The terminal has told pytest as well.
-        process.wait()
+        is_overdue = _wait(keeper, deadline_s)
+    except BaseException:
+        _end(keeper)
         raise
     seconds = time.monotonic() - begun
-    return Outcome(process.returncode, read(record), seconds, is_overdue)
+    return Outcome(keeper.returncode, read(record), seconds, is_overdue)
 
 
-def _wait(process: subprocess.Popen[bytes], deadline_s: float | None) -> bool:
+def _wait(keeper: subprocess.Popen[bytes], deadline_s: float | None) -> bool:
     """Whether it had to be ended."""
     left_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
     try:
-        process.wait(left_s)
+        keeper.wait(left_s)
     except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(FAREWELL_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        _end(keeper)
         return True
     return False
+
+
+def _end(keeper: subprocess.Popen[bytes]) -> None:
+    """In order; at once if somebody asks for it again."""
+    keeper.terminate()
+    while True:
+        try:
+            keeper.wait(FAREWELL_S + ENDING_S)
+        except (KeyboardInterrupt, SystemExit):
+            keeper.terminate()
+        except subprocess.TimeoutExpired:
+            keeper.kill()
+        else:
+            return
