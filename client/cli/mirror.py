@@ -23,6 +23,7 @@ from ottla.client.mirror.translation import Notes
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable, Iterator
 
 BEGINNING = 0
 
@@ -85,22 +86,36 @@ async def copy(arguments: argparse.Namespace) -> int:
     settings = settings_of(arguments)
     tell_of_events()
     mirror = Mirror(settings, until_end=arguments.exit)
-    with contextlib.suppress(NotImplementedError):
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, mirror.stop)
     try:
-        async with mirror:
-            waiting = asyncio.ensure_future(mirror.wait())
-            try:
-                while not waiting.done():
-                    await asyncio.wait([waiting], timeout=settings.report_ms / 1_000)
-                    if not waiting.done():
-                        report(mirror, arguments.format)
-                await waiting
-            finally:
-                waiting.cancel()
+        with _told_by_sigterm(mirror.stop):
+            async with mirror:
+                waiting = asyncio.ensure_future(mirror.wait())
+                try:
+                    while not waiting.done():
+                        await asyncio.wait([waiting], timeout=settings.report_ms / 1_000)
+                        if not waiting.done():
+                            report(mirror, arguments.format)
+                    await waiting
+                finally:
+                    waiting.cancel()
     finally:
         report(mirror, arguments.format)
     return 0
+
+
+@contextlib.contextmanager
+def _told_by_sigterm(stop: Callable[[], object]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_signal_handler(signal.SIGTERM, stop)
+    except NotImplementedError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        # A loop of uvloop's would leave the process deaf to it when it is closed.
+        loop.remove_signal_handler(signal.SIGTERM)
 
 
 def tell_of_events() -> None:

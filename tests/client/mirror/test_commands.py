@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import shlex
+import signal
 import tomllib
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,7 @@ def test_a_group_moves_with_the_records_it_has_read(
     copied = ottla(*run, *options, "orders")
     assert copied.status == 0, copied.errors
     last = json.loads(copied.output.splitlines()[-1])
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     # Also when it is over, whoever looks at the last line wants to know whether all is there.
     assert (last["records"], last["partitions"], last["lag"]) == (10, 1, 0)
     asyncio.run(group_at(west.bootstrap_servers, TopicPartition("orders", 0), 4))
