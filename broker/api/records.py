@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.policy.door import Operation, ResourceType
+from ottla.broker.runtime.later import Later
+from ottla.broker.runtime.record_deletion import PendingDeletion, await_deletions, refusal_of
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -24,23 +26,39 @@ if TYPE_CHECKING:
 
 async def delete(
     services: Services, context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse:
-    """Move each partition's log start offset up, durably before the answer (hazard S-19)."""
+) -> DeleteRecordsResponse | Later[DeleteRecordsResponse]:
+    """Move each partition's log start offset up, durably before the answer (hazard S-19).
+
+    Answered when it is so wherever the next leader may come from, or that is not known in time."""
     response = DeleteRecordsResponse()
+    pending: list[PendingDeletion] = []
     for topic in request.topics:
         allowed = services.door.is_allowed(
             context, Operation.DELETE, ResourceType.TOPIC, topic.name
         )
         answers = [
-            await _delete(services, topic.name, wanted, allowed=allowed)
+            await _delete(services, topic.name, wanted, pending, allowed=allowed)
             for wanted in topic.partitions
         ]
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
-    return response
+    later: Later[DeleteRecordsResponse] = Later()
+    await_deletions(
+        services.waiting,
+        pending,
+        context.received_ms + max(0, request.timeout_ms),
+        lambda: later.complete(response),
+        context.peer,
+    )
+    return later
 
 
 async def _delete(
-    services: Services, topic: str, wanted: DeleteRecordsPartition, *, allowed: bool
+    services: Services,
+    topic: str,
+    wanted: DeleteRecordsPartition,
+    pending: list[PendingDeletion],
+    *,
+    allowed: bool,
 ) -> DeleteRecordsPartitionResult:
     answer = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=-1)
     partition = services.partitions.find(topic, wanted.partition_index)
@@ -48,9 +66,13 @@ async def _delete(
         answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     elif partition is None:
         answer.error_code = services.metadata.error_for_missing(topic, wanted.partition_index)
+    elif (refusal := refusal_of(partition)) is not ErrorCode.NONE:
+        answer.error_code = refusal
     else:
         try:
             answer.low_watermark = await partition.delete_records_before(wanted.offset)
         except KafkaError as error:
             answer.error_code = error.code
+        else:
+            pending.append(PendingDeletion(partition, answer))
     return answer

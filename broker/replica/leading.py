@@ -158,6 +158,14 @@ class Leading:
             for node_id in self.rivals
         )
 
+    def is_forgotten_before(self, offset: int) -> bool:
+        """Whether everybody in sync has shown that its log starts at that offset or behind it."""
+        return all(
+            follower.log_start_offset >= offset
+            for node_id in self.in_sync.maximal
+            if (follower := self.followers.get(node_id)) is not None
+        )
+
     # ---- counting ----
 
     def _count(self) -> None:

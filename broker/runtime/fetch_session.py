@@ -80,7 +80,7 @@ class SessionPart:
             if session.tell(
                 self._key(read.wanted),
                 Offsets(read.high_watermark, read.log_start_offset),
-                has_content=read.has_content,
+                has_content=read.has_content or _has_missed_log_start(read),
                 has_failed=read.error_code != ErrorCode.NONE,
             )
         ]
@@ -88,6 +88,12 @@ class SessionPart:
     def _key(self, wanted: Wanted) -> PartitionKey:
         named = wanted.topic_id if self.ask.uses_topic_ids else wanted.topic
         return named, wanted.partition
+
+
+def _has_missed_log_start(read: PartitionRead) -> bool:
+    """Whether a follower was told of the log start, and still has a lower one: what was said may
+    have come while nothing could be done with its log, so it is said again."""
+    return 0 <= read.wanted.log_start_offset < read.log_start_offset
 
 
 def enter_session(

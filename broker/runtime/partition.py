@@ -85,6 +85,8 @@ class PartitionRuntime:
         self.append_key: Hashable = WaitKey(f"log end of {partition}")
         self.watermark_key: Hashable = WaitKey(f"high watermark of {partition}")
         self.flush_key: Hashable = WaitKey(f"flush of {partition}")
+        # The log starts of its followers (record_deletion.py).
+        self.start_key: Hashable = WaitKey(f"log starts of {partition}")
         # What its followers have shown about themselves (read_barriers.py).
         self.proof_key: Hashable = WaitKey(f"followers of {partition}")
 
@@ -154,7 +156,13 @@ class PartitionRuntime:
 
     def wake_waiters(self) -> None:
         """Have everybody who waits here look again."""
-        for key in (self.append_key, self.watermark_key, self.flush_key, self.proof_key):
+        for key in (
+            self.append_key,
+            self.watermark_key,
+            self.flush_key,
+            self.start_key,
+            self.proof_key,
+        ):
             self._waiting.release(key)
 
     def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
@@ -330,6 +338,7 @@ class PartitionRuntime:
         verdict = self.replica.on_follower_fetch(fetch, self._clock.now_ms())
         if verdict.watermark_moved:
             self._waiting.release(self.watermark_key)
+        self._waiting.release(self.start_key)
         if verdict.may_join:
             self.on_may_join(self)
         return verdict

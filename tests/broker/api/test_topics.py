@@ -268,22 +268,44 @@ async def test_topics_are_found_by_their_id(client: RawClient) -> None:
     assert old.error_code == ErrorCode.INVALID_REQUEST
 
 
+async def _delete_before(client: RawClient, offset: int, topic: str = "t") -> Any:
+    wanted = DeleteRecordsPartition(partition_index=0, offset=offset)
+    topics = [DeleteRecordsTopic(name=topic, partitions=[wanted])]
+    answer = await client.call(2, DeleteRecordsRequest(topics=topics, timeout_ms=5000))
+    return answer.topics[0].partitions[0]
+
+
 async def test_deleted_records_stay_deleted(client: RawClient) -> None:
     """The log start moves up, is told, and bounds every later read (hazard S-19)."""
     await create(client)
     for _ in range(5):
         await produced(client, batch(b"x", b"y"))
 
-    async def delete_before(offset: int) -> Any:
-        wanted = DeleteRecordsPartition(partition_index=0, offset=offset)
-        topics = [DeleteRecordsTopic(name="t", partitions=[wanted])]
-        answer = await client.call(2, DeleteRecordsRequest(topics=topics, timeout_ms=5000))
-        return answer.topics[0].partitions[0]
-
-    assert (await delete_before(4)).low_watermark == 4
-    assert (await delete_before(2)).low_watermark == 4
+    assert (await _delete_before(client, 4)).low_watermark == 4
+    assert (await _delete_before(client, 2)).low_watermark == 4
     assert (await listed(client, -2)).offset == 4
     assert (await fetched(client, 3)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert (await delete_before(11)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert (await delete_before(-1)).low_watermark == 10
+    assert (await _delete_before(client, 11)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert (await _delete_before(client, -1)).low_watermark == 10
     assert (await produced(client, batch(b"z"))).base_offset == 10
+
+
+@pytest.mark.parametrize(
+    ("topic", "policy", "error"),
+    [
+        ("t", "compact", ErrorCode.POLICY_VIOLATION),
+        ("t", "compact,delete", ErrorCode.NONE),
+        ("__consumer_offsets", "compact", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("__transaction_state", "compact", ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+async def test_nobody_deletes_what_has_to_be_kept(
+    client: RawClient, topic: str, policy: str, error: ErrorCode
+) -> None:
+    """A group's positions, or the newest value of a key, would be gone at the next start."""
+    await create(client, topic, cleanup_policy=policy)
+
+    answer = await _delete_before(client, 0, topic)
+
+    assert answer.error_code == error
+    assert answer.low_watermark == (-1 if error else 0)

@@ -1,0 +1,89 @@
+"""What DeleteRecords has answered is true of every replica that may lead next (hazard S-19)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla.client.producer import Producer
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from tests.broker.test_replication import TOPIC, make_topic
+from tests.support.raw_client import RawClient
+
+if TYPE_CHECKING:
+    from tests.broker.brokers import Brokers
+
+RECORDS = 10
+
+
+async def fill(brokers: Brokers) -> None:
+    """A topic whose replicas all have the same records."""
+    await make_topic(brokers)
+    async with Producer(",".join(brokers.bootstrap)) as producer:
+        for number in range(RECORDS):
+            await (await producer.send(TOPIC, b"%d" % number, partition=0))
+    await brokers.until_in_sync(TOPIC, 3)
+    await brokers.until_equal(TOPIC)
+
+
+async def delete_before(
+    brokers: Brokers, offset: int, timeout_ms: int = 30_000
+) -> DeleteRecordsPartitionResult:
+    """Ask the leader, and return its answer."""
+    wanted = DeleteRecordsPartition(partition_index=0, offset=offset)
+    request = DeleteRecordsRequest([DeleteRecordsTopic(TOPIC, [wanted])], timeout_ms)
+    address = brokers.alive[brokers.leader(TOPIC)].address
+    async with RawClient(address.host, address.port) as client:
+        answer = await client.call(2, request)
+    result: DeleteRecordsPartitionResult = answer.topics[0].partitions[0]
+    return result
+
+
+@pytest.mark.requirement("REP-03")
+async def test_they_are_gone_from_whoever_may_lead_next(brokers: Brokers) -> None:
+    """The leader dies right after its answer; its successor must not show them again."""
+    await fill(brokers)
+    leader = brokers.leader(TOPIC)
+
+    answer = await delete_before(brokers, 7)
+    starts = {one: brokers.partition(one, TOPIC).log_start_offset for one in brokers.alive}
+    await brokers.kill(leader)
+    await brokers.until(lambda: brokers.leader(TOPIC) not in (-1, leader))
+
+    assert (answer.error_code, answer.low_watermark) == (ErrorCode.NONE, 7)
+    assert starts == {1: 7, 2: 7, 3: 7}
+    assert brokers.partition(brokers.leader(TOPIC), TOPIC).log_start_offset == 7
+
+
+async def test_who_is_in_sync_and_does_not_delete_them_is_waited_for(brokers: Brokers) -> None:
+    """Its log may be the next leader's, so nothing is promised before; asking again is enough."""
+    await fill(brokers)
+    held = next(one for one in brokers.alive if one != brokers.leader(TOPIC))
+    # As while its log is being cut: nothing of what the leader says can be done.
+    brokers.partition(held, TOPIC).is_open = False
+
+    early = await delete_before(brokers, 7, timeout_ms=200)
+    brokers.partition(held, TOPIC).is_open = True
+    late = await delete_before(brokers, 7)
+
+    assert (early.error_code, early.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert (late.error_code, late.low_watermark) == (ErrorCode.NONE, 7)
+    assert brokers.partition(held, TOPIC).log_start_offset == 7
+
+
+async def test_who_has_left_the_cluster_is_not_waited_for(brokers: Brokers) -> None:
+    """It may not lead before it has caught up, which brings the log start along."""
+    await fill(brokers)
+    gone = next(one for one in brokers.alive if one != brokers.leader(TOPIC))
+    await brokers.kill(gone)
+
+    answer = await delete_before(brokers, 7)
+
+    assert (answer.error_code, answer.low_watermark) == (ErrorCode.NONE, 7)
