@@ -243,6 +243,7 @@ class Connection:
             try:
                 for frame in self._frames.received(count):
                     self._on_answer(frame)
+                self._frames.check()
             except RemoteProtocolError as error:
                 # Before it has said what it speaks, it is more likely no broker at all.
                 if isinstance(error, FrameTooLarge) and self.versions:

@@ -67,7 +67,7 @@ def _is_free(buffer: bytearray) -> bool:
 class FrameReader:
     """Owned by one connection. ``window`` is where the next bytes go; tell it what came."""
 
-    __slots__ = ("_filled", "_frame", "_limit_bytes", "_scratch", "_spares")
+    __slots__ = ("_breach", "_filled", "_frame", "_limit_bytes", "_scratch", "_spares")
 
     def __init__(self, limit_bytes: int) -> None:
         assert limit_bytes > 0
@@ -77,6 +77,8 @@ class FrameReader:
         self._frame: memoryview | None = None
         self._filled = 0
         self._spares = Spares()
+        # What is wrong with the length behind the frames that were returned last.
+        self._breach: RemoteProtocolError | None = None
 
     def window(self) -> memoryview:
         """The free place; never empty."""
@@ -92,9 +94,10 @@ class FrameReader:
     def received(self, count: int) -> list[memoryview]:
         """That many bytes were written into the window; return the frames they complete.
 
-        A frame is read-only by contract and stays valid as long as somebody holds it. Raises
-        RemoteProtocolError for a length that cannot be, FrameTooLarge for one that may not."""
+        A frame is read-only by contract and stays valid as long as somebody holds it. Whoever has
+        taken them calls ``check``."""
         assert count > 0
+        assert self._breach is None
         self._filled += count
         if self._frame is None:
             return self._cut_scratch()
@@ -103,18 +106,25 @@ class FrameReader:
         frame, self._frame, self._filled = self._frame, None, 0
         return [frame]
 
+    def check(self) -> None:
+        """Raise RemoteProtocolError if a length that cannot be came behind the frames that were
+        returned, FrameTooLarge for one that may not; there is no way to what is behind it.
+
+        Theirs first: whose this one is, is told by what is answered then."""
+        if self._breach is not None:
+            raise self._breach
+
     def _cut_scratch(self) -> list[memoryview]:
         frames: list[memoryview] = []
         start, end = 0, self._filled
         while end - start >= LENGTH_BYTES:
             size_bytes = int.from_bytes(self._scratch[start : start + LENGTH_BYTES], signed=True)
             if size_bytes <= 0:
-                raise RemoteProtocolError(f"a frame of {size_bytes} bytes")
+                self._breach = RemoteProtocolError(f"a frame of {size_bytes} bytes")
+                return frames
             if size_bytes > self._limit_bytes:
-                if frames:
-                    # Theirs first: whose this one is, is told by what is answered then.
-                    break
-                raise FrameTooLarge(size_bytes, self._limit_bytes)
+                self._breach = FrameTooLarge(size_bytes, self._limit_bytes)
+                return frames
             start += LENGTH_BYTES
             if end - start < size_bytes:
                 self._frame = self._spares.take(size_bytes)
@@ -123,7 +133,7 @@ class FrameReader:
                 return frames
             frames.append(memoryview(bytes(self._scratch[start : start + size_bytes])))
             start += size_bytes
-        # At most three bytes of a length are left, or the beginning of what is too large.
+        # At most three bytes of a length are left.
         rest = bytes(self._scratch[start:end])
         self._scratch[: len(rest)] = rest
         self._filled = len(rest)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ottla.client.cluster import METADATA
 from ottla.client.connection import (
+    AnswerTooLarge,
     BrokerUnreachable,
     Connection,
     ConnectionLost,
@@ -178,6 +180,19 @@ async def test_a_time_limit_counts_for_its_own_request_only(toy: ToyCluster) -> 
 
     assert not connection.closed
     connection.close()
+
+
+async def test_an_answer_that_is_too_large_is_refused_at_once(toy: ToyCluster) -> None:
+    """Also where it came whole, with the answer before it: its request waited for its time-out."""
+    connection = await reach(toy, replace(CONFIG, response_bytes_max=4096))
+    small = connection.send(METADATA, question("small"))
+    names = [MetadataRequestTopic(name=f"topic-{number}") for number in range(500)]
+    large = connection.send(METADATA, MetadataRequest(names))
+
+    assert (await small).topics[0].name == "small"
+    with pytest.raises(AnswerTooLarge, match="and 4096 are allowed"):
+        await large
+    assert connection.closed
 
 
 async def test_a_future_that_was_given_up_does_not_disturb_the_others(

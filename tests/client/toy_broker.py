@@ -179,6 +179,7 @@ class ToyConnection:
         for frame in self._frames.received(count):
             if not self._closed:
                 self._on_request(frame)
+        self._frames.check()
 
     def _on_request(self, frame: memoryview) -> None:
         header, position = decode_request_header(frame)
