@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SESSION_MS = 6_000
 SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
+    "zookeeper.connection.timeout.ms": "60000",
     "min.insync.replicas": "2",
     "default.replication.factor": "3",
     "replica.lag.time.max.ms": "10000",

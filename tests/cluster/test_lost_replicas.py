@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-OPTIONS = {"zookeeper.session.timeout.ms": "4000", "replica.lag.time.max.ms": "4000"}
+OPTIONS = {"replica.lag.time.max.ms": "4000"}
 ONE, TWO = "takes-one", "takes-two"
 CLEAN, UNCLEAN = "waits", "goes-on"
 # The values of topics.

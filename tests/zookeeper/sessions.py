@@ -21,7 +21,9 @@ LIMIT_SECONDS = 90.0
 
 
 async def open_store(connect: str, options: ZooKeeperOptions | None = None) -> ZooKeeperStore:
-    """A store on the real clock."""
+    """A store on the real clock. A connection has its own time: unless said, a minute, however
+    short the sessions are that are opened."""
+    options = options or ZooKeeperOptions(connection_timeout_ms=60_000)
     return await ZooKeeperStore.open(connect, RealClock(), options)
 
 

@@ -44,6 +44,7 @@ class Site:
             options={
                 "zookeeper.connect": self.place,
                 "zookeeper.session.timeout.ms": str(SESSION_MS),
+                "zookeeper.connection.timeout.ms": "60000",
                 "broker.id": str(node_id),
             },
         )

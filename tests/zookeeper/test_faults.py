@@ -100,7 +100,7 @@ async def test_without_any_server_the_session_is_lost_by_our_own_clock(ensemble:
     """C-06: kazoo would go on trying, and never say that the session has ended."""
     ensemble.start()
     store = await open_store(ensemble.address)
-    session = await store.connect(2_000)
+    session = await store.connect(3_000)
     states = states_of(session)
     await asyncio.to_thread(ensemble.kill)
     await until(lambda: session.state is SessionState.LOST)
@@ -214,7 +214,7 @@ async def test_a_connection_may_break_again_and_again(
     assert session.session_id == session_id
     before = threading.active_count()
     await session.close()
-    await until(lambda: threading.active_count() == before - 1)
+    await until(lambda: threading.active_count() < before)
 
 
 async def test_a_write_whose_answer_is_lost_has_an_unknown_outcome(

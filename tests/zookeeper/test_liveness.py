@@ -21,7 +21,10 @@ from tests.zookeeper.sessions import LIMIT_SECONDS, open_store, states_of, until
 from tests.zookeeper.shared import fresh_place, shared_server
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_MS = 1_500
+# For sessions that are to be lost: what is done in them before has this long.
+TIMEOUT_MS = 2_500
+# For one that is to live: no busy machine keeps a process from its turn for so long.
+LIVING_MS = 5_000
 
 
 def seconds_until_gone(path: str) -> float:
@@ -114,23 +117,22 @@ def drain(process: subprocess.Popen[bytes]) -> list[bytes]:
 
 @pytest.mark.requirement("ZKT-27")
 async def test_an_idle_session_lives_on() -> None:
-    """Beats come from the event loop; without them two timeouts would be its end."""
+    """Beats come from the event loop; without them one timeout would be its end."""
     store = await open_store(fresh_place())
-    session = await store.connect(2 * TIMEOUT_MS)
+    session = await store.connect(LIVING_MS)
     states = states_of(session)
     await session.create("/a", ephemeral=True)
-    await asyncio.sleep(4 * TIMEOUT_MS / 1000)
+    await asyncio.sleep(1.5 * LIVING_MS / 1000)
 
     assert states == []
     assert await session.exists("/a") is not None
-    assert time.monotonic() * 1000 - session.last_answer_ms < TIMEOUT_MS
+    assert time.monotonic() * 1000 - session.last_answer_ms < LIVING_MS
     await store.close()
 
 
 async def test_the_servers_decide_on_the_timeout() -> None:
     """The lease must be what was granted, not what was asked for."""
-    # The connection has its own time: unless said, it is what is asked for as the session's.
-    store = await open_store(fresh_place(), ZooKeeperOptions(connection_timeout_ms=60_000))
+    store = await open_store(fresh_place())
 
     assert (await store.connect(10)).timeout_ms == 200
     assert (await store.connect(3_000)).timeout_ms == 3_000

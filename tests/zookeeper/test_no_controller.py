@@ -32,7 +32,10 @@ LIMIT_SECONDS = 90.0
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """The broker's address, and where its ZooKeeper was."""
     folder: Path = tmp_path_factory.mktemp("lost")
-    options = {"zookeeper.session.timeout.ms": "500"}
+    options = {
+        "zookeeper.session.timeout.ms": "3000",
+        "zookeeper.connection.timeout.ms": "60000",
+    }
     with ZooKeeperServer() as zookeeper:
         extra = ["--zookeeper", zookeeper.address, "--id", "1"]
         with BrokerProcess(folder / "data", options=options, extra=extra) as broker:

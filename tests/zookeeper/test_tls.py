@@ -100,10 +100,10 @@ def options_for(keys: Path, **changed: str) -> dict[str, str]:
 
 def test_a_broker_joins_and_its_session_lives(keys: Path, zookeeper: str, tmp_path: Path) -> None:
     """Answers that TLS has decrypted together must not wait for each other: beats would be late."""
-    options = {**options_for(keys), "zookeeper.session.timeout.ms": "3000"}
+    options = {**options_for(keys), "zookeeper.session.timeout.ms": "6000"}
     extra = ["--zookeeper", zookeeper, "--id", "1"]
     with BrokerProcess(tmp_path / "data", options=options, extra=extra) as broker:
-        time.sleep(3.5)
+        time.sleep(6.5)
         told = broker.stderr()
 
     assert "in doubt" not in told
