@@ -1,5 +1,6 @@
 # Everything a fresh machine with Python 3.11 or later and make needs is set up by these commands.
-PYTHON ?= python3
+# The first of them that is new enough.
+PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 BIN := .venv/bin
 SEED ?= 1
 SIM ?=
@@ -43,8 +44,13 @@ requirements: .venv/test
 clean:
 	rm -rf .venv .venv-interop .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info protocol/records/*.so
 
+# Without pip a half-made one would be taken for whole the next time: Debian has it apart.
 .venv/bin/python:
-	$(PYTHON) -m venv .venv
+	@for one in $(PYTHON); do \
+		if $$one -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			echo "$$one -m venv .venv"; $$one -m venv .venv && exit; rm -rf .venv; exit 1; \
+		fi; \
+	done; echo "Ottla needs Python 3.11 or later. Say where it is: make run PYTHON=/path/to/it" >&2; exit 1
 
 # Found by path as well: in the directory above a clone that is called ottla, Python would take the
 # clone for a package without code before it asks the finder of an editable installation.
@@ -55,7 +61,7 @@ define install
 endef
 
 # What is installed is the tree itself, except for what is compiled from it.
-INSTALLED := pyproject.toml setup.py $(wildcard protocol/records/*.pyx)
+INSTALLED := pyproject.toml setup.py $(wildcard protocol/records/*.pyx protocol/records/*.pxd)
 
 .venv/run: $(INSTALLED) | .venv/bin/python
 	$(install)
