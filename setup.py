@@ -15,17 +15,20 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
 RECORDS = Path("protocol") / "records"
-COMPILED = ("compiled_checksum", "compiled_encoding", "compiled_decoding")
+COMPILED = ("compiled_checksum", "compiled_encoding", "compiled_rows", "compiled_columns")
 
 
 def extension(name: str) -> Extension:
     """One compiled module of the record codec."""
     source = RECORDS / f"{name}.pyx"
+    shared = sorted(RECORDS.glob("*.pxd"))
+    text = b"".join(path.read_bytes() for path in (source, *shared))
     return Extension(
         f"ottla.protocol.records.{name}",
         [source.as_posix()],
         # A tree whose source has moved on since can tell that its build is stale.
-        define_macros=[("OTTLA_SOURCE_CRC", f"{zlib.crc32(source.read_bytes())}u")],
+        define_macros=[("OTTLA_SOURCE_CRC", f"{zlib.crc32(text)}u")],
+        depends=[path.as_posix() for path in shared],
         # Without what only a debugger would read, it takes half the time and half the space.
         extra_compile_args=[] if sys.platform == "win32" else ["-g0"],
         optional=True,
@@ -39,6 +42,9 @@ class OptionalBuild(build_ext):
         super().initialize_options()
         # Beside the objects, rather than beside the sources.
         self.cython_c_in_temp = True
+        # What modules share is inlined in each; as parts of a package the files would only be found
+        # where the tree has its links, which a source distribution has not.
+        self.cython_include_dirs = [RECORDS.as_posix()]
 
     def build_extension(self, ext: Extension) -> None:
         try:

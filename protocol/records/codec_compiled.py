@@ -5,14 +5,9 @@ Importing it raises ImportError where it has not been built. See codec.py, which
 
 from __future__ import annotations
 
-from ottla.protocol.records.compiled_decoding import (
-    decode_as,
-    decode_columns,
-    decode_columns_in_place,
-    decode_records,
-    decode_values,
-)
+from ottla.protocol.records.compiled_columns import decode_columns, decode_columns_in_place
 from ottla.protocol.records.compiled_encoding import encode_columns, encode_entries, encode_values
+from ottla.protocol.records.compiled_rows import decode_as, decode_records, decode_values
 
 __all__ = [
     "decode_as",

@@ -62,6 +62,18 @@ def modules_of_tests() -> list[Module]:
     return [_load(path, "") for path in sorted((ROOT / "tests").rglob("*.py"))]
 
 
+@cache
+def compiled_texts() -> dict[str, str]:
+    """The text of every file that is compiled, which Python's own parser does not read."""
+    paths = [
+        path
+        for package in PACKAGES
+        for kind in ("*.pyx", "*.pxd")
+        for path in sorted((ROOT / package).rglob(kind))
+    ]
+    return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths}
+
+
 def functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Every function and method of the file."""
     for node in ast.walk(module.tree):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -24,12 +23,10 @@ from tests.protocol.records.samples import (
     quick,
 )
 from tests.protocol.records.twins import (
-    COMPILED,
     PURE,
     TWINS,
     compiled_or_say_why,
     outcome,
-    source_crc,
 )
 
 if TYPE_CHECKING:
@@ -95,25 +92,6 @@ def _assert_equal_reading(batch: RecordBatch, data: bytes, from_offset: int = 0)
     assert in_place == outcome(PURE.decode_columns, batch, data)
     order = (batch, data, Row, ("topic", 7), from_offset)
     assert outcome(twin.decode_as, *order) == outcome(PURE.decode_as, *order)
-
-
-def test_the_compiled_twin_is_here_wherever_it_can_be() -> None:
-    """Without this, a build that fails in silence would be a release that is slow in silence."""
-    twin = compiled_or_say_why()
-
-    assert twin is COMPILED
-
-
-@pytest.mark.parametrize("name", ["compiled_encoding", "compiled_decoding", "compiled_checksum"])
-def test_the_compiled_twin_is_built_from_this_source(name: str) -> None:
-    """A stale build passes every test of a text that nobody has compiled."""
-    compiled_or_say_why()
-    try:
-        module = importlib.import_module(f"ottla.protocol.records.{name}")
-    except ImportError as error:
-        pytest.skip(str(error))
-
-    assert source_crc(name) == module.SOURCE_CRC, "install again (make)"
 
 
 @parity

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ottla.protocol.records.codec import Twin
 
 PURE: Twin = codec_pure
+EXTENSIONS = ("compiled_checksum", "compiled_encoding", "compiled_rows", "compiled_columns")
 
 
 def _load() -> Twin | None:
@@ -60,8 +61,10 @@ TWINS = [
 
 
 def source_crc(name: str) -> int:
-    """Of the text of an extension as it is in this tree."""
-    return zlib.crc32((ROOT / "protocol" / "records" / f"{name}.pyx").read_bytes())
+    """Of the text of an extension as it is in this tree, and of what it may share with others."""
+    folder = ROOT / "protocol" / "records"
+    paths = [folder / f"{name}.pyx", *sorted(folder.glob("*.pxd"))]
+    return zlib.crc32(b"".join(path.read_bytes() for path in paths))
 
 
 Outcome = tuple[object, ...]

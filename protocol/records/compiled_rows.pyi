@@ -2,7 +2,6 @@ from typing import TypeVar
 
 from ottla.protocol.ports import Buffer
 from ottla.protocol.records.batch import RecordBatch
-from ottla.protocol.records.columns import Columns
 from ottla.protocol.records.record import Record
 
 Row = TypeVar("Row", bound=tuple[object, ...])
@@ -14,10 +13,3 @@ def decode_as(
     batch: RecordBatch, data: Buffer, cls: type[Row], prefix: tuple[object, ...], from_offset: int
 ) -> list[Row]: ...
 def decode_values(batch: RecordBatch, data: Buffer) -> list[bytes | None]: ...
-def decode_columns(batch: RecordBatch, data: Buffer, column_bytes_max: int = ...) -> Columns: ...
-def decode_columns_in_place(
-    batch: RecordBatch,
-    data: Buffer,
-    column_bytes_max: int = ...,
-    in_place_bytes_min: int = ...,
-) -> Columns: ...

@@ -1,0 +1,78 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Varints among bytes that peers wrote: nothing is read that was not compared with where they end."""
+
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+ctypedef const uint8_t *Bytes
+
+cdef enum:
+    # The varint of -1, the size of what is null.
+    NULL_SIZE = 1
+    # What a varint of two bytes is less than, of either sign.
+    SHORT_MAX = 1 << 13
+
+cdef struct Varint:
+    # Where it ends, or NULL if there is none.
+    Bytes end
+    int64_t value
+
+
+cdef inline Varint read_long_varint(Bytes at, Bytes end) noexcept nogil:
+    cdef Varint found
+    cdef uint64_t raw = 0, byte
+    cdef int shift = 0
+    found.end = NULL
+    found.value = 0
+    while at < end:
+        byte = at[0]
+        at += 1
+        # The tenth byte has room for one more bit.
+        if shift == 63 and byte > 1:
+            break
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            found.end = at
+            found.value = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
+            break
+        shift += 7
+    return found
+
+
+cdef inline Varint read_varint(Bytes at, Bytes end) noexcept nogil:
+    cdef Varint found
+    cdef int64_t low
+    if at < end:
+        low = at[0]
+        found.end = at + 1
+        if low >= 0x80:
+            if end - at < 2 or at[1] >= 0x80:
+                return read_long_varint(at, end)
+            low = (low & 0x7F) | <int64_t>at[1] << 7
+            found.end = at + 2
+        found.value = (low >> 1) ^ -(low & 1)
+        return found
+    found.end = NULL
+    found.value = 0
+    return found
+
+
+cdef inline Varint read_size(Bytes at, Bytes end, int64_t least) noexcept nogil:
+    """A size of at least that much, of something that follows it and is all there."""
+    cdef Varint found = read_varint(at, end)
+    if found.end != NULL and not least <= found.value <= end - found.end:
+        found.end = NULL
+    return found
+
+
+cdef inline bint read_short(Bytes *at, int64_t *value) noexcept nogil:
+    """Read a varint of one or two bytes, of which both are there, or return False."""
+    cdef int64_t low = at[0][0], high
+    if low >= 0x80:
+        high = at[0][1]
+        if high >= 0x80:
+            return False
+        low = (low & 0x7F) | high << 7
+        at[0] += 1
+    at[0] += 1
+    value[0] = (low >> 1) ^ -(low & 1)
+    return True
