@@ -131,7 +131,7 @@ class Coordinator(Generic[M]):
         shard, error = self.find(key)
         if shard is None:
             later.complete(refuse(error))
-        elif shard.partition.has_lease:
+        elif self._parts.barriers.is_open(shard.partition):
             shard.handle(request, caller, Asked(later, refuse))
         else:
             answer = partial(_ask, shard, request, caller, Asked(later, refuse))

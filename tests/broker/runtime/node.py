@@ -82,6 +82,11 @@ class HandClock:
         self._turn = 0
         self._timers: list[tuple[float, int, HandTimer]] = []
 
+    @property
+    def timer_count(self) -> int:
+        """Those that are still to come."""
+        return sum(timer.callback is not None for _due, _turn, timer in self._timers)
+
     def now_ms(self) -> float:
         return self.now
 

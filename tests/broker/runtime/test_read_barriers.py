@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.runtime.follower_reads import FollowerReads
 from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC
 from ottla.broker.runtime.partition_read import FetchPlan, Wanted
-from ottla.broker.runtime.read_barriers import PROOF_TIMEOUT_MS
+from ottla.broker.runtime.read_barriers import LOOK_MS, PROOF_TIMEOUT_MS
 from ottla.broker.runtime.shards import State
+from ottla.coordinator.store.store import SessionState
 from ottla.protocol.errors import ErrorCode
 from tests.broker.runtime.node import quiet
 from tests.broker.runtime.shard_site import CALLER, NODE, OTHER, Fail, Get, ShardSite
@@ -76,6 +78,36 @@ def asked(site: ShardSite, request: Any, owner: Connection | None = None) -> lis
     later = site.groups.handle_current("g", request, CALLER, lambda error: error, owner)
     later.then(answers.append)
     return answers
+
+
+def asked_as(site: ShardSite, name: str, told: list[str], next_name: str = "") -> None:
+    """The name is put on the list when there is an answer; the next is asked at once then."""
+
+    def take(_answer: object) -> None:
+        told.append(name)
+        if next_name:
+            asked_as(site, next_name, told)
+
+    site.groups.handle_current("g", Get(b"k"), CALLER, lambda error: error, None).then(take)
+
+
+class Answering:
+    """A session of the store that is heard again after so many looks at it."""
+
+    state = SessionState.CONNECTED
+    timeout_ms = 6_000.0
+
+    def __init__(self) -> None:
+        self.is_late = False
+        self.looks_until_answer: float = inf
+
+    def on_state(self, callback: object) -> None:
+        """It never changes."""
+
+    @property
+    def last_answer_ms(self) -> float:
+        self.looks_until_answer -= 1
+        return -inf if self.is_late and self.looks_until_answer >= 0 else 0.0
 
 
 async def test_with_a_lease_everything_is_answered_at_once() -> None:
@@ -246,12 +278,115 @@ async def test_a_bug_behind_the_barrier_is_answered_once() -> None:
 
 
 async def test_a_lease_that_is_held_again_is_proof_enough() -> None:
-    """The store was away for a moment, and has taken nothing from anybody."""
+    """The store was away for a moment, and has taken nothing from anybody: nobody waits on."""
     site = await asleep()
     answers = asked(site, Get(b"k"))
+    await site.clock.advance(LOOK_MS)
+    before = list(answers)
     site.lease.until_ms = inf
-    await site.clock.advance(PROOF_TIMEOUT_MS + 200)
+    await site.clock.advance(LOOK_MS)
+
+    assert (before, answers) == ([], ["nothing"])
+    assert site.waiting.count == 0
+    await site.stop()
+
+
+# ---- in the order in which they came ----
+
+
+async def test_what_comes_with_the_lease_goes_behind_those_that_wait() -> None:
+    """Requests of one connection: whoever came last has written last."""
+    site = await asleep()
+    told: list[str] = []
+    asked_as(site, "first", told)
+    asked_as(site, "second", told)
+    site.lease.until_ms = inf
+    asked_as(site, "third", told)
+    at_once = list(told)
     await quiet()
 
-    assert answers == ["nothing"]
+    assert (at_once, told) == ([], ["first", "second", "third"])
+    asked_as(site, "fourth", told)
+    assert told[-1] == "fourth"
+    await site.stop()
+
+
+async def test_what_needs_no_proof_any_more_goes_behind_those_that_do() -> None:
+    """The last rival has left the ISR, and nobody has told those who wait."""
+    site = await asleep()
+    told: list[str] = []
+    asked_as(site, "first", told)
+    await site.lead(isr=(NODE,), partition_epoch=1)
+    asked_as(site, "second", told)
+    await quiet()
+
+    assert told == ["first", "second"]
+    await site.stop()
+
+
+async def test_what_an_answer_brings_in_goes_behind_those_that_wait() -> None:
+    """The next request of its connection is handled in the very step."""
+    site = await asleep()
+    told: list[str] = []
+    asked_as(site, "first", told, next_name="third")
+    asked_as(site, "second", told)
+    site.lease.until_ms = inf
+    await site.clock.advance(LOOK_MS)
+
+    assert told == ["first", "second", "third"]
+    await site.stop()
+
+
+async def test_a_lease_that_comes_back_between_two_looks_changes_no_order() -> None:
+    """Another thread notes that the store has answered."""
+    site = ShardSite()
+    session = Answering()
+    site.lease.enter(session)  # type: ignore[arg-type]
+    await site.open()
+    await site.lead(isr=WITH_OTHER)
+    await quiet()
+    site.lease.until_ms = -inf
+    session.is_late = True
+    told: list[str] = []
+    asked_as(site, "first", told)
+    asked_as(site, "second", told)
+    # The first is looked at before the store has answered, the second after.
+    session.looks_until_answer = 1
+    site.waiting.release(site.partition.proof_key)
+    await quiet()
+
+    assert told == ["first", "second"]
+    await site.stop()
+
+
+async def test_one_that_cannot_be_answered_holds_up_nobody_behind_it() -> None:
+    """Its connection runs into a bug while the answer is written."""
+    site = await asleep()
+    bugs: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, bug: bugs.append(bug))
+    told: list[str] = []
+
+    def fail(_is_current: bool) -> None:
+        raise AssertionError("a bug")
+
+    site.parts.barriers.wait(site.partition, fail, None)
+    asked_as(site, "second", told)
+    site.lease.until_ms = inf
+    await site.clock.advance(LOOK_MS)
+
+    assert (len(bugs), told) == (1, ["second"])
+    assert site.waiting.count == 0
+    await site.stop()
+
+
+async def test_nobody_looks_when_nobody_waits() -> None:
+    """Else the broker would wake up for it until it stops."""
+    site = await asleep()
+    connection, at_rest = Connection(), site.clock.timer_count
+    asked(site, Get(b"k"), connection)
+    connection.close()
+    while_it_looks = site.clock.timer_count
+    await site.clock.advance(LOOK_MS)
+
+    assert (while_it_looks, site.clock.timer_count) == (at_rest + 1, at_rest)
     await site.stop()
