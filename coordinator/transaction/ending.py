@@ -20,18 +20,19 @@ one, or with epoch 0 of another producer id when the epochs are used up. So the 
 repetition, which carries the *last* one, from a new verdict, which carries the *current* one. A
 producer that does not know whether its partitions were added may abort where nothing is open.
 
-| version 2     | Empty | Ongoing | Prepare* | CompleteCommit | CompleteAbort |
-|---------------|-------|---------|----------|----------------|---------------|
-| commit, curr. | I     | end     | C        | I              | I             |
-| commit, last  | F     | F       | C        | ok             | I             |
-| abort, curr.  | end   | end     | C        | end            | end           |
-| abort, last   | F     | F       | C        | I              | ok            |
+| version 2     | Empty | Ongoing | PrepareCommit | PrepareAbort | CompleteCommit | CompleteAbort |
+|---------------|-------|---------|---------------|--------------|----------------|---------------|
+| commit, curr. | I     | end     | C             | C            | I              | I             |
+| commit, last  | F     | F       | ok            | I            | ok             | I             |
+| abort, curr.  | end   | end     | C             | C            | end            | end           |
+| abort, last   | F     | F       | I             | ok           | I              | ok            |
 
-While a record or markers are on their way it answers C before anything else is looked at: the
-producer may already know the producer id and epoch that it goes on with. "Last" is the epoch that
-version 2 has raised to the current one: the one below, or 32766 of the previous producer id, where
-the current one is at epoch 0. Every other epoch is F. Kafka takes the epoch one below for the last
-one also when a classic end came in between.
+While a record or markers are on their way anything but a repetition is C, whoever asks: the
+producer may already know the producer id and epoch that it goes on with. A repetition is answered
+as the first one was as soon as the verdict stands (TXN-60); in Kafka it is C for as long as one
+partition cannot be told. "Last" is the epoch that version 2 has raised to the current one: the one
+below, or 32766 of the previous producer id, where the current one is at epoch 0. Every other epoch
+is F. Kafka takes the epoch one below for the last one also when a classic end came in between.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class _Ended(NamedTuple):
     may_repeat: bool = True
 
 
+_COMMITTED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT})
 _END = Verdict(True)
 _DONE = Verdict(False)
 _CONCURRENT = Verdict(False, ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -113,7 +115,7 @@ class Ending:
         elif not verdict.is_new and is_classic:
             reply.accept()
         elif not verdict.is_new:
-            reply.accept(known.producer_id, known.producer_epoch)
+            reply.accept(*_next_producer(known))
         elif is_classic:
             self._end_classic(transaction, request.committed, caller.connection_id, reply)
         else:
@@ -158,9 +160,7 @@ class Ending:
         def on_committed() -> None:
             known = transaction.metadata
             assert known is not None
-            # What it will be once all markers are written: the producer need not wait for those.
-            next_one = completed(known, known.last_update_wall_ms)
-            reply.accept(next_one.producer_id, next_one.producer_epoch)
+            reply.accept(*_next_producer(known))
 
         pending = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
         told = Continuation(on_committed, reply.refuse, reply.on_overdue)
@@ -218,6 +218,12 @@ def judge_version_2(
     known: TransactionMetadata, request: EndTxnRequest, *, is_moving: bool
 ) -> Verdict:
     """The second table."""
+    # After a classic end the epoch before belongs to a producer that has been replaced: it would
+    # be given the epoch of its successor, and both could go on (TXN-03).
+    last_epoch = known.last_producer_epoch if known.bumps_epochs else NO_EPOCH
+    is_last = request.producer_epoch == last_epoch != NO_EPOCH
+    if known.state.is_prepared and is_last and request.producer_id == known.producer_id:
+        return _repeated(known, request)
     if is_moving:
         return _CONCURRENT
     is_current = request.producer_epoch == known.producer_epoch
@@ -229,10 +235,6 @@ def judge_version_2(
     )
     if request.producer_id != known.producer_id and not has_overflowed:
         return _UNMAPPED
-    # After a classic end the epoch before belongs to a producer that has been replaced: it would
-    # be given the epoch of its successor, and both could go on (TXN-03).
-    last_epoch = known.last_producer_epoch if known.bumps_epochs else NO_EPOCH
-    is_last = request.producer_epoch == last_epoch != NO_EPOCH
     if known.state.is_complete and is_last:
         return _repeated(known, request)
     if not is_current:
@@ -243,8 +245,14 @@ def judge_version_2(
 
 
 def _repeated(known: TransactionMetadata, request: EndTxnRequest) -> Verdict:
-    """The same verdict again, or another one over what is complete."""
+    """The same verdict again, or another one over what is decided."""
     if known.state is TransactionState.EMPTY:
         return _INVALID
-    was_committed = known.state is TransactionState.COMPLETE_COMMIT
+    was_committed = known.state in _COMMITTED
     return _DONE if request.committed == was_committed else _INVALID
+
+
+def _next_producer(known: TransactionMetadata) -> tuple[int, int]:
+    """What a producer of version 2 goes on with after a verdict: it need not wait for markers."""
+    after = completed(known, known.last_update_wall_ms) if known.state.is_prepared else known
+    return after.producer_id, after.producer_epoch
