@@ -1,14 +1,15 @@
 """LeaderAndIsr, StopReplica, UpdateMetadata (keys 4-6): the controller's word over the wire.
 
 The same door as for a controller in this process: fenced by broker epoch, controller epoch, topic
-id and leader epoch behind it (read ``runtime/control.py``). For brokers only (CLUSTER_ACTION).
+id and leader epoch behind it (read ``runtime/control.py``). For brokers only (CLUSTER_ACTION), and
+by their own listener.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.api.shared import is_from_broker
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -24,9 +25,7 @@ async def handle(
     services: Services, context: RequestContext, request: ControlRequest
 ) -> ControlResponse:
     """Carry it out; the answer comes when it has taken effect, one request after the other."""
-    if not services.door.is_allowed(
-        context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
-    ):
+    if not is_from_broker(services, context):
         return _refused(request)
     return await services.control.apply(request)
 

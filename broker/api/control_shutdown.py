@@ -1,14 +1,14 @@
 """ControlledShutdown (7), version 3: a broker asks the controller to be relieved before it stops.
 
-For brokers only (CLUSTER_ACTION), and fenced by broker epoch: a request from before a restart must
-not take anything from the broker that has come back (C-09, C-14).
+For brokers only (CLUSTER_ACTION), by their own listener, and fenced by broker epoch: a request from
+before a restart must not take anything from the broker that has come back (C-09, C-14).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.api.shared import is_from_broker
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,
@@ -28,9 +28,7 @@ async def handle(
     services: Services, context: RequestContext, request: ControlledShutdownRequest
 ) -> ControlledShutdownResponse:
     """Answer with what the broker still leads, though others hold replicas of it."""
-    if not services.door.is_allowed(
-        context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
-    ):
+    if not is_from_broker(services, context):
         return ControlledShutdownResponse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
         result = await services.admin.partitions.relieve(

@@ -14,7 +14,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.api.shared import is_from_broker
+from ottla.broker.policy.door import Operation, ResourceType
 from ottla.broker.runtime.fetch_session import SessionAsk, enter_session, take_in
 from ottla.broker.runtime.nearest import nearest_to
 from ottla.broker.runtime.partition_read import FetchPlan, PartitionRead
@@ -121,11 +122,7 @@ def _is_allowed(
     """Followers are brokers, on the listener of brokers; what they say moves the watermark."""
     if not is_follower:
         return services.door.is_allowed(context, _READ, _TOPIC, topic)
-    return context.listener == services.config.inter_broker_listener_name and (
-        services.door.is_allowed(
-            context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
-        )
-    )
+    return is_from_broker(services, context)
 
 
 def _response(

@@ -1,12 +1,14 @@
-"""What OffsetCommit and TxnOffsetCommit share: some partitions are refused at sight, the group's
-machine judges the others, and the answer names all of them in the order of the request."""
+"""What several handlers share.
+
+OffsetCommit and TxnOffsetCommit: some partitions are refused at sight, the group's machine judges
+the others, and the answer names all of them in the order of the request."""
 
 from __future__ import annotations
 
 from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ottla.broker.policy.door import Operation, ResourceType
+from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -40,6 +42,16 @@ class MakePart(Protocol):
     """The class of their partitions."""
 
     def __call__(self, *, partition_index: int, error_code: int) -> object: ...
+
+
+def is_from_broker(services: Services, context: RequestContext) -> bool:
+    """Whether a request may do what only brokers do: it came by the listener of brokers, and its
+    sender may act for the cluster."""
+    return context.listener == services.config.inter_broker_listener_name and (
+        services.door.is_allowed(
+            context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+        )
+    )
 
 
 def refused_parts(services: Services, context: RequestContext, topics: Iterable[Topic]) -> ErrorOf:

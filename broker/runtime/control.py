@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.coordinator.controller.names import find_name_fault
 from ottla.coordinator.metadata.changes import FULL_UPDATE
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -152,7 +153,9 @@ class ControlReceiver:
         must not be opened without them."""
         names = self._metadata.image.names
         await self._configs.refresh_topics(
-            topic.topic_name for topic in topics if topic.topic_id not in names
+            topic.topic_name
+            for topic in topics
+            if topic.topic_id not in names and find_name_fault(topic.topic_name) is None
         )
 
     def _is_stale(self, broker_epoch: int) -> bool:

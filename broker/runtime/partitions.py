@@ -13,10 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.replica.history import ReplicaHistory
-from ottla.broker.replica.leading import Leadership, ReplicaLimits
+from ottla.broker.replica.leading import ReplicaLimits
 from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.roles import LogBounds
 from ottla.broker.runtime.lease import Lease, endless_lease
+from ottla.broker.runtime.orders import leadership_of
 from ottla.broker.runtime.partition import PartitionRuntime
 from ottla.broker.runtime.pipelined import pipelined
 from ottla.coordinator.metadata.changes import FULL_UPDATE
@@ -200,7 +201,7 @@ class Partitions:
             topic_name=partition.topic, partition_index=partition.partition
         )
         try:
-            leadership = _leadership(state)
+            leadership = leadership_of(partition, state, self._node_id)
             is_spare = leadership.can_spare(self._node_id)
             runtime = await self._find_or_make(
                 partition, topic.topic_id, is_new=state.is_new, is_spare=is_spare
@@ -377,18 +378,6 @@ class Partitions:
 
 def _same_topic(log: PartitionLog, topic_id: Uuid) -> bool:
     return topic_id == ZERO_UUID or log.topic_id is None or log.topic_id == topic_id
-
-
-def _leadership(state: LeaderAndIsrPartitionState) -> Leadership:
-    return Leadership(
-        leader=state.leader,
-        leader_epoch=state.leader_epoch,
-        partition_epoch=state.partition_epoch,
-        isr=tuple(state.isr),
-        replicas=tuple(state.replicas),
-        eligible_leaders=tuple(state.eligible_leaders),
-        controller_epoch=state.controller_epoch,
-    )
 
 
 def _unknown(_topic: str, _index: int) -> ErrorCode:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from ottla.coordinator.store import znode
 from ottla.protocol.ids import TopicPartition, Uuid, uuid_from_text, uuid_to_text
@@ -113,7 +113,7 @@ def config(entity_type: str, name: str) -> str:
 
 def encode_entity(name: str) -> str:
     """A name as it stands in a path; the default entity stands for itself."""
-    return name if name == DEFAULT_ENTITY else quote(name, safe="").replace("~", "%7E")
+    return name if name == DEFAULT_ENTITY else znode.quoted(name)
 
 
 def decode_entity(encoded: str) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,3 +86,10 @@ def parse_levels(data: bytes) -> dict[str, int] | None:
         return {str(name): int(levels["max_version_level"]) for name, levels in features}
     except (KeyError, ValueError, TypeError, AttributeError):
         return None
+
+
+def quoted(name: str) -> str:
+    """Any name as that of a znode, of which none may be "." or ".."; ``unquote`` reads it."""
+    if name in (".", ".."):
+        return name.replace(".", "%2E")
+    return quote(name, safe="").replace("~", "%7E")

@@ -118,6 +118,40 @@ async def test_roles_are_answered_one_by_one_and_an_old_controller_is_not_heard(
         assert (leading.replica.is_leader, leading.leader_epoch) == (True, 7)
 
 
+@pytest.mark.parametrize(
+    ("topic", "index", "differs"),
+    [
+        ("t", 0, {"isr": [2]}),
+        ("t", 0, {"isr": [1, 2, 1]}),
+        ("t", 0, {"leader_epoch": -1}),
+        ("t", -1, {}),
+        ("../t", 0, {}),
+        ("..", 0, {}),
+        ("", 0, {}),
+        ("t" * 300, 0, {}),
+    ],
+)
+async def test_an_order_that_makes_no_sense_is_refused_and_harms_nobody(
+    topic: str, index: int, differs: dict[str, Any]
+) -> None:
+    """Whoever reaches the port can send one; it must not end the broker, or become a path."""
+    disk = MemoryDisk()
+    async with running_cluster(1, disk=disk) as cluster:
+        before = {path: sorted(await disk.scan(path)) for path in ("/data", "/data/1")}
+        state = role(index, 1, 7)
+        for name, value in differs.items():
+            setattr(state, name, value)
+        made = LeaderAndIsrTopicState(topic, b"sixteen bytes id", [state])
+        request = LeaderAndIsrRequest(**controller_of(cluster), topic_states=[made])
+
+        answer = await ask(cluster, 1, 6, request)
+
+        assert answer.topics[0].partition_errors[0].error_code == ErrorCode.INVALID_REQUEST
+        assert {path: sorted(await disk.scan(path)) for path in before} == before
+        assert not cluster[1].has_failed
+        assert len(cluster[1].partitions) == 0
+
+
 @pytest.mark.requirement("NET-34")
 async def test_a_stopped_replica_fetches_no_more_and_a_deleted_one_leaves_no_directory() -> None:
     """A replica that went on fetching would fill the disk of whoever wanted it gone."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ottla.broker.policy.door import ResourceType
 from ottla.broker.testing.memory_disk import MemoryDisk
 from ottla.protocol.errors import ErrorCode
@@ -19,8 +21,6 @@ from tests.broker.api.test_coordinators import ClosedDoor
 from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:
-    import pytest
-
     from tests.support.raw_client import RawClient
 
 GROUP_RESOURCE = 32
@@ -129,3 +129,12 @@ async def test_whoever_may_not_is_told_that_it_is_about_the_group(
         error, _text = await change(client, SESSION, "50000")
 
         assert error == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("group_id", [".", "..", "a/b", "\0"])
+async def test_groups_of_any_name_have_settings(group_id: str) -> None:
+    """Names of groups are free, and settings are kept in paths that are not."""
+    async with running_broker() as running, running.connect() as client:
+        answer = await change(client, SESSION, "47000", group_id)
+
+        assert answer == (ErrorCode.NONE, None)

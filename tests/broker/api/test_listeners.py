@@ -17,8 +17,12 @@ from ottla.coordinator.metadata.broker_configs import parse_broker_config
 from ottla.coordinator.metadata.changes import BrokerChanged, PartitionChanged
 from ottla.coordinator.metadata.image import BrokerRegistration, Endpoint, PartitionState
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.stop_replica import StopReplicaRequest
+from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
 from ottla.protocol.ports import Ports
 from tests.broker.api.requests import batch, create, produce
 from tests.support.in_process import running_broker
@@ -51,6 +55,28 @@ async def test_metadata_tells_the_addresses_of_the_listener_in_use() -> None:
             "INSIDE": ("127.0.0.1", running.broker.addresses["INSIDE"].port),
             "OUTSIDE": ("broker.example", 19092),
         }
+
+
+@pytest.mark.parametrize(
+    ("version", "request_"),
+    [
+        (6, LeaderAndIsrRequest(controller_epoch=9)),
+        (4, StopReplicaRequest(controller_epoch=9)),
+        (8, UpdateMetadataRequest(controller_epoch=9)),
+        (3, ControlledShutdownRequest(broker_id=1)),
+    ],
+)
+async def test_the_controller_speaks_on_the_listener_of_brokers_alone(
+    version: int, request_: Any
+) -> None:
+    """Whoever reaches the outer one must not take partitions away, or delete them."""
+    async with running_broker(TWO) as running:
+        address = running.broker.addresses["OUTSIDE"]
+        async with RawClient(address.host, address.port) as client:
+            answer = await client.call(version, request_)
+
+        assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert running.broker.metadata.image.controller_epoch < 9
 
 
 LOOPBACK = {

@@ -127,6 +127,15 @@ def test_config_changes_of_both_versions_name_the_entity() -> None:
     assert paths.config("brokers", "<default>") == "/config/brokers/<default>"
 
 
+@pytest.mark.parametrize("name", [".", "..", "...", "a.b", "%2E"])
+def test_groups_of_any_name_have_a_znode(name: str) -> None:
+    """A path may not hold the names that mean a directory itself, or the one above it."""
+    path = paths.config("groups", name)
+
+    assert path.rpartition("/")[2] not in (".", "..")
+    assert paths.decode_entity(path.removeprefix("/config/groups/")) == name
+
+
 @pytest.mark.parametrize(
     "data",
     [b"", b"null", b"[]", b"{}", b"\xff", b'{"partitions":3,"isr":1,"leader":"x"}', b"{"],

@@ -1,0 +1,49 @@
+"""What LeaderAndIsr says about one partition, once it is known to make sense.
+
+Only a controller sends it, but whoever reaches the port can: an order that contradicts itself must
+be refused before a replica takes it in, and a name that is no topic's must not become a path.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.replica.leading import Leadership
+from ottla.coordinator.controller.names import find_name_fault
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
+
+
+def leadership_of(
+    partition: TopicPartition, state: LeaderAndIsrPartitionState, node_id: int
+) -> Leadership:
+    """The role that this broker is to take on. Raises KafkaError(INVALID_REQUEST)."""
+    fault = _fault_of(partition, state, node_id)
+    if fault is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, fault)
+    return Leadership(
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        isr=tuple(state.isr),
+        replicas=tuple(state.replicas),
+        eligible_leaders=tuple(state.eligible_leaders),
+        controller_epoch=state.controller_epoch,
+    )
+
+
+def _fault_of(
+    partition: TopicPartition, state: LeaderAndIsrPartitionState, node_id: int
+) -> str | None:
+    if partition.partition < 0:
+        return f"there is no partition {partition.partition}"
+    if state.leader_epoch < 0:
+        return f"there is no leader epoch {state.leader_epoch}"
+    if len(set(state.isr)) < len(state.isr):
+        return f"the ISR {state.isr} names somebody twice"
+    if state.leader == node_id and node_id not in state.isr:
+        return f"the leader {node_id} is not in the ISR {state.isr}"
+    return find_name_fault(partition.topic)
