@@ -30,6 +30,8 @@ ACTIVE_MAX = 3
 FAST_S = (0.02, 0.2, 0.8)
 SLOW_S = (2.5, 7.0)
 CUT_S = (0.3, 1.5, 5.0)
+# Longer than short sessions, so that successors are elected meanwhile.
+STRANDED_S = (4.0, 8.0)
 PAUSE_S = (0.1, 1.0, 3.0, 8.0)
 # Stops that leave no mark of a clean stop.
 UNCLEAN = frozenset({"kill", "kill_slow", "topple", "strike_expansion", "take_over"})
@@ -137,6 +139,23 @@ class BrokerChaos(Chaos):
     async def _do_drop_store_connection(self) -> None:
         assert self.ensemble is not None
         self.ensemble.disconnect(self._server.name)
+
+    async def _do_strand(self) -> None:
+        """Clients alone see it, until others lead what it has led. The store sees it again before
+        they do: it enters a new session, and has not heard that it was replaced (R-19)."""
+        to_store = self._both(STORE_HOST)
+        to_peers = [link for peer in self.peers for link in self._both(peer)]
+        links = self._world.links
+        try:
+            for link in (*to_store, *to_peers):
+                links.cut(*link)
+            await asyncio.sleep(self._random.choice(STRANDED_S))
+            for link in to_store:
+                links.heal(*link)
+            await asyncio.sleep(self._random.choice(CUT_S))
+        finally:
+            for link in (*to_store, *to_peers):
+                links.heal(*link)
 
     async def _cut_for_a_while(self, links: Sequence[Sequence[tuple[str, str]]]) -> None:
         flat = [link for pair in links for link in pair]

@@ -79,15 +79,19 @@ class TransactionVersions(NamedTuple):
 class Coordinators:
     """Where this client believes them to be."""
 
-    def __init__(self, client: ClusterClient, version: int) -> None:
+    def __init__(self, client: ClusterClient, version: int, forgets: float = 0.0) -> None:
         self._client = client
         self._version = version
+        self._forgets = forgets
         self._known: dict[tuple[CoordinatorKind, str], int] = {}
 
     async def ask(
         self, kind: CoordinatorKind, key: str, message: object, api_key: ApiKey, api_version: int
     ) -> Any | None:
         """One try; None when the outcome is unknown, or nobody could be asked."""
+        if self._forgets and self._client.random.chance(self._forgets):
+            self.forget(kind, key)
+            self._client.disconnect()
         try:
             node_id = await self.find(kind, key)
             if node_id is None:

@@ -64,7 +64,9 @@ class Teller:
         self.books = books
         self.terms = terms
         self.versions = TransactionVersions.draw(client.random, second=terms.second)
-        self.coordinators = Coordinators(client, self.versions.find_coordinator)
+        self.coordinators = Coordinators(
+            client, self.versions.find_coordinator, terms.habits.forgets
+        )
         self.producer_id, self.epoch = -1, -1
         self._random = client.random
         self._sequences: dict[Partition, int] = {}

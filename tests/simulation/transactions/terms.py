@@ -12,7 +12,8 @@ class Habits(NamedTuple):
     """How often something is done, between 0 and 1. ``aborts``: of its own will. ``late_ends``:
     EndTxn is held up on one connection and repeated on another. ``late_produces``: a Produce is
     held up, its sender gives the transaction up. ``deaf``: the answer to a Produce is taken for
-    lost, and the transaction given up. ``dwell_ms``: between two requests of a transaction."""
+    lost, and the transaction given up. ``dwell_ms``: between two requests of a transaction.
+    ``forgets``: before it asks a coordinator, it asks anybody who that is."""
 
     aborts: float = 0.15
     late_ends: float = 0.0
@@ -20,6 +21,7 @@ class Habits(NamedTuple):
     late_ms: float = 400.0
     deaf: float = 0.0
     dwell_ms: float = 0.0
+    forgets: float = 0.0
 
 
 class Terms(NamedTuple):

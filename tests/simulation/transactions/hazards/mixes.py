@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
+from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.simulation.cluster.ensemble import StoreProfile
 from tests.simulation.cluster.options import NEVER_MS
 from tests.simulation.links import NetProfile
@@ -172,6 +172,21 @@ def handing_over(options: TransactionOptions) -> TransactionOptions:
     small = few(options, "expire_session", "expire_session", "pause", "cut_store")
     return small._replace(
         strikes=StrikeOptions(chance=0.03, blows=("depose", "pause")), disturbs=True
+    )
+
+
+def stranding(options: TransactionOptions) -> TransactionOptions:
+    """Pipelines that come back to a coordinator which has been replaced, and that they alone see.
+
+    They have no members: heartbeats would tell them first that they have come to the wrong one."""
+    small = few(options, "strand")
+    return small._replace(
+        cluster=small.cluster._replace(chaos_s=20.0, fault_mean_ms=3_000.0),
+        strikes=StrikeOptions(chance=0.05, blows=("strand",), steps=(OFFSETS_TOPIC,)),
+        tellers=1,
+        pipes=3,
+        has_members=False,
+        habits=Habits(aborts=0.1, forgets=0.2),
     )
 
 

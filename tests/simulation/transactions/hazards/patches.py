@@ -15,6 +15,8 @@ from ottla.broker.replica.producers import ProducerTable
 from ottla.broker.replica.transactions import Transactions
 from ottla.broker.replica.watermark import Isolation
 from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
+from ottla.broker.runtime.partition import PartitionRuntime
+from ottla.broker.runtime.read_barriers import ReadBarriers
 from ottla.broker.runtime.shards import Shard, State
 from ottla.coordinator.group import offsets_reading
 from ottla.coordinator.group.offsets import OffsetTable
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ottla.broker.log.txn_index import AbortedTransaction
-    from ottla.broker.runtime.partition import PartitionRuntime
     from tests.simulation.transactions.options import TransactionOptions
 
     Mix = Callable[[TransactionOptions], TransactionOptions]
@@ -182,6 +183,17 @@ def _answers_before_the_marker(before: Any) -> Any:
     return lambda wanted, ledger: before(wanted._replace(is_stable=False), ledger)
 
 
+def _needs_no_proof(_before: Any) -> Any:
+    return lambda _self, _partition: True
+
+
+def _takes_any_lease(_before: Any) -> Any:
+    def has_lease(self: PartitionRuntime) -> bool:
+        return self._lease.holds(self._clock.now_ms())
+
+    return property(has_lease)
+
+
 def _takes_any_generation(before: Any) -> Any:
     def judge(self: OffsetTable, request: Any) -> Any:
         alone = TxnOffsetCommitRequest(
@@ -194,6 +206,16 @@ def _takes_any_generation(before: Any) -> Any:
 
 HAZARDS = MappingProxyType(
     {
+        "G-12": TransactionHazard(
+            "a coordinator without a lease speaks from memory",
+            (Replacement(ReadBarriers, "is_open", _needs_no_proof),),
+            mixes.stranding,
+        ),
+        "R-19": TransactionHazard(
+            "an order of the last session is as good as one of the present",
+            (Replacement(PartitionRuntime, "has_lease", _takes_any_lease),),
+            mixes.stranding,
+        ),
         "T-07": TransactionHazard(
             "what producers have written stays known when it is cut off",
             (Replacement(ReplicaHistory, "reset", _keeps_what_was_cut_off),),
