@@ -125,7 +125,8 @@ class Admin:
 
         async def reach(node_id: int) -> None:
             try:
-                await self._cluster.pool.connection(node_id)
+                async with self._cluster.in_time():
+                    await self._cluster.pool.connection(node_id)
             except (ClientError, KeyError):
                 # KeyError: it has left the cluster meanwhile.
                 found.add(node_id)

@@ -93,7 +93,8 @@ class BrokerAdmin:
         """All brokers by their id, also those that clients are not told of, from brokers that
         know (KIP-1073). Raises RequestRefused."""
         cluster = self._router.cluster
-        connection = await cluster.any_connection()
+        async with cluster.in_time():
+            connection = await cluster.any_connection()
         version = connection.version_of(DESCRIBE_CLUSTER)
         request = DescribeClusterRequest(include_fenced_brokers=version >= FENCED_VERSION)
         response = await self._router.to_any(DESCRIBE_CLUSTER, request, check_cluster)
@@ -141,7 +142,8 @@ class BrokerAdmin:
                     ErrorCode.BROKER_NOT_AVAILABLE, f"the cluster lists no broker {node_id}"
                 )
             try:
-                return await ask(node_id, await cluster.pool.connection(node_id))
+                async with cluster.in_time():
+                    return await ask(node_id, await cluster.pool.connection(node_id))
             except ClientError as error:
                 return error
 

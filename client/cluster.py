@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ottla.client.api import declare
 from ottla.client.arguments import check_text, check_topic
 from ottla.client.connection import Connection, connect
+from ottla.client.errand import CallLimit, reaching
 from ottla.client.errors import BrokerUnreachable, RequestRefused, TransportError
 from ottla.client.pool import Pool
 from ottla.client.state.metadata import Metadata, TopicView
@@ -101,10 +102,19 @@ class Cluster:
             self._topics.discard(topic)
             self.metadata.topics.pop(topic, None)
 
-    async def refresh(self) -> None:
-        """Ask one broker for the followed topics. Raises ClientError if none can answer."""
+    def in_time(self, left_ms: float | None = None) -> CallLimit:
+        """``async with cluster.in_time():`` for what a call may wait for: ``call_timeout_ms``, or
+        what is left of that. It ends with a TransportError."""
+        call_ms = self.config.call_timeout_ms
+        if left_ms is None:
+            left_ms = call_ms
+        return CallLimit(self.environment.clock, left_ms, call_ms, self._bootstrap[0])
+
+    async def refresh(self, left_ms: float | None = None) -> None:
+        """Ask one broker for the followed topics. Raises ClientError if none can answer in the
+        time of a call, or in what is left of that."""
         before = self._round
-        async with self._refreshing:
+        async with self.in_time(left_ms), self._refreshing:
             if self._round > before and not self._is_stale:
                 return
             self._round += 1
@@ -125,7 +135,7 @@ class Cluster:
         A topic that does not exist is in the answer, with its error; none is created by asking."""
         for name in names or ():
             check_text("a topic", name)
-        async with self._refreshing:
+        async with self.in_time(), self._refreshing:
             response = await self._ask(names, False)
         found = {topic.name for topic in response.topics if topic.name is not None}
         return [self.metadata.topics[name] for name in sorted(found)]
@@ -143,27 +153,27 @@ class Cluster:
         clock = self.environment.clock
         begun_ms = clock.now_ms()
         deadline_ms = begun_ms + self.config.call_timeout_ms
+        failure: TransportError | RequestRefused | None = None
         for failures in range(1, 2**31):
             self.mark_stale()
             try:
-                await self.refresh()
-            except TransportError:
-                if self.metadata.updated_ms is None or clock.now_ms() >= deadline_ms:
-                    self.unfollow([name])
-                    raise
-                await self.pause(failures)
-                continue
-            view = self.metadata.topics.get(name)
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if view is None else view.error
-            if view is not None and code is ErrorCode.NONE:
-                if view.available:
-                    return view
-                code = ErrorCode.LEADER_NOT_AVAILABLE
-            now_ms = clock.now_ms()
-            if not self._may_pass(code, now_ms - begun_ms) or now_ms >= deadline_ms:
+                await self.refresh(deadline_ms - clock.now_ms())
+            except TransportError as error:
+                may_pass = self.metadata.updated_ms is not None
+                if failure is None or clock.now_ms() < deadline_ms:
+                    # That time is over tells less than what was answered before.
+                    failure = error
+            else:
+                found = usable(self.metadata.topics.get(name))
+                if isinstance(found, TopicView):
+                    return found
+                may_pass = self._may_pass(found, clock.now_ms() - begun_ms)
+                failure = RequestRefused(found, self._missing(found), topic=name)
+            if may_pass:
+                await self.pause(failures, deadline_ms)
+            if not may_pass or clock.now_ms() >= deadline_ms:
                 self.unfollow([name])
-                raise RequestRefused(code, self._missing(code), topic=name)
-            await self.pause(failures)
+                raise failure
         raise AssertionError("unreachable")
 
     def _missing(self, code: ErrorCode) -> str | None:
@@ -179,10 +189,13 @@ class Cluster:
             return self.config.allow_auto_create or waited_ms < NEWS_MS
         return code in TOPIC_ERRORS_THAT_PASS
 
-    async def pause(self, failures: int) -> None:
-        """Wait before the next try after that many failures in a row."""
+    async def pause(self, failures: int, deadline_ms: float | None = None) -> None:
+        """Wait before the next try after that many failures in a row; not beyond the deadline."""
         delay_ms = self.config.retry_backoff.delay_ms(failures, self._random.random())
-        await self.environment.clock.sleep(delay_ms)
+        clock = self.environment.clock
+        if deadline_ms is not None:
+            delay_ms = min(delay_ms, max(deadline_ms - clock.now_ms(), 0.0))
+        await clock.sleep(delay_ms)
 
     async def any_connection(self, doubted: Collection[int] = ()) -> Connection:
         """A connection to some broker of the cluster, an existing one if there is any; to one of
@@ -243,6 +256,7 @@ class Cluster:
         net, clock, _ = self.environment
         for index in self._shuffled(list(range(len(self._bootstrap)))):
             try:
+                reaching(self._bootstrap[index])
                 return await connect(net, clock, self._bootstrap[index], self.config)
             except BrokerUnreachable as error:
                 failure = error
@@ -302,3 +316,12 @@ class Cluster:
                 self.pool.adopt(node_id, connection)
         for node_id in before - set(self.metadata.brokers):
             self.pool.forget(node_id)
+
+
+def usable(view: TopicView | None) -> TopicView | ErrorCode:
+    """The topic, or why it is of no use yet."""
+    if view is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if view.available and view.error is ErrorCode.NONE:
+        return view
+    return view.error or ErrorCode.LEADER_NOT_AVAILABLE

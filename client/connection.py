@@ -14,6 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.deadline import TimeLimit
+from ottla.client.errand import asking
 from ottla.client.errors import AnswerTooLarge as AnswerTooLarge
 from ottla.client.errors import BrokerUnreachable as BrokerUnreachable
 from ottla.client.errors import ConnectionLost as ConnectionLost
@@ -129,7 +130,9 @@ class Connection:
         if timeout_ms is None:
             timeout_ms = self._config.request_timeout_ms
         future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        self._submit(api.key, version, request, Waiter(api.name, timeout_ms, future, read))
+        name = api.name
+        asking(self.address, name)
+        self._submit(api.key, version, request, Waiter(name, timeout_ms, future, read))
         return future
 
     def send_unanswered(self, api: Api[Request, Response], request: Request) -> None:

@@ -74,8 +74,9 @@ class ConnectionLost(TransportError):
 
 
 class RequestTimedOut(TransportError):
-    """The broker did not answer in time. Its connection is closed: the answers behind are late
-    too, and one that came after all would be taken for the answer to another request."""
+    """The broker did not answer in time. After ``request_timeout_ms`` its connection is closed: the
+    answers behind are late too. Where only the call has no time left, the answer is waited for by
+    nobody, and the connection is there for others."""
 
     def __init__(self, address: Address, name: str, timeout_ms: float, *, was_sent: bool) -> None:
         reason = f"no answer to {name} within {timeout_ms:.0f} ms"

@@ -1,7 +1,8 @@
 """One connection per broker, made when first needed and made again after a loss.
 
-Reconnects back off per broker, and callers that want the same broker share one attempt. The pool
-never retries a request: whoever sent it knows whether that is safe.
+Reconnects back off per broker, and callers that want the same broker share one attempt, which
+goes on when some of them have no time left. The pool never retries a request: whoever sent it
+knows whether that is safe.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.client.connection import Connection, connect
+from ottla.client.errand import detached, reaching
 from ottla.client.errors import BrokerUnreachable as BrokerUnreachable
 from ottla.client.errors import ClientClosed as ClientClosed
 from ottla.client.state.backoff import Attempts
@@ -22,14 +24,26 @@ if TYPE_CHECKING:
 class Peer:
     """What the pool keeps about one broker."""
 
-    __slots__ = ("address", "attempts", "connecting", "connection")
+    __slots__ = ("address", "attempt", "attempts", "connection")
 
     def __init__(self, address: Address, attempts: Attempts) -> None:
         self.address = address
         self.attempts = attempts
         self.connection: Connection | None = None
-        # Held while a connection is being made, so that all who want one get the same.
-        self.connecting = asyncio.Lock()
+        # While a connection is being made, so that all who want one get the same.
+        self.attempt: asyncio.Task[Connection] | None = None
+
+    @property
+    def ready(self) -> Connection | None:
+        """Its connection if it has one now."""
+        connection = self.connection
+        return None if connection is None or connection.closed else connection
+
+    def attempted(self, attempt: asyncio.Task[Connection]) -> None:
+        """There is a connection, or there is not; perhaps nobody waits for it any more."""
+        self.attempt = None
+        if not attempt.cancelled():
+            attempt.exception()
 
 
 class Pool:
@@ -41,6 +55,8 @@ class Pool:
         self._random = random
         self._config = config
         self._peers: dict[int, Peer] = {}
+        # Also those to brokers that were forgotten meanwhile.
+        self._running: set[asyncio.Task[Connection]] = set()
         self._closed = False
 
     def set_address(self, node_id: int, address: Address) -> None:
@@ -71,9 +87,7 @@ class Pool:
     def ready(self, node_id: int) -> Connection | None:
         """The broker's connection if it has one now."""
         peer = self._peers.get(node_id)
-        if peer is None or peer.connection is None or peer.connection.closed:
-            return None
-        return peer.connection
+        return None if peer is None else peer.ready
 
     def adopt(self, node_id: int, connection: Connection) -> None:
         """Use a connection that was made to the broker's address before its id was known.
@@ -103,7 +117,7 @@ class Pool:
     def is_failing(self, node_id: int) -> bool:
         """Whether it has no connection, and could not be reached last, or is being tried now."""
         peer = self._peers[node_id]
-        is_tried = peer.connecting.locked() or peer.attempts.failures > 0
+        is_tried = peer.attempt is not None or peer.attempts.failures > 0
         return is_tried and self.ready(node_id) is None
 
     def connected(self) -> list[int]:
@@ -114,24 +128,48 @@ class Pool:
         """The broker's connection, after one attempt to make it if there is none.
 
         The attempt first waits for the back-off of earlier ones. Raises BrokerUnreachable, and
-        KeyError for a broker whose address nobody has told."""
-        ready = self.ready(node_id)
-        if ready is not None:
-            return ready
+        KeyError for a broker whose address nobody has told. Whoever is cancelled leaves the
+        attempt to the others, and to whoever comes next."""
         peer = self._peers[node_id]
-        async with peer.connecting:
-            # Whoever held the lock before has connected, or has failed and set the back-off.
-            if peer.connection is not None and not peer.connection.closed:
-                return peer.connection
-            await self._clock.sleep(peer.attempts.wait_ms(self._clock.now_ms()))
-            connection = await self._attempt(peer)
+        if (ready := peer.ready) is not None:
+            return ready
+        self._check_open()
+        reaching(peer.address)
+        attempt = peer.attempt or self._begin(node_id, peer)
+        await asyncio.wait([attempt])
+        if attempt.cancelled():
+            raise ClientClosed("the client is closed")
+        failure = attempt.exception()
+        if isinstance(failure, BrokerUnreachable):
+            # Its own for each of them: errors are changed by whoever raises them.
+            raise BrokerUnreachable(failure.address, failure.reason) from failure
+        return attempt.result()
+
+    def _begin(self, node_id: int, peer: Peer) -> asyncio.Task[Connection]:
+        attempt = asyncio.get_running_loop().create_task(
+            self._attempt(node_id, peer), name=f"ottla-connect to {node_id}", context=detached()
+        )
+        peer.attempt = attempt
+        self._running.add(attempt)
+        attempt.add_done_callback(peer.attempted)
+        attempt.add_done_callback(self._running.discard)
+        return attempt
+
+    async def _attempt(self, node_id: int, peer: Peer) -> Connection:
+        await self._clock.sleep(peer.attempts.wait_ms(self._clock.now_ms()))
+        if peer.ready is None:
+            connection = await self._connect(peer)
             if self._peers.get(node_id) is not peer:
                 connection.close("the broker has left the cluster meanwhile")
                 raise BrokerUnreachable(peer.address, "it has left the cluster")
-            peer.connection = connection
-            return connection
+            if self.ready(node_id) is None:
+                peer.connection = connection
+            else:
+                connection.close("another one was adopted meanwhile")
+        assert peer.connection is not None
+        return peer.connection
 
-    async def _attempt(self, peer: Peer) -> Connection:
+    async def _connect(self, peer: Peer) -> Connection:
         self._check_open()
         address = peer.address
         try:
@@ -157,6 +195,8 @@ class Pool:
     def close(self) -> None:
         """Close every connection; their requests fail. No new one is made."""
         self._closed = True
+        for attempt in self._running:
+            attempt.cancel()
         for peer in self._peers.values():
             if peer.connection is not None:
                 peer.connection.close()

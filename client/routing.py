@@ -67,8 +67,9 @@ class Router:
             raise RequestRefused(
                 ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {node_id}, only {known}"
             )
-        connection = await self.cluster.pool.connection(node_id)
-        return await connection.send(api, request)
+        async with self.cluster.in_time():
+            connection = await self.cluster.pool.connection(node_id)
+            return await connection.send(api, request)
 
     async def to_controller(
         self,
@@ -117,8 +118,16 @@ class Router:
         self.cluster.follow({partition.topic for partition in left})
         failures = 0
         while left:
-            await self.repeated(self.cluster.refresh_if_stale, is_repeatable=True)
-            results.update(await self._ask_leaders(left, ask))
+            try:
+                await self.repeated(
+                    self.cluster.refresh_if_stale, is_repeatable=True, deadline_ms=deadline_ms
+                )
+            except TransportError:
+                if results and clock.now_ms() >= deadline_ms:
+                    # Some may have been answered, and why the others were not is known.
+                    break
+                raise
+            results.update(await self._ask_leaders(left, ask, deadline_ms))
             left = [
                 partition
                 for partition in left
@@ -128,13 +137,16 @@ class Router:
                 break
             failures += 1
             self.cluster.mark_stale()
-            await self.cluster.pause(failures)
+            await self.cluster.pause(failures, deadline_ms)
+            if clock.now_ms() >= deadline_ms:
+                break
         return results
 
     async def _ask_leaders(
         self,
         partitions: list[TopicPartition],
         ask: Ask[Result],
+        deadline_ms: float,
     ) -> dict[TopicPartition, Result | ClientError]:
         results: dict[TopicPartition, Result | ClientError] = {}
         by_node: dict[int, list[TopicPartition]] = {}
@@ -155,9 +167,11 @@ class Router:
         async def ask_one(
             node_id: int, own: list[TopicPartition]
         ) -> dict[TopicPartition, Result | ClientError]:
+            left_ms = deadline_ms - self.cluster.environment.clock.now_ms()
             try:
-                connection = await self.cluster.pool.connection(node_id)
-                return {**await ask(connection, own)}
+                async with self.cluster.in_time(left_ms):
+                    connection = await self.cluster.pool.connection(node_id)
+                    return {**await ask(connection, own)}
             except ClientError as error:
                 return dict.fromkeys(own, error)
 
@@ -177,19 +191,28 @@ class Router:
         return result.retriable
 
     async def repeated(
-        self, attempt: Callable[[], Awaitable[Result]], *, is_repeatable: bool
+        self,
+        attempt: Callable[[], Awaitable[Result]],
+        *,
+        is_repeatable: bool,
+        deadline_ms: float | None = None,
     ) -> Result:
-        """Do it until it succeeds, fails for good, or the call's time is over.
+        """Do it until it succeeds, fails for good, or the call's time is over, by default
+        ``call_timeout_ms`` from now on. A try that is under way then is left.
 
         A cluster that has never been reached fails at once: its address is more likely wrong than
         its brokers are all restarting."""
         cluster = self.cluster
         clock = cluster.environment.clock
-        deadline_ms = clock.now_ms() + cluster.config.call_timeout_ms
+        if deadline_ms is None:
+            deadline_ms = clock.now_ms() + cluster.config.call_timeout_ms
         failures = 0
+        failure: TransportError | RequestRefused | None = None
         while True:
+            limit = cluster.in_time(deadline_ms - clock.now_ms())
             try:
-                return await attempt()
+                async with limit:
+                    return await attempt()
             except (TransportError, RequestRefused) as error:
                 if isinstance(error, TransportError):
                     cluster.mark_stale()
@@ -199,7 +222,13 @@ class Router:
                         cluster.mark_stale()
                     may_repeat = error.retriable and error.code not in FINAL
                 unreached = cluster.metadata.updated_ms is None
+                if limit.is_over and may_repeat and failure is not None:
+                    # That time is over tells less than what was answered before.
+                    raise failure from error
                 if not may_repeat or unreached or clock.now_ms() >= deadline_ms:
                     raise
-                failures += 1
-                await cluster.pause(failures)
+                failure = error
+            failures += 1
+            await cluster.pause(failures, deadline_ms)
+            if clock.now_ms() >= deadline_ms:
+                raise failure

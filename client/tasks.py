@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from ottla.client.errand import detached
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
@@ -37,7 +39,7 @@ class Tasks:
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run it until it ends or the client stops."""
-        task = asyncio.get_running_loop().create_task(work, name=name)
+        task = asyncio.get_running_loop().create_task(work, name=name, context=detached())
         self._running.add(task)
         task.add_done_callback(self._on_done)
 
