@@ -6,6 +6,8 @@ A read_committed consumer is told which of them touch its records, and skips tho
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ottla.broker.log.checkpoints import read_file
@@ -13,13 +15,14 @@ from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from ottla.protocol.ports import Disk, File
 
 ENTRY_BYTES = 34
 _ENTRY = struct.Struct(">hqqqq")
 _VERSION = 0
+_last_offset_of = attrgetter("last_offset")
 
 
 class AbortedTransaction(NamedTuple):
@@ -100,12 +103,16 @@ class TxnIndex:
 
 
 def touching(
-    entries: Iterable[AbortedTransaction], start_offset: int, upper_bound_offset: int
+    entries: Sequence[AbortedTransaction], start_offset: int, upper_bound_offset: int
 ) -> tuple[list[AbortedTransaction], bool]:
-    """Those with records in [start, upper), and whether later segments need not be searched."""
+    """Those with records in [start, upper), and whether later segments need not be searched.
+
+    ``entries`` in the order of their markers, as an index has them."""
     found: list[AbortedTransaction] = []
-    for entry in entries:
-        if entry.last_offset >= start_offset and entry.first_offset < upper_bound_offset:
+    first = bisect_left(entries, start_offset, key=_last_offset_of)
+    for number in range(first, len(entries)):
+        entry = entries[number]
+        if entry.first_offset < upper_bound_offset:
             found.append(entry)
         if entry.last_stable_offset >= upper_bound_offset:
             return found, True

@@ -49,7 +49,8 @@ def read_partition(
     try:
         found = log.read(wanted.offset, max_bytes, bound, at_least_one)
         if plan.isolation is Isolation.READ_COMMITTED:
-            read.aborted = log.aborted_transactions(wanted.offset, bound)
+            # Of what is sent, not of all that is readable: a log may know of millions.
+            read.aborted = log.aborted_transactions(wanted.offset, found.next_offset)
     except KafkaError as error:
         read.error_code = error.code
         return read

@@ -69,6 +69,23 @@ async def test_readers_of_committed_records_wait_and_are_told_what_to_skip(commi
         assert aborted == ([] if commit else [(PRODUCER, 1)])
 
 
+async def test_a_reader_is_told_of_what_touches_its_records_and_no_more() -> None:
+    """A log may have a million aborted transactions; each fetch would name all that follow."""
+    async with scene() as (_running, client, _coordinator):
+        for sequence in range(5):
+            await produced(client, in_transaction(sequence))
+            await marked(client, commit=False)
+
+        async def told(offset: int, partition_bytes: int) -> list[int]:
+            view = await fetched(client, offset, partition_bytes=partition_bytes, isolation_level=1)
+            return [one.first_offset for one in view.aborted_transactions]
+
+        assert await told(0, 1) == [0]
+        assert await told(4, 1) == [4]
+        assert await told(4, 1 << 20) == [4, 6, 8]
+        assert await told(10, 1 << 20) == []
+
+
 @pytest.mark.parametrize("commit", [True, False])
 async def test_a_reader_that_waits_is_told_when_the_transaction_ends(commit: bool) -> None:
     """Not at the end of its patience; and what it gets is known to be decided (T-17)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from ottla.broker.log.txn_index import (
@@ -13,6 +15,9 @@ from ottla.broker.log.txn_index import (
 )
 from ottla.protocol.errors import CorruptLogError
 from tests.broker.log.crash_disk import CrashDisk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 VECTOR = "00000000000000000fa0000000000000000000000000000000050000000000000006"
 FIRST = AbortedTransaction(4000, 0, 5, 6)
@@ -43,6 +48,26 @@ def test_a_reader_is_told_of_transactions_that_touch_its_range() -> None:
     assert touching([FIRST, SECOND], 6, 8) == ([SECOND], True)
     assert touching([FIRST, SECOND], 4, 20) == ([FIRST, SECOND], False)
     assert touching([FIRST, SECOND], 10, 20) == ([], False)
+
+
+def test_whoever_reads_on_does_not_meet_all_that_was_aborted_before() -> None:
+    """A segment may know of a hundred thousand, and its last reader comes many times."""
+
+    class Seen(list[AbortedTransaction]):
+        looks = 0
+
+        def __getitem__(self, index: Any) -> Any:
+            Seen.looks += 1
+            return super().__getitem__(index)
+
+        def __iter__(self) -> Iterator[AbortedTransaction]:
+            for index in range(len(self)):
+                yield self[index]
+
+    entries = [AbortedTransaction(1, at, at + 1, at + 2) for at in range(0, 20_000, 2)]
+
+    assert touching(Seen(entries), 10_000, 10_002) == ([entries[5_000]], True)
+    assert Seen.looks < 100
 
 
 def test_the_index_of_a_segment_is_appended_to_and_cut() -> None:
