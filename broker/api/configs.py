@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.runtime.internal_topics import flaw_of_all
 from ottla.broker.runtime.settings import BROKERS, EVERY_BROKER, GROUPS, TOPICS, ConfigTarget
 from ottla.coordinator.metadata.config_changes import ConfigChange
 from ottla.coordinator.metadata.configs import ConfigSource
@@ -253,12 +255,24 @@ async def _change(
     try:
         target = _target(services, resource.resource_type, resource.resource_name, asks=False)
         _require(services, context, target, Operation.ALTER_CONFIGS)
+        change = partial(_checked, target, make)
         if wanted.validate_only:
-            make(target, services.settings.stored(target))
+            change(services.settings.stored(target))
         else:
-            await services.admin.change_configs(
-                target.entity_type, target.name, lambda current: make(target, current)
-            )
+            await services.admin.change_configs(target.entity_type, target.name, change)
     except KafkaError as error:
         return error.code, error.message
     return ErrorCode.NONE, None
+
+
+def _checked(
+    target: ConfigTarget,
+    make: Callable[[ConfigTarget, Mapping[str, str]], dict[str, str]],
+    current: Mapping[str, str],
+) -> dict[str, str]:
+    """What will be set. Raises KafkaError."""
+    made = make(target, current)
+    text = flaw_of_all(target.name, made) if target.is_topic else None
+    if text is not None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, text)
+    return made

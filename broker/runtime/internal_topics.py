@@ -48,6 +48,11 @@ def flaw_of(topic: str, configs: Mapping[str, str | None]) -> str | None:
     return None
 
 
+def flaw_of_all(topic: str, configs: Mapping[str, str]) -> str | None:
+    """Why an internal topic must not have these settings alone, and defaults for the others."""
+    return flaw_of(topic, {"cleanup.policy": configs.get("cleanup.policy", "")})
+
+
 class InternalTopics:
     """Owned by the server."""
 

@@ -101,3 +101,25 @@ async def test_a_setting_that_occurs_twice_is_not_set(
         assert codes == [("a", ErrorCode.INVALID_REQUEST), ("b", ErrorCode.NONE)]
         assert retention_of(running, "a") is None
         assert retention_of(running, "b") == "2000"
+
+
+@pytest.mark.requirement("LOG-34")
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+async def test_what_coordinators_live_on_stays_compacted(topic: str) -> None:
+    """With retention, positions and transactions that still count would go after a week; the
+    older request takes back whatever it does not name."""
+    async with running_broker() as running, running.connect() as client:
+        await create(client, topic)
+        codes = [
+            await change(client, (topic, [("cleanup.policy", "delete")])),
+            await change(client, (topic, [("cleanup.policy", "compact,delete")])),
+            await alter(client, (topic, [("segment.bytes", "1048576")])),
+        ]
+        allowed = [
+            await change(client, (topic, [("segment.bytes", "2097152")])),
+            await alter(client, (topic, [("cleanup.policy", "compact")])),
+        ]
+
+        assert codes == [[(topic, ErrorCode.INVALID_CONFIG)]] * 3
+        assert allowed == [[(topic, ErrorCode.NONE)]] * 2
+        assert running.broker.metadata.config("topics", topic)["cleanup.policy"] == "compact"
