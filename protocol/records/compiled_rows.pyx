@@ -38,26 +38,59 @@ cdef extern from *:
             && cls->tp_alloc == PyType_GenericAlloc && cls->tp_finalize == NULL;
     }
 
-    static CYTHON_INLINE PyObject *ottla_new_row(PyTypeObject *cls, Py_ssize_t size) {
-        PyTupleObject *row = PyObject_GC_NewVar(PyTupleObject, cls, size);
-    #if PY_VERSION_HEX >= 0x030E0000
-        if (row != NULL) row->ob_hash = -1;
-    #endif
-        return (PyObject *)row;
+    static CYTHON_INLINE PyObject *ottla_bytes(const uint8_t *at, int64_t size) {
+        if (at == NULL) {
+            Py_INCREF(Py_None);
+            return Py_None;
+        }
+        return PyBytes_FromStringAndSize((const char *)at, (Py_ssize_t)size);
     }
 
-    static CYTHON_INLINE void ottla_set(PyObject *row, Py_ssize_t index, PyObject *item) {
+    static CYTHON_INLINE PyObject *ottla_borrowed(PyObject *item) {
         Py_INCREF(item);
-        ((PyTupleObject *)row)->ob_item[index] = item;
+        return item;
+    }
+
+    /* Nothing here counts a reference up only to count it down again. */
+    static CYTHON_INLINE PyObject *ottla_new_row(
+        PyTypeObject *cls, PyObject *prefix, PyObject *offset, PyObject *timestamp,
+        PyObject *key, PyObject *value, PyObject *headers
+    ) {
+        Py_ssize_t index, start = PyTuple_GET_SIZE(prefix);
+        PyTupleObject *row = NULL;
+        if (offset != NULL && key != NULL && value != NULL)
+            row = PyObject_GC_NewVar(PyTupleObject, cls, start + 5);
+        if (row == NULL) {
+            Py_XDECREF(offset);
+            Py_XDECREF(key);
+            Py_XDECREF(value);
+            return NULL;
+        }
+    #if PY_VERSION_HEX >= 0x030E0000
+        row->ob_hash = -1;
+    #endif
+        for (index = 0; index < start; index++)
+            row->ob_item[index] = ottla_borrowed(PyTuple_GET_ITEM(prefix, index));
+        row->ob_item[start] = offset;
+        row->ob_item[start + 1] = ottla_borrowed(timestamp);
+        row->ob_item[start + 2] = key;
+        row->ob_item[start + 3] = value;
+        row->ob_item[start + 4] = ottla_borrowed(headers);
+        return (PyObject *)row;
     }
     """
     unsigned long OTTLA_SOURCE_CRC
     ctypedef struct PyTypeObject:
         pass
+    ctypedef struct PyObject:
+        pass
+    PyObject *PyLong_FromLongLong(int64_t)
+    PyObject *ottla_bytes(Bytes, int64_t)
     bint ottla_is_plain(PyTypeObject *)
-    object ottla_new_row(PyTypeObject *, Py_ssize_t)
-    void ottla_set(object, Py_ssize_t, object)
+    # The offset, the key and the value are given away to it.
+    object ottla_new_row(PyTypeObject *, tuple, PyObject *, object, PyObject *, PyObject *, object)
     void PyObject_GC_Track(object)
+    void PyObject_GC_UnTrack(object)
 
 SOURCE_CRC = OTTLA_SOURCE_CRC
 """Of the text that this was built from, so that a stale build can be told."""
@@ -91,14 +124,17 @@ cdef list rows_of(
     cdef Scope scope = open_batch(batch, size_bytes)
     cdef Bytes end = at + size_bytes
     cdef Fields fields
-    cdef Py_ssize_t start = len(prefix), index, found = 0
+    cdef Py_ssize_t found = 0
     # The offset after the last there can be does not fit 64 bits.
     cdef bint wants_none = from_offset > INT64_MAX
     cdef int64_t least = max(INT64_MIN, min(from_offset, INT64_MAX)), last_timestamp = 0
-    cdef object timestamp = 0, offset, row, key, value, headers
+    cdef object timestamp = 0, row
+    cdef tuple headers, no_headers = ()
     cdef bint is_plain = issubclass(cls, tuple) and ottla_is_plain(<PyTypeObject *>cls)
     cdef bint is_atomic = all([type(item) in (str, int) for item in prefix])
     cdef list rows = PyList_New(scope.count)
+    # New rows make the collector run, which would look at all that came before them each time.
+    PyObject_GC_UnTrack(rows)
     for _ in range(scope.count):
         at = read_record(at, end, &scope, &fields)
         if at == NULL:
@@ -107,26 +143,26 @@ cdef list rows_of(
             continue
         if fields.timestamp != last_timestamp:
             timestamp = last_timestamp = fields.timestamp
-        offset = fields.offset
-        key = field_bytes(&fields.key)
-        value = field_bytes(&fields.value)
-        headers = headers_of(&fields, end) if fields.header_count else ()
+        headers = headers_of(&fields, end) if fields.header_count else no_headers
         if is_plain:
-            row = ottla_new_row(<PyTypeObject *>cls, start + 5)
-            for index in range(start):
-                ottla_set(row, index, prefix[index])
-            ottla_set(row, start, offset)
-            ottla_set(row, start + 1, timestamp)
-            ottla_set(row, start + 2, key)
-            ottla_set(row, start + 3, value)
-            ottla_set(row, start + 4, headers)
+            row = ottla_new_row(
+                <PyTypeObject *>cls,
+                prefix,
+                PyLong_FromLongLong(fields.offset),
+                timestamp,
+                ottla_bytes(fields.key.at, fields.key.size),
+                ottla_bytes(fields.value.at, fields.value.size),
+                headers,
+            )
             if not is_atomic:
                 PyObject_GC_Track(row)
         else:
-            row = tuple.__new__(cls, (*prefix, offset, timestamp, key, value, headers))
+            fixed = (fields.offset, timestamp, field_bytes(&fields.key))
+            row = tuple.__new__(cls, (*prefix, *fixed, field_bytes(&fields.value), headers))
         Py_INCREF(row)
         PyList_SET_ITEM(rows, found, row)
         found += 1
+    PyObject_GC_Track(rows)
     if at != end:
         raise malformed(batch, "bytes follow the last one")
     if found < scope.count:

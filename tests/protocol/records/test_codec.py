@@ -263,6 +263,7 @@ def test_compiled_rows_cost_the_collector_nothing() -> None:
     rows = twin.decode_as(batch, data, Row, ("t", 0), 0)
 
     assert [gc.is_tracked(row) for row in rows] == [False, False]
+    assert gc.is_tracked(rows), "a cycle through the list would never be found"
     assert hash(rows[0]) == hash(tuple(rows[0]))
     assert gc.is_tracked(twin.decode_as(batch, data, Row, ([], 0), 0)[0])
 
