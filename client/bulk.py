@@ -98,9 +98,10 @@ class BulkSending(ABC):
         start = 0
         while start < rows.count:
             part = part_within(rows, start, limit_bytes)
-            if part.size_bytes > self.config.request_bytes_max:
-                raise too_large(view.name, part.size_bytes, self.config.request_bytes_max)
-            while not sender.accumulator.has_room(part.size_bytes):
+            size_bytes = part.size_bytes
+            if size_bytes > self.config.request_bytes_max:
+                raise too_large(view.name, size_bytes, self.config.request_bytes_max)
+            while not sender.accumulator.has_room(size_bytes):
                 await self._wait_for_room(sender)
             target = self._choose(view, partition, None)
             if sender.transactions is not None:

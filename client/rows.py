@@ -77,11 +77,15 @@ class Divider:
         for batch in batches_of(records):
             wanted = self._partitions_of(batch) if self._partition is None else None
             if wanted is None:
-                yield self._partition, ColumnRows(columns_of(batch, self._wall_ms))
+                yield self._partition, self._rows_of(batch)
             else:
                 rows = movable(batch)
                 for partition, chosen in _grouped(wanted):
-                    yield partition, ColumnRows(columns_of(rows.take(chosen), self._wall_ms))
+                    yield partition, self._rows_of(rows.take(chosen))
+
+    def _rows_of(self, batch: pa.RecordBatch) -> ColumnRows:
+        has_one = "timestamp" not in batch.schema.names
+        return ColumnRows(columns_of(batch, self._wall_ms), has_one_timestamp=has_one)
 
     def _partitions_of(self, batch: pa.RecordBatch) -> list[int | None] | None:
         """What each row says, by its partition or else by its key; None if none says anything."""

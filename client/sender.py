@@ -77,6 +77,7 @@ class Sender:
         self._upkeep = Upkeep(cluster, self.wake, self._on_crash)
         self._wake = asyncio.Event()
         self._timer: Timer | None = None
+        self._timer_ms = 0.0
 
     def start(self) -> None:
         """Begin pumping, and ask for the producer id while the first records come in; that of a
@@ -148,7 +149,7 @@ class Sender:
                 break
         if collected.leaderless or (self._cluster.is_stale and len(self.accumulator)):
             self._upkeep.refresh(collected.leaderless)
-        self._set_timer(collected.wake_ms)
+        self._set_timer(now_ms, collected.wake_ms)
 
     def _pump_transactions(self, transactions: Transactions) -> None:
         """Drop what must not be sent any more, hurry what a commit waits for, and let the
@@ -179,13 +180,18 @@ class Sender:
             self.transactions.machine.batch_failed(code)
             self.transactions.settle()
 
-    def _set_timer(self, wake_ms: float | None) -> None:
+    def _set_timer(self, now_ms: float, wake_ms: float | None) -> None:
+        """See to it that the pump runs then, and when the next batch expires."""
+        times = [at for at in (wake_ms, self.accumulator.next_expiry_ms()) if at is not None]
         if self._timer is not None:
+            if times and now_ms < self._timer_ms <= min(times):
+                # Once too often is cheaper than another timer for each request.
+                return
             self._timer.cancel()
             self._timer = None
-        times = [at for at in (wake_ms, self.accumulator.next_expiry_ms()) if at is not None]
         if times:
-            self._timer = self._clock.call_at(min(times), self.wake)
+            self._timer_ms = min(times)
+            self._timer = self._clock.call_at(self._timer_ms, self.wake)
 
     # Sending.
 

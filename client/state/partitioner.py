@@ -74,6 +74,8 @@ class StickyPartitioner:
 
     def _draw(self, partition_count: int, available: Sequence[int], left: int | None) -> int:
         candidates: Sequence[int] = available if available else range(partition_count)
-        if left is not None and len(candidates) > 1:
+        if len(candidates) == 1:
+            return candidates[0]
+        if left is not None:
             candidates = [partition for partition in candidates if partition != left]
         return candidates[self._below(len(candidates))]

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from ottla.protocol.records.columns import Columns
     from ottla.protocol.records.record import Encoded
 
-# By how much the sizes below may be too low for one record: a timestamp delta of ten bytes instead
-# of two, offset delta and three sizes of one more each, and as much again for its headers.
-RECORD_EXCESS_BYTES = 16
+# By how much the sizes below may be too low for one record: offset delta and three sizes of one
+# byte more each; a timestamp delta of ten bytes instead of two; as much as all sizes for headers.
+SIZES_EXCESS_BYTES = 4
+TIME_EXCESS_BYTES = 8
+HEADERS_EXCESS_BYTES = 4
 
 
 class Rows(Protocol):
@@ -30,6 +32,10 @@ class Rows(Protocol):
 
     @property
     def count(self) -> int: ...
+
+    @property
+    def excess_bytes(self) -> int:
+        """By how much ``size_bytes`` may be too low, at most, for each record."""
 
     def size_bytes(self, start: int, stop: int) -> int:
         """Of the records from ``start`` up to ``stop``."""
@@ -70,12 +76,18 @@ def part_within(rows: Rows, start: int, limit_bytes: int) -> Part:
     """As many from ``start`` on as fit into so many bytes however they are encoded, and one at
     least."""
     assert start < rows.count
+    excess_bytes = rows.excess_bytes
 
     def most_bytes(stop: int) -> int:
-        return rows.size_bytes(start, stop) + (stop - start) * RECORD_EXCESS_BYTES
+        return rows.size_bytes(start, stop) + (stop - start) * excess_bytes
 
-    if most_bytes(rows.count) <= limit_bytes:
+    all_bytes = most_bytes(rows.count)
+    if all_bytes <= limit_bytes:
         return Part(rows, start, rows.count)
+    # Records are mostly of one size, and then this is how many it is.
+    guess = start + (rows.count - start) * limit_bytes // all_bytes
+    if guess > start and most_bytes(guess) <= limit_bytes < most_bytes(guess + 1):
+        return Part(rows, start, guess)
     fitting = bisect_right(range(start + 1, rows.count + 1), limit_bytes, key=most_bytes)
     return Part(rows, start, start + max(1, fitting))
 
@@ -84,6 +96,7 @@ class ValueRows:
     """Values without keys, all of one timestamp."""
 
     __slots__ = ("_ends", "_timestamp", "_values")
+    excess_bytes = SIZES_EXCESS_BYTES
 
     def __init__(self, values: Sequence[bytes | None], timestamp: int) -> None:
         self._values = values
@@ -119,6 +132,7 @@ class ItemRows:
     """Records one by one: what has been sorted out of others."""
 
     __slots__ = ("_ends", "_items")
+    excess_bytes = SIZES_EXCESS_BYTES + TIME_EXCESS_BYTES + HEADERS_EXCESS_BYTES
 
     def __init__(self, items: list[Item]) -> None:
         self._items = items
@@ -144,15 +158,20 @@ class ItemRows:
 class ColumnRows:
     """Columns of keys, values, timestamps and headers; their offsets mean nothing here."""
 
-    __slots__ = ("_columns", "_header_ends", "_key_ends", "_value_ends")
+    __slots__ = ("_columns", "_header_ends", "_key_ends", "_value_ends", "excess_bytes")
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, *, has_one_timestamp: bool = False) -> None:
+        """Batches of records that ``has_one_timestamp`` may hold a few more of them."""
         self._columns = columns
+        self.excess_bytes = SIZES_EXCESS_BYTES
+        if not has_one_timestamp:
+            self.excess_bytes += TIME_EXCESS_BYTES
         self._key_ends = memoryview(columns.keys.ends).cast("B").cast("i")
         self._value_ends = memoryview(columns.values.ends).cast("B").cast("i")
         self._header_ends: list[int] | None = None
         if columns.headers is not None:
             self._header_ends = [0, *accumulate(map(headers_size_bytes, columns.headers))]
+            self.excess_bytes += HEADERS_EXCESS_BYTES
 
     @property
     def count(self) -> int:

@@ -96,3 +96,18 @@ def test_a_topic_that_was_made_again_with_fewer_partitions_is_chosen_anew() -> N
     partitioner.choose("t", 8, range(8))
 
     assert partitioner.choose("t", 2, range(2)) == 1
+
+
+def test_nothing_is_drawn_where_there_is_no_choice() -> None:
+    """Real randomness comes from the kernel, and a batch ends every millisecond."""
+    limits: list[int] = []
+
+    def below(limit: int) -> int:
+        limits.append(limit)
+        return 0
+
+    partitioner = StickyPartitioner(below)
+
+    assert partitioner.choose("t", 1, [0]) == partitioner.move_on("t", 0, 1, [0]) == 0
+    assert partitioner.move_on("u", 0, 3, [2]) == 2
+    assert limits == []
