@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from ottla.broker.runtime.founding import ensure, found_cluster
 from ottla.coordinator.metadata.features import SUPPORTED
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import (
@@ -25,15 +26,15 @@ from ottla.coordinator.store.store import (
     NoNode,
     Operation,
     Replace,
+    SessionExpired,
     SessionState,
     StoreError,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.ids import is_usable_uuid, uuid_to_text
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.store.store import Session, Stat, Store
@@ -41,7 +42,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.lifecycle")
 
+Outcome = TypeVar("Outcome")
+
 _RETRY_MS = 500
+# How long a broker that starts goes on losing sessions before it gives up.
+_PATIENCE_MS = 60_000
 # ZooKeeper ends a session at the next tick of its own clock, and two ticks are the shortest
 # session: what is dead is gone after one and a half timeouts.
 _EXPIRY_TIMEOUTS = 1.5
@@ -116,19 +121,10 @@ class Lifecycle:
     async def join(self) -> str:
         """Open a session, make what every cluster needs, and return the cluster's id.
 
-        Raises StoreError."""
-        session = await self._connect()
-        wanted = dict.fromkeys(paths.PERMANENT_PATHS, b"")
-        wanted[paths.CONTROLLER_EPOCH] = paths.build_number(0)
-        wanted[paths.CLUSTER_ID] = paths.build_cluster_id(self._draw_id())
-        await _ensure_all(session, wanted)
-        epoch = paths.parse_number((await session.get(paths.CONTROLLER_EPOCH)).data)
-        self.controller_epoch_at_start = epoch or 0
-        cluster_id = paths.parse_cluster_id((await session.get(paths.CLUSTER_ID)).data)
-        if cluster_id is None:
-            raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, "/cluster/id is unreadable")
-        self.cluster_id = cluster_id
-        return cluster_id
+        Raises StoreError, and KafkaError if the id is unreadable."""
+        found = await self._patiently(lambda session: found_cluster(session, self._random))
+        self.cluster_id, self.controller_epoch_at_start = found
+        return self.cluster_id
 
     async def register(
         self, registration: Registration, followers: Sequence[SessionFollower]
@@ -136,12 +132,30 @@ class Lifecycle:
         """Say that this broker lives, begin the followers, keep both so; return the broker epoch.
 
         Raises StoreError, and KafkaError if another process has registered under this id."""
-        assert self._session is not None, "join comes first"
         self._registration = registration
         self._followers = followers
-        await self._enter(self._session)
+        await self._patiently(self._enter)
         self._keeper = self._tasks.spawn("session", self._keep())
         return self.broker_epoch
+
+    async def _patiently(self, step: Callable[[Session], Awaitable[Outcome]]) -> Outcome:
+        """Done in this session, or in another when it is lost before: the logs that were opened
+        meanwhile can have kept this process from it for longer than a session lives.
+
+        Raises SessionExpired when that does not end, and what the step raises."""
+        patience_ends_ms = self._clock.now_ms() + _PATIENCE_MS
+        while True:
+            session = self._session or await self._connect()
+            try:
+                return await step(session)
+            except (ConnectionLoss, SessionExpired) as error:
+                if self._clock.now_ms() >= patience_ends_ms:
+                    raise SessionExpired(
+                        f"no session with {self._store} lasts ({error}): see that the store is "
+                        "well, and that zookeeper.session.timeout.ms is long enough for it"
+                    ) from error
+                logger.warning("the session was lost while this broker starts: %s", error)
+                await self._rest()
 
     async def leave(self) -> None:
         """End the followers, the registration and the session. Does not wait for a lost store."""
@@ -240,17 +254,21 @@ class Lifecycle:
                 rare = failure_count & (failure_count - 1) == 0
                 level = logging.WARNING if rare else logging.DEBUG
                 logger.log(level, "no registration yet, try %d: %s", failure_count, error)
-                await self._end_followers()
-                await self._give_up_session()
-                await self._clock.sleep(_RETRY_MS)
+                await self._rest()
             else:
                 return
+
+    async def _rest(self) -> None:
+        """Nothing is left of the session; the next one must not follow at once."""
+        await self._end_followers()
+        await self._give_up_session()
+        await self._clock.sleep(_RETRY_MS)
 
     async def _register(self, session: Session) -> int:
         registration = self._registration
         assert registration is not None
         node_id = registration.node_id
-        await _ensure(session, paths.generation(node_id))
+        await ensure(session, paths.generation(node_id))
         while True:
             generation = await session.get(paths.generation(node_id))
             version = generation.stat.version
@@ -349,34 +367,3 @@ class Lifecycle:
         end = payload.endpoints[0]
         age_s = max(0, self._clock.wall_ms() - payload.timestamp_ms) // 1000
         return f"{end.host}:{end.port}, {age_s} s ago"
-
-    def _draw_id(self) -> str:
-        while True:
-            drawn = self._random.token(16)
-            if is_usable_uuid(drawn):
-                return uuid_to_text(drawn)
-
-
-async def _ensure_all(session: Session, wanted: Mapping[str, bytes]) -> None:
-    """Make the znodes that are not there, parents first: in one write, as each waits for a disk."""
-    missing = [
-        Create(path, data) for path, data in wanted.items() if await session.exists(path) is None
-    ]
-    try:
-        if missing:
-            await session.multi(missing)
-    except GroupFailed as failed:
-        if not isinstance(failed.error, NodeExists):
-            raise
-        # Another broker starts at this very moment.
-        for one in missing:
-            await _ensure(session, one.path, one.data)
-
-
-async def _ensure(session: Session, path: str, data: bytes = b"") -> None:
-    """Make the znode unless it is there."""
-    if await session.exists(path) is None:
-        try:
-            await session.create(path, data)
-        except NodeExists:
-            return
