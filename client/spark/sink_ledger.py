@@ -88,13 +88,15 @@ class Outcome(Enum):
 
 
 class Part(NamedTuple):
-    """What one task has done; ``before`` is the entry it has found."""
+    """What one task has done; ``before`` is the entry it has found, ``looked_ms`` when that was, in
+    ms since 1970."""
 
     partition_id: int
     outcome: Outcome
     row_count: int
     checksum: str
     before: Entry | None
+    looked_ms: float
 
 
 class Verdict(NamedTuple):
@@ -113,8 +115,9 @@ def judge_batch(
 ) -> Verdict:
     """Every task has ended. Raises WriteRefused; nothing may be committed then.
 
-    ``may_begin``: a query that has written before may begin without an entry. ``is_late``: the
-    first attempt at this micro-batch is further back than brokers keep entries."""
+    ``may_begin``: a query that has written before may begin without an entry. ``is_late``: when
+    task 0 looked for its entry, the first attempt at this micro-batch was further back than brokers
+    keep entries."""
     by_id = {part.partition_id: part for part in parts}
     assert sorted(by_id) == list(range(len(parts))), "some tasks are missing"
     zero = by_id[0].before
@@ -130,9 +133,9 @@ def judge_batch(
         if zero is None and is_late and not may_begin:
             raise WriteRefused(
                 f"micro-batch {batch_id} was first begun longer ago than the brokers keep "
-                "committed offsets (offsets.retention.minutes), so that nothing tells whether it "
-                "was written then; the option missingLedger=begin writes it, and stores twice what "
-                "that attempt has committed"
+                "committed offsets (offsets.retention.minutes), so that nothing tells whether an "
+                "earlier attempt has written it; the option missingLedger=begin writes it, and "
+                "stores twice what such an attempt has committed"
             )
         for part in by_id.values():
             if part.outcome is not Outcome.OPEN:

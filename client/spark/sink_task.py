@@ -36,11 +36,14 @@ NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEP
 
 
 class TaskId(NamedTuple):
-    """Which part of which micro-batch of which query; a batch job is a query of one batch."""
+    """Which part of which micro-batch of which query; a batch job is a query of one batch.
+
+    ``planned_ms``: when the driver planned this attempt, by its clock, in ms since 1970."""
 
     query_id: str
     partition_id: int
     batch_id: int
+    planned_ms: float = 0
 
 
 class Writing:
@@ -112,6 +115,7 @@ class OnceTask:
         self._writing = Writing(options, self._name)
         self._checksum = RowsChecksum(options.shape)
         self._before: Entry | None = None
+        self._looked_ms = 0.0
         self._is_written = False
 
     async def open(self) -> None:
@@ -132,6 +136,8 @@ class OnceTask:
         cluster = producer._cluster
         assert cluster is not None
         self._before = await entry_of(cluster, self._name, require_stable=True)
+        # Read after that, so that it is not too early; nor is it if the clock here is.
+        self._looked_ms = max(self._task.planned_ms, cluster.environment.clock.wall_ms())
         self._is_written = is_written(self._before, self._task.batch_id)
         if not self._is_written:
             await producer.begin_transaction()
@@ -158,7 +164,14 @@ class OnceTask:
                 await self._writing.delivered()
                 await producer.send_offsets_to_transaction(as_offset(entry), self._name)
                 left = await leave_open(producer)
-        part = Part(task.partition_id, outcome, entry.row_count, entry.checksum, self._before)
+        part = Part(
+            task.partition_id,
+            outcome,
+            entry.row_count,
+            entry.checksum,
+            self._before,
+            self._looked_ms,
+        )
         return part, left
 
     @contextmanager

@@ -66,13 +66,17 @@ async def entry_of(cluster: Cluster, group_id: str, *, require_stable: bool) -> 
     return None if LEDGER not in found else read_entry(found[LEDGER].metadata)
 
 
-async def is_late(cluster: Cluster, options: SinkOptions, batch_id: int) -> bool:
-    """Whether this micro-batch was planned so long ago that an entry of it may have expired; False
-    if nobody knows when it was."""
+async def is_late(cluster: Cluster, options: SinkOptions, batch_id: int, looked_ms: float) -> bool:
+    """Whether this micro-batch was planned so long before somebody looked for an entry of it that
+    there may have been one, and have expired; False if nobody knows when it was planned.
+
+    How long the attempt takes after that look does not matter: it has fenced all earlier ones."""
     at_ms = planned_at_ms(options.checkpoint, batch_id)
     if at_ms is None:
         return False
-    age_minutes = (cluster.environment.clock.wall_ms() - at_ms) / MINUTE_MS
+    # A clock of a task that is fast must not call late what is not.
+    looked_ms = min(looked_ms, cluster.environment.clock.wall_ms())
+    age_minutes = (looked_ms - at_ms) / MINUTE_MS
     return age_minutes >= 1 and age_minutes >= await _retention_minutes(cluster)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.client.environment import real_environment
 from ottla.client.spark.pyspark_api import (
     DataSourceStreamArrowWriter,
     TaskContext,
@@ -52,12 +53,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         self._options = sink_options(options, columns_of(schema), exactly_once=True)
+        self._made_ms = real_environment().clock.wall_ms()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task."""
         if not self._options.is_exactly_once:
             return write_plainly(self._options, iterator)
-        return write_once(self._options, current_task(), iterator)
+        task = current_task()._replace(planned_ms=self._made_ms)
+        return write_once(self._options, task, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """In the driver, when every task has succeeded. Called again after a crash."""
@@ -72,9 +75,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
     ) -> None:
         options = self._options
         names = [name_of(options.prefix, query_id, number) for number in range(len(parts))]
+        (zero,) = (part for part in parts if part.partition_id == 0)
         async with connected(options) as cluster:
             # A later micro-batch without an entry is refused in any case.
-            is_late_one = batch_id == 0 and await is_late(cluster, options, batch_id)
+            is_late_one = batch_id == 0 and await is_late(
+                cluster, options, batch_id, zero.looked_ms
+            )
             may_begin = options.may_begin
             verdict = judge_batch(batch_id, parts, may_begin=may_begin, is_late=is_late_one)
             if verdict.foreign_count:
@@ -83,7 +89,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 await abort_all(cluster, options, lefts.values())
                 return
             if verdict.is_new:
-                (zero,) = (part for part in parts if part.partition_id == 0)
                 entry = Entry(batch_id, zero.row_count, zero.checksum, len(parts))
                 await commit_with_entry(cluster, options, lefts[names[0]], entry)
             await commit_all(cluster, options, [lefts[names[number]] for number in verdict.rest])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,13 +13,14 @@ import ottla
 from ottla.client.spark.checkpoint import planned_at_ms
 from ottla.client.spark.sink_ledger import WriteRefused
 from ottla.client.spark.sink_wire import connected, is_late
-from ottla.client.spark.writer import run
-from tests.client.spark.test_sink_replays import FIRST, SECOND, Query
+from ottla.client.spark.writer import run, write_once
+from tests.client.spark.test_sink_replays import FIRST, SECOND, Query, batches
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ottla.client.spark.sink_options import SinkOptions
+    from ottla.client.spark.writer import Written
 
 DAY_S = 86_400
 # Longer than brokers keep committed offsets by default.
@@ -68,10 +70,47 @@ def test_a_ledger_that_expired_is_never_taken_for_a_new_query(tmp_path: Path) ->
         assert bold.committed()[0] == 2 * FIRST[0]
 
 
-def late(options: SinkOptions) -> bool:
+def test_a_first_micro_batch_may_take_longer_than_a_ledger_lives(tmp_path: Path) -> None:
+    """A backfill of many days: its tasks have looked for a ledger when it began, and whoever was
+    before them could not commit anything since."""
+    with ottla.Cluster() as cluster:
+        cluster.create_topic("t", partitions=3)
+        query = Query(cluster.bootstrap_servers, "t", "t", checkpointLocation=str(tmp_path))
+        plan(tmp_path, 0)
+        told = query.write_all(0, FIRST)
+
+        plan(tmp_path, 0, age_s=LONG_S)
+        query.writer.commit([looked(one, LONG_S - 60) for one in told], 0)
+        assert query.committed()[0] == FIRST[0]
+
+
+def looked(told: Written, age_s: float) -> Written:
+    """As if this task had begun so long ago."""
+    assert told.part is not None
+    then_ms = told.part.looked_ms - age_s * 1_000
+    return replace(told, part=told.part._replace(looked_ms=then_ms))
+
+
+def test_a_task_has_not_begun_before_its_driver(tmp_path: Path) -> None:
+    """The clock of its machine may be slow by years: nothing expired is to look young by that."""
+    with ottla.Cluster() as cluster:
+        cluster.create_topic("t", partitions=1)
+        query = Query(cluster.bootstrap_servers, "t", "t", checkpointLocation=str(tmp_path))
+        later_ms = (time.time() + DAY_S) * 1_000
+        task = query.task(0, 0)._replace(planned_ms=later_ms)
+        told = write_once(query.options, task, batches(0, FIRST[0]))
+
+        assert told.part is not None
+        assert told.part.looked_ms == later_ms
+        query.writer.abort([told], 0)
+
+
+def late(options: SinkOptions, age_s: float = 0) -> bool:
+    """For tasks that have looked so long ago."""
+
     async def ask() -> bool:
         async with connected(options) as cluster:
-            return await is_late(cluster, options, 0)
+            return await is_late(cluster, options, 0, (time.time() - age_s) * 1_000)
 
     return run(ask())
 
@@ -87,6 +126,8 @@ def test_a_first_micro_batch_is_late_by_the_brokers_own_figure(tmp_path: Path) -
         assert not late(options)
         plan(tmp_path, 0, age_s=70 * 60)
         assert late(options)
+        assert late(options, -DAY_S)
+        assert not late(options, 20 * 60)
         assert not late(options._replace(checkpoint=None))
         assert not late(options._replace(checkpoint="hdfs://there/cp"))
 

@@ -22,7 +22,7 @@ THIS = Entry(5, 10, "c5", 2)
 
 
 def part(number: int, outcome: Outcome, before: Entry | None = None, rows: int = 10) -> Part:
-    return Part(number, outcome, rows, "c5", before)
+    return Part(number, outcome, rows, "c5", before, looked_ms=0)
 
 
 def test_an_entry_survives_the_way_through_a_committed_offset() -> None:
