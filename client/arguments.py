@@ -12,6 +12,7 @@ from numbers import Integral, Real
 from typing import TypeVar
 
 from ottla.client.errors import RequestRefused
+from ottla.client.state.transaction_asks import Committed
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 
@@ -118,3 +119,23 @@ def by_partition(
     if not isinstance(values, Mapping):
         raise TypeError(f"{what} are given as a dict by partition, not {values!r}")
     return {partition_of(where): value for where, value in values.items()}
+
+
+def positions_of(
+    what: str, offsets: Mapping[TopicPartition, int | Committed]
+) -> dict[TopicPartition, Committed]:
+    """A position for each partition, as it is stored. Raises as ``partition_of``, and TypeError or
+    ValueError for what cannot be stored."""
+    return {where: _position(what, one) for where, one in by_partition(what, offsets).items()}
+
+
+def _position(what: str, given: int | Committed) -> Committed:
+    one = f"an offset {what.removeprefix('offsets ')}"
+    if not isinstance(given, Committed):
+        return Committed(whole(one, given))
+    whole(one, given.offset)
+    whole("a leader epoch", given.leader_epoch, -1, INT32_MAX)
+    beside: object = given.metadata
+    if not isinstance(beside, str):
+        raise TypeError(f"what is stored with an offset is a text, not {beside!r}")
+    return given

@@ -15,19 +15,18 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from ottla.client.arguments import (
-    by_partition,
     check_text,
     check_topic,
     partitions_of,
+    positions_of,
     texts,
-    whole,
 )
 from ottla.client.batch_reading import BatchReading
 from ottla.client.group_member import GroupMember
 from ottla.client.groups import GroupAdmin
 from ottla.client.handout import Handout
 from ottla.client.rebalance_listener import RebalanceListener, check_listener
-from ottla.client.state.transaction_asks import Committed, ConsumerGroupMetadata
+from ottla.client.state.transaction_asks import ConsumerGroupMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from ottla.client.config import ConsumerConfig
     from ottla.client.fetcher import Fetcher
     from ottla.client.routing import Router
+    from ottla.client.state.transaction_asks import Committed
     from ottla.protocol.ids import TopicPartition
 
 
@@ -94,10 +94,7 @@ class GroupCalls(BatchReading):
         Raises CommitFailed if the partitions are another member's meanwhile, and RequestRefused or
         TransportError."""
         group = self._member()
-        positions = None
-        if offsets is not None:
-            given = by_partition("offsets to commit", offsets)
-            positions = {where: _position(one) for where, one in given.items()}
+        positions = None if offsets is None else positions_of("offsets to commit", offsets)
         await group.offsets.commit(positions, group.identity)
 
     async def committed(
@@ -135,10 +132,3 @@ class GroupCalls(BatchReading):
         if self._group is None:
             raise ValueError("this needs a group_id")
         return self._group
-
-
-def _position(given: int | Committed) -> Committed:
-    if isinstance(given, Committed):
-        whole("an offset to commit", given.offset)
-        return given
-    return Committed(whole("an offset to commit", given))

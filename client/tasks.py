@@ -54,6 +54,9 @@ class Tasks:
         async def run() -> None:
             try:
                 await work()
+            except Exception as error:
+                # Before ``done``, which would begin the same again.
+                self._on_crash(error)
             finally:
                 self._named.discard(name)
                 done()

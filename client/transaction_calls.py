@@ -14,6 +14,7 @@ import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from ottla.client.arguments import check_text, positions_of
 from ottla.client.errors import ClientError
 from ottla.client.state.transaction_asks import Committed as Committed
 from ottla.client.state.transaction_asks import ConsumerGroupMetadata as ConsumerGroupMetadata
@@ -59,14 +60,13 @@ class TransactionCalls:
         With the metadata of a member, a member that has lost its partitions is refused (KIP-447);
         with the name alone it must be impossible that two read the same partitions. Raises
         AbortRequired."""
-        if isinstance(group, str):
+        if not isinstance(group, ConsumerGroupMetadata):
+            check_text("a group", group)
             group = ConsumerGroupMetadata(group)
         if not group.group_id:
             raise ValueError("a group has to have a name")
-        positions = {
-            where: position if isinstance(position, Committed) else Committed(position)
-            for where, position in offsets.items()
-        }
+        # A request that cannot be written would end the producer.
+        positions = positions_of("offsets to commit", offsets)
         await self._transactions().send_offsets(positions, group)
 
     async def commit_transaction(self) -> None:

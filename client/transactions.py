@@ -95,6 +95,7 @@ class Transactions:
         self._sending: list[tuple[AskOffsets, asyncio.Future[None]]] = []
         # Why nothing can be asked any more, where no broker has said it.
         self._reason = ""
+        self._stopped: ClientError | None = None
 
     # What the application calls.
 
@@ -166,6 +167,9 @@ class Transactions:
         """End what is open, if that is possible in the time of one request; never raises."""
         if self._pending is not None and self._pending.future.done():
             self._pending = None
+        if self._stopped is not None:
+            logger.warning("the coordinator is told nothing more: %s", self._stopped)
+            return
         if self.machine.state in (State.OPEN, State.BROKEN):
             logger.warning("the producer is closed within a transaction, which is aborted")
             self._begin(Call.ABORT)
@@ -220,8 +224,10 @@ class Transactions:
 
     @property
     def has_work(self) -> bool:
-        """Whether ``work`` has anything to do."""
-        return self.machine.has_work(unresolved=self._records.has_unresolved)
+        """Whether ``work`` has anything to do; what has failed once would fail again at once."""
+        return self._stopped is None and self.machine.has_work(
+            unresolved=self._records.has_unresolved
+        )
 
     async def work(self) -> None:
         """Ask until there is nothing to ask for the moment."""
@@ -300,6 +306,7 @@ class Transactions:
 
     def stop(self, error: ClientError) -> None:
         """Nothing goes on any more: every call that waits fails with the error."""
+        self._stopped = error
         self._fail_sending(error)
         if self._pending is not None and not self._pending.future.done():
             set_error(self._pending.future, error)
