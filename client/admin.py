@@ -44,6 +44,7 @@ from ottla.client.routing import Router
 from ottla.client.settings import configured
 from ottla.client.topic_pages import PAGE_PARTITIONS, PartitionDetail, describe_partitions
 from ottla.client.transaction_admin import TransactionAdmin
+from ottla.client.unclosed import warn_unclosed
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -67,6 +68,9 @@ class ClusterDescription(NamedTuple):
 
 class Admin:
     """Use it as ``async with Admin("127.0.0.1:9092") as admin:``."""
+
+    # Started and not closed, for ``__del__``, which also comes where ``__init__`` has failed.
+    _is_open = False
 
     def __init__(
         self,
@@ -92,9 +96,11 @@ class Admin:
         except BaseException:
             self._cluster.close()
             raise
+        self._is_open = True
 
     def close(self) -> None:
         """Close the connections."""
+        self._is_open = False
         self._cluster.close()
 
     async def __aenter__(self) -> Self:
@@ -108,6 +114,10 @@ class Admin:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        if self._is_open:
+            warn_unclosed(self)
 
     # Looking.
 

@@ -30,6 +30,7 @@ from ottla.client.routing import Router
 from ottla.client.serializers import ReadKey, ReadValue
 from ottla.client.settings import ConsumerSettings, configured
 from ottla.client.state.positions import LATEST_TIMESTAMP
+from ottla.client.unclosed import warn_unclosed
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     """Use it as ``async with Consumer("127.0.0.1:9092") as consumer:``.
 
     Belongs to one event loop, and one task at a time may poll."""
+
+    # Started and not closed, for ``__del__``, which also comes where ``__init__`` has failed.
+    _is_open = False
 
     def __init__(
         self,
@@ -79,7 +83,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         except BaseException:
             self._cluster.close()
             raise
-        self._started = True
+        self._started = self._is_open = True
         self._fetcher.start()
 
     async def close(self) -> None:
@@ -91,6 +95,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         if self._closed:
             return
         self._closed = True
+        self._is_open = False
         # Whoever polls in another task is not to wait for records that will not come.
         self._fetcher.arrived.set()
         group = self._group
@@ -118,6 +123,10 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     ) -> None:
         # What failed in the application is not read yet.
         await self._close(has_failed=kind is not None)
+
+    def __del__(self) -> None:
+        if self._is_open:
+            warn_unclosed(self)
 
     # Offsets.
 

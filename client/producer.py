@@ -34,6 +34,7 @@ from ottla.client.settings import configured
 from ottla.client.state.items import Headers, Item, item_size_bytes
 from ottla.client.state.partitioner import StickyPartitioner, partition_for_key
 from ottla.client.transaction_calls import TransactionCalls
+from ottla.client.unclosed import warn_unclosed
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.compression import compress
@@ -56,6 +57,9 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
 
     Leaving the block delivers what is still in memory, and aborts a transaction that is open.
     Belongs to one event loop. ``send`` takes bytes unless the producer has serializers."""
+
+    # Started and not closed, for ``__del__``, which also comes where ``__init__`` has failed.
+    _is_open = False
 
     def __init__(
         self,
@@ -100,6 +104,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         self._topics = cluster.metadata.topics
         self._sender = Sender(cluster, self.config)
         self._sender.start()
+        self._is_open = True
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -118,6 +123,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         if self._closed:
             return
         self._closed = True
+        self._is_open = False
         try:
             if self._sender is not None and self._sender.transactions is not None:
                 await self._sender.transactions.close()
@@ -128,6 +134,10 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
                 await self._sender.stop()
             if self._cluster is not None:
                 self._cluster.close()
+
+    def __del__(self) -> None:
+        if self._is_open:
+            warn_unclosed(self)
 
     async def flush(self) -> None:
         """Return when all that was sent so far is delivered or has failed; it never raises for a

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.real_loop import LoopThread, shared_loop
+from ottla.client.unclosed import warn_unclosed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -20,6 +21,13 @@ class Face:
 
     def __init__(self, loop: LoopThread | None = None) -> None:
         self._loop = loop or shared_loop()
+
+    def __del__(self) -> None:
+        client: Any = getattr(self, "_client", None)
+        if getattr(client, "_is_open", False):
+            # Told once, and of what the application has made.
+            client._is_open = False
+            warn_unclosed(self)
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self._loop.run(work)
