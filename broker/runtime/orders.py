@@ -6,6 +6,7 @@ be refused before a replica takes it in, and a name that is no topic's must not 
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.replica.leading import Leadership
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 
+logger = logging.getLogger("ottla.partitions")
+
 
 def leadership_of(
     partition: TopicPartition, state: LeaderAndIsrPartitionState, node_id: int
@@ -23,6 +26,7 @@ def leadership_of(
     """The role that this broker is to take on. Raises KafkaError(INVALID_REQUEST)."""
     fault = _fault_of(partition, state, node_id)
     if fault is not None:
+        logger.warning("an order about partition %d of %r: %s", partition[1], partition[0], fault)
         raise KafkaError(ErrorCode.INVALID_REQUEST, fault)
     return Leadership(
         leader=state.leader,

@@ -210,8 +210,9 @@ class Partitions:
             answer.error_code = change.error
             self._refusals.pop(partition, None)
         except KafkaError as error:
-            # That a directory has failed is told once, not by each of its partitions.
-            is_known = partition in self._offline
+            # That a directory has failed is told once, not by each of its partitions; and of what
+            # no controller says, nothing is kept.
+            is_known = partition in self._offline or error.code is ErrorCode.INVALID_REQUEST
             if not is_known and self._refusals.get(partition) != error.message:
                 self._refusals[partition] = error.message
                 logger.error("%s-%d cannot be served: %s", *partition, error.message)

@@ -150,6 +150,7 @@ async def test_an_order_that_makes_no_sense_is_refused_and_harms_nobody(
         assert {path: sorted(await disk.scan(path)) for path in before} == before
         assert not cluster[1].has_failed
         assert len(cluster[1].partitions) == 0
+        assert not cluster[1].partitions._refusals
 
 
 @pytest.mark.requirement("NET-34")
