@@ -98,8 +98,13 @@ class EpochChecks:
         return [where for where in partitions if where not in wanted]
 
     def _is_same_topic(self, where: TopicPartition) -> bool:
-        """Whether the topic is the one that was read; else the position is reset."""
+        """Whether the topic is the one that was read; else the position is reset, unless it is
+        pinned: then whoever told us of the topic may be behind, and nothing is read meanwhile."""
         place, topic = self._positions[where], self._cluster.metadata.topics[where.topic]
+        if ZERO_UUID not in (place.pinned_id, topic.topic_id) and topic.topic_id != place.pinned_id:
+            self._cluster.mark_stale()
+            self._reactions.again_later(where, place.turn)
+            return False
         before, place.topic_id = place.topic_id, topic.topic_id
         if (
             place.fetched_epoch < 0

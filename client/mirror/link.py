@@ -21,7 +21,7 @@ from ottla.client.mirror.errors import MirrorError
 from ottla.client.mirror.notebook import make_topic, read_notes
 from ottla.client.mirror.report import Progress
 from ottla.client.mirror.session import Clients, Purpose, Session
-from ottla.client.mirror.topics import Copied, TopicSync
+from ottla.client.mirror.topics import Copied, TopicSync, certain
 from ottla.client.producer import Producer
 from ottla.client.state.backoff import Backoff
 from ottla.protocol.errors import ErrorCode
@@ -133,7 +133,7 @@ class Link:
                 if note.cluster_id == marks.target_id
             }
             topics = TopicSync(settings, self.source, target, from_target)
-            copied = await topics.prepare(source)
+            copied = await certain(source, await topics.prepare(source))
             if not copied.names:
                 logger.warning("%s: no topic is to be copied yet", self.source.alias)
                 self._is_stopping = self._is_stopping or self._ends is not None

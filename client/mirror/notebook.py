@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.admin_requests import NewTopic
+from ottla.client.all_brokers import ask_all
 from ottla.client.config import ConsumerConfig, Isolation
 from ottla.client.consumer import Consumer
 from ottla.client.errors import RequestRefused
@@ -44,7 +45,11 @@ async def read_notes(bootstrap: str, environment: Environment) -> list[Note]:
     found: list[Note] = []
     async with Consumer(bootstrap, config, environment) as consumer:
         try:
-            ends = await consumer.end_offsets(await consumer.partitions_of(NOTES_TOPIC))
+            partitions = await consumer.partitions_of(NOTES_TOPIC)
+            # A leader that was replaced and has not heard of it would tell an end of long ago; one
+            # that is asked under a newer epoch than its own refuses.
+            await ask_all(consumer._cluster, [NOTES_TOPIC])
+            ends = await consumer.end_offsets(partitions)
         except RequestRefused as error:
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 return []

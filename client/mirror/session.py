@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 from ottla.client.errors import ClientError
 from ottla.client.mirror.notebook import read_notes
 from ottla.client.mirror.selection import NOTES_TOPIC
-from ottla.client.mirror.topics import id_text
 from ottla.client.mirror.translation import Jotter, Notes, note_key, note_value
 from ottla.client.rebalance_listener import RebalanceListener
 from ottla.client.state.transaction_asks import Committed
-from ottla.protocol.ids import TopicPartition
+from ottla.protocol.ids import TopicPartition, uuid_from_text
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -92,8 +91,12 @@ class Session(RebalanceListener):
             for topic, count in self._copied.counts.items()
             for number in range(count)
         ]
-        # Where the target has none it is the source's group that tells, and else the beginning.
         self._consumer.assign(partitions)
+        for where in partitions:
+            # One source broker that is behind must not make another topic of it, nor the old one.
+            if topic_id := self._copied.ids[where.topic]:
+                self._consumer._positions[where].pinned_id = uuid_from_text(topic_id)
+        # Where the target has none it is the source's group that tells, and else the beginning.
         of_target = {self._on_target(where): where for where in partitions}
         group = self._settings.group_of(self._source)
         found = await self._target.groups.offsets(group, list(of_target), require_stable=True)
@@ -116,7 +119,7 @@ class Session(RebalanceListener):
 
     def _position(self, where: TopicPartition, offset: int) -> Committed:
         """As it is stored: with the id of the topic that was read up to there."""
-        return Committed(offset, metadata=id_text(self._consumer._positions[where].topic_id))
+        return Committed(offset, metadata=self._copied.ids[where.topic])
 
     def _on_target(self, where: TopicPartition) -> TopicPartition:
         return TopicPartition(self._copied.names[where.topic], where.partition)

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.client.admin_requests import NewTopic
+from ottla.client.all_brokers import agreed_ids, ask_all
 from ottla.client.config_requests import ConfigSource, ResourceType
 from ottla.client.errors import RequestRefused
 from ottla.client.mirror.errors import MirrorError
@@ -116,6 +117,25 @@ class TopicSync:
 def id_text(topic_id: Uuid) -> str:
     """As it is kept; empty where a cluster has none."""
     return "" if topic_id == ZERO_UUID else uuid_to_text(topic_id)
+
+
+async def certain(source: Admin, copied: Copied) -> Copied:
+    """With the topics' ids as most brokers of the source know them: one that is behind would have
+    the topic before taken for the one that is there, or the other way round. Raises RequestRefused
+    as long as they do not agree."""
+    if not any(copied.ids.values()):
+        return copied
+    agreed = agreed_ids(await ask_all(source._cluster, copied.names), copied.names)
+    ids = {}
+    for topic, topic_id in agreed.items():
+        if topic_id is None:
+            raise RequestRefused(
+                ErrorCode.INCONSISTENT_TOPIC_ID,
+                "the brokers do not agree which topic of that name there is",
+                topic=topic,
+            )
+        ids[topic] = id_text(topic_id)
+    return copied._replace(ids=ids)
 
 
 async def copied_configs(admin: Admin, topic: str) -> dict[str, str]:

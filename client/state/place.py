@@ -40,8 +40,9 @@ class Place:
     # The epoch of what was fetched last, and that of the newest leader known to have it.
     fetched_epoch: int = -1
     checked_epoch: int = -1
-    # Which topic of that name is read.
+    # Which topic of that name is read, and which one alone may be, where somebody knows.
     topic_id: Uuid = ZERO_UUID
+    pinned_id: Uuid = ZERO_UUID
     # A fetch from here brought nothing although the log goes on, so many times.
     dry_offset: int = -1
     dry_count: int = 0

@@ -93,6 +93,8 @@ class ToyCluster:
     features_epoch: int = 1
     # Brokers that have missed an election: whom each takes for the leader of everything.
     misled: dict[int, int] = field(default_factory=dict)
+    # Brokers that hear of nothing any more: the topics as each knows and serves them.
+    behind: dict[int, dict[str, ToyTopic]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.transactions = ToyTransactions(self)
@@ -116,6 +118,10 @@ class ToyCluster:
         )
         self.topics[name] = topic
         return topic
+
+    def topics_of(self, node_id: int) -> dict[str, ToyTopic]:
+        """As that broker knows them."""
+        return self.behind.get(node_id, self.topics)
 
     def counts(self) -> Counter[ApiKey]:
         """How many requests of each API have arrived."""
@@ -225,11 +231,12 @@ class ToyConnection:
 
     def _serve(self, seen: Seen, error: ErrorCode) -> object | None:
         cluster = self._broker.cluster
+        topics = cluster.topics_of(seen.node_id)
         match seen.api_key:
             case ApiKey.API_VERSIONS:
                 return toy_api_versions(cluster, error)
             case ApiKey.METADATA:
-                return toy_metadata(cluster, seen.request, cluster.misled.get(seen.node_id))
+                return toy_metadata(cluster, seen.request, seen.node_id)
             case key if key in TRANSACTIONAL:
                 return cluster.transactions.serve(seen, error)
             case key if key in OFFSETS:
@@ -238,9 +245,9 @@ class ToyConnection:
                 error = error or cluster.transactions.judge_produce(seen.request, seen.version)
                 return toy_produce(cluster.topics, seen.request, seen.node_id, error)
             case ApiKey.FETCH:
-                return toy_fetch(cluster.topics, seen.request, seen.node_id, error)
+                return toy_fetch(topics, seen.request, seen.node_id, error)
             case ApiKey.LIST_OFFSETS:
-                return toy_list_offsets(cluster.topics, seen.request, error)
+                return toy_list_offsets(topics, seen.request, error)
             case ApiKey.OFFSET_FOR_LEADER_EPOCH:
                 return toy_epoch_ends(cluster.topics, seen.request, error)
         raise AssertionError(f"the toy does not serve {seen.api_key.name}")
@@ -280,11 +287,10 @@ def toy_api_versions(cluster: ToyCluster, error: ErrorCode) -> ApiVersionsRespon
     return response
 
 
-def toy_metadata(
-    cluster: ToyCluster, request: MetadataRequest, misled: int | None = None
-) -> MetadataResponse:
-    """Who leads what, or whom somebody takes for the leader."""
-    names = sorted(cluster.topics)
+def toy_metadata(cluster: ToyCluster, request: MetadataRequest, node_id: int) -> MetadataResponse:
+    """Who leads what, or whom this broker takes for the leader."""
+    topics, misled = cluster.topics_of(node_id), cluster.misled.get(node_id)
+    names = sorted(topics)
     if request.topics is not None:
         names = [topic.name or "" for topic in request.topics]
     response = MetadataResponse(
@@ -296,7 +302,7 @@ def toy_metadata(
         controller_id=1,
     )
     for name in names:
-        topic = cluster.topics.get(name)
+        topic = topics.get(name)
         if topic is None:
             code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             response.topics.append(MetadataResponseTopic(code, name))

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla import Admin
+from ottla import Admin, RequestRefused
 from ottla.client.admin_requests import NewTopic
+from ottla.client.mirror.link import may_pass
 from ottla.client.mirror.mirror import Mirror
 from ottla.client.mirror.settings import MirrorSettings, Source
+from ottla.client.mirror.topics import Copied, certain, id_text
+from ottla.protocol.errors import ErrorCode
 from tests.client.mirror.clusters import copy_all, fill, read, settings, until
 
 if TYPE_CHECKING:
     from ottla import Cluster
+    from tests.client.toy_broker import ToyCluster
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -96,3 +101,22 @@ async def test_a_topic_made_anew_with_as_many_records_is_copied_once_in_transact
 
     copies = await read(central.bootstrap_servers, topic, len(OLD) + len(young))
     assert [record.value for record in copies[0]] == OLD + young
+
+
+async def test_a_source_broker_that_is_behind_is_outvoted_or_waited_for(toy: ToyCluster) -> None:
+    """Its id of the topic would have all be copied twice, or a remade topic gone on with."""
+    toy.start(3)
+    young = id_text(toy.add_topic("t").topic_id)
+    toy.behind[1] = copy.deepcopy(toy.topics)
+    toy.behind[1]["t"].topic_id = b"o" * 16
+    told = Copied({"t": "t"}, {"t": 1}, {"t": id_text(b"o" * 16)})
+    async with Admin(toy.bootstrap) as source:
+        found = await certain(source, told)
+    toy.nodes.pop(3).close()
+    async with Admin(toy.bootstrap) as source:
+        with pytest.raises(RequestRefused) as refused:
+            await certain(source, told)
+
+    assert found.ids == {"t": young}
+    assert (refused.value.code, refused.value.topic) == (ErrorCode.INCONSISTENT_TOPIC_ID, "t")
+    assert may_pass(refused.value)
