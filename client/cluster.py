@@ -16,6 +16,7 @@ from ottla.client.arguments import check_text, check_topic
 from ottla.client.connection import Connection, connect
 from ottla.client.errand import CallLimit, reaching
 from ottla.client.errors import BrokerUnreachable, RequestRefused, TransportError
+from ottla.client.home import Home
 from ottla.client.pool import Pool
 from ottla.client.state.metadata import Metadata, TopicView
 from ottla.protocol.apis import ApiKey
@@ -64,6 +65,7 @@ class Cluster:
         self._random = random.child("cluster")
         self._topics: set[str] = set()
         self._refreshing = asyncio.Lock()
+        self.home = Home()
         # Counts refreshes begun; whoever waits for the lock sees whether a later one has been done.
         self._round = 0
         self._is_stale = True
@@ -104,7 +106,8 @@ class Cluster:
 
     def in_time(self, left_ms: float | None = None) -> CallLimit:
         """``async with cluster.in_time():`` for what a call may wait for: ``call_timeout_ms``, or
-        what is left of that. It ends with a TransportError."""
+        what is left of that. It ends with a TransportError. Raises as ``Home``."""
+        self.home.check()
         call_ms = self.config.call_timeout_ms
         if left_ms is None:
             left_ms = call_ms
@@ -203,6 +206,7 @@ class Cluster:
 
         Raises BrokerUnreachable if none of those known can be reached; with none known, and after
         a failure, ``refresh`` begins again at the bootstrap addresses."""
+        self.home.check()
         if doubted:
             connection = await self._connection_to_another(doubted)
             if connection is not None:

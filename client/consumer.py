@@ -94,6 +94,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     async def _close(self, *, has_failed: bool) -> None:
         if self._closed:
             return
+        self._cluster.home.check()
         self._closed = True
         self._is_open = False
         # Whoever polls in another task is not to wait for records that will not come.
@@ -140,7 +141,8 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     ) -> dict[TopicPartition, OffsetAt]:
         """For each partition the first record at that time (ms since 1970) or later.
 
-        -1 stands for the end and -2 for the beginning. Raises the first ClientError."""
+        -1 stands for the end, -2 for the beginning, and -3 for the record with the highest
+        timestamp, which brokers before Kafka 3.0 do not know. Raises the first ClientError."""
         self._check_running()
         check_times(times)
         found = await list_offsets(self._router, times, self.config.isolation)
@@ -314,3 +316,4 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     def _check_running(self) -> None:
         if not self._started or self._closed:
             raise ClientClosed(not_running("consumer", is_closed=self._closed))
+        self._cluster.home.check()

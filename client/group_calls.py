@@ -95,6 +95,7 @@ class GroupCalls(BatchReading):
         TransportError."""
         group = self._member()
         positions = None if offsets is None else positions_of("offsets to commit", offsets)
+        self._router.cluster.home.check()
         await group.offsets.commit(positions, group.identity)
 
     async def committed(

@@ -122,6 +122,8 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         """Deliver what is in memory, unless told not to, and end. May be called again."""
         if self._closed:
             return
+        if self._cluster is not None:
+            self._cluster.home.check()
         self._closed = True
         self._is_open = False
         try:
@@ -270,6 +272,8 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
             raise ClientClosed(not_running("producer", is_closed=self._closed))
         if sender.failure is not None:
             raise ClientClosed(f"the producer has stopped: {sender.failure}")
+        assert self._cluster is not None
+        self._cluster.home.check()
         return sender
 
     async def _topic(self, name: str) -> TopicView:

@@ -1,0 +1,27 @@
+"""The event loop that a client belongs to."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Home:
+    """The first loop that ``check`` is called in."""
+
+    __slots__ = ("_loop",)
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def check(self) -> None:
+        """Raise RuntimeError in any other loop: a call would wait there for what happens here, and
+        nothing would end that."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            state = "has been closed" if self._loop.is_closed() else "is another one"
+            raise RuntimeError(
+                "a client is used and closed in the event loop that it was started in, which "
+                f"{state}: make a client in each loop"
+            )
