@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
 # What brokers say to names that nobody can write to.
 NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+# What a producer's errors name, as it is called here.
+IN_OPTIONS = {
+    "request_bytes_max": "the option kafka.max.request.size",
+    "allow_auto_create=True": "the option kafka.allow.auto.create.topics=true",
+}
 
 
 class TaskId(NamedTuple):
@@ -61,12 +66,17 @@ class Writing:
             try:
                 self._deliveries.append(await self.producer.send_batch(topic, rows))
             except RequestRefused as error:
+                text = str(error)
+                for name, option in IN_OPTIONS.items():
+                    text = text.replace(name, option)
+                if error.code is ErrorCode.MESSAGE_TOO_LARGE:
+                    raise ValueError(text) from error
                 if error.code not in NOT_THERE:
                     raise
                 named = "option topic" if self._shape.topic is not None else "column topic"
                 if error.partition is not None:
                     named = "column partition"
-                raise ValueError(f"the {named} names what is not there: {error}") from error
+                raise ValueError(f"the {named} names what is not there: {text}") from error
         while self._deliveries and self._deliveries[0].done:
             await self._deliveries.popleft()
 

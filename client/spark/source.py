@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.spark.given import Given
-from ottla.client.spark.pyspark_api import DataSource
+from ottla.client.spark.pyspark_api import (
+    DataSource,
+    DataSourceStreamReader,
+    SupportsTriggerAvailableNow,
+)
 from ottla.client.spark.reader import BatchReader
 from ottla.client.spark.rows import check_schema, spark_schema
 from ottla.client.spark.stream_reader import StreamReader
@@ -13,13 +17,46 @@ from ottla.client.spark.stream_writer import StreamWriter
 from ottla.client.spark.writer import BatchWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
     from ottla.client.spark.pyspark_api import (
         DataSourceArrowWriter,
         DataSourceReader,
         DataSourceStreamArrowWriter,
-        DataSourceStreamReader,
+        InputPartition,
+        ReadLimit,
         StructType,
     )
+
+
+class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Raises, as soon as it is asked anything, what was wrong with the options of a stream: of what
+    goes wrong before, Spark ends with a complaint about a local variable of its own."""
+
+    def __init__(self, error: ValueError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where a new query would begin."""
+        raise self._error
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the next batch would end."""
+        raise self._error
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What comes first with that trigger."""
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """What comes first when a batch is repeated."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """In a worker."""
+        raise self._error
 
 
 class OttlaDataSource(DataSource):
@@ -45,8 +82,11 @@ class OttlaDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """For ``spark.readStream``."""
-        check_schema(schema, self._has_headers)
-        return StreamReader(self.options)
+        try:
+            check_schema(schema, self._has_headers)
+            return StreamReader(self.options)
+        except ValueError as error:
+            return RefusedReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """For ``DataFrame.write``."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
 
+from ottla.client.spark.jobs.running import sentence_of
 from ottla.client.sync.producer import Producer
 from tests.client.spark.topics import fill, frame, given
 
@@ -69,6 +70,22 @@ def test_each_partition_is_a_task(
     )
     assert [tuple(row) for row in sums.collect()] == [(n, 90, 90, 4905) for n in range(4)]
     assert len(frame(spark, broker, subscribe=topic).limit(3).collect()) == 3
+
+
+@pytest.mark.parametrize("trigger", [{"availableNow": True}, {"processingTime": "1 second"}])
+def test_what_is_wrong_about_a_stream_is_told_with_its_option(
+    spark: SparkSession, broker: str, topic: str, tmp_path: Path, trigger: dict[str, Any]
+) -> None:
+    """Last of all, where everybody looks first."""
+    options = given(broker, {"subscribe": topic, "endingOffsets": "latest"})
+    stream = spark.readStream.format("ottla").options(**options).load()
+    writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+
+    with pytest.raises(PySparkException) as caught:
+        writer.trigger(**trigger).start().awaitTermination()
+    assert sentence_of(caught.value) == (
+        "the option endingOffsets is for batch queries: a stream has no end"
+    )
 
 
 def started(

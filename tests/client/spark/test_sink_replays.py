@@ -250,8 +250,24 @@ def test_a_missing_topic_is_named_with_its_option(broker: str) -> None:
     """Nobody creates one by mistyping its name."""
     with pytest.raises(ValueError, match="the option topic names what is not there: topic 'nix'"):
         Query(broker, "nix", "nix").write(0, 0, [b"a"])
+    with pytest.raises(ValueError, match=r"the option kafka\.allow\.auto\.create\.topics=true"):
+        Query(broker, "nix", "nix").write(0, 0, [b"a"])
     with pytest.raises(ValueError, match="the option topic names what is not there: topic 'a/b'"):
         Query(broker, "a/b", "nix").write(0, 0, [b"a"])
+
+
+def test_a_row_that_is_too_large_is_told_with_the_option(broker: str, query: Query) -> None:
+    """And is written once that allows it."""
+    row = bytes(5_000)
+    place = {"kafka.max.request.size": "4000"}
+    short = Query(broker, query.topic, query.topic, **place)
+    with pytest.raises(
+        ValueError, match=r"5\d+ bytes exceeds the option kafka\.max\.request\.size"
+    ):
+        short.write(0, 0, [row])
+    query.batch(0, {0: [row]})
+
+    assert query.committed() == {0: [row]}
 
 
 def test_a_missing_partition_is_named_with_its_column(query: Query) -> None:
