@@ -159,7 +159,8 @@ class Admin:
     async def list_offsets(
         self, times: Mapping[TopicPartition, int], isolation: Isolation = Isolation.READ_UNCOMMITTED
     ) -> dict[TopicPartition, OffsetAt | ClientError]:
-        """Offsets at times in ms; -1 stands for the end, -2 for the beginning."""
+        """Offsets at times in ms; -1 stands for the end, -2 for the beginning, and -3 for the
+        record with the highest timestamp, which brokers before Kafka 3.0 do not know."""
         check_times(times)
         if not isinstance(isolation, Isolation):
             raise TypeError(f"isolation is an Isolation, not {isolation!r}")

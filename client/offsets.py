@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.api import declare
 from ottla.client.arguments import by_partition, whole
-from ottla.client.errors import ClientError, RequestRefused
+from ottla.client.errors import ClientError, RequestRefused, UnsupportedByBroker
 from ottla.client.state.positions import LATEST_TIMESTAMP
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 LIST_OFFSETS = declare(ApiKey.LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse, 1, 10)
 CONSUMER_REPLICA_ID = -1
-# The least that is no time and has a meaning: -3 asks for the record of the highest timestamp
-# (KIP-734), -4 and -5 where tiered logs meet (KIP-405, KIP-1005).
-SPECIAL_TIMESTAMP_MIN = -5
+# What is no time and has a meaning beside the two ends, and since which version: -3 asks for the
+# record of the highest timestamp (KIP-734), -4 and -5 where tiered logs meet (KIP-405, KIP-1005).
+# Brokers before would take it for a time, and answer with the first record.
+SPECIAL_VERSIONS = {-3: 7, -4: 8, -5: 9}
+SPECIAL_TIMESTAMP_MIN = min(SPECIAL_VERSIONS)
 
 
 class OffsetAt(NamedTuple):
@@ -52,7 +54,8 @@ def check_times(times: Mapping[TopicPartition, int]) -> None:
 async def list_offsets(
     router: Router, wanted: Mapping[TopicPartition, int], isolation: Isolation
 ) -> dict[TopicPartition, OffsetAt | ClientError]:
-    """Ask the leaders; a value is a timestamp in ms, -1 for the end or -2 for the beginning.
+    """Ask the leaders; a value is a timestamp in ms, -1 for the end, -2 for the beginning or one of
+    ``SPECIAL_VERSIONS``, which is UnsupportedByBroker where a leader does not know it.
 
     The end is the high watermark, or the last stable offset with read_committed."""
     ask = partial(ask_leader, router, wanted, isolation)
@@ -88,10 +91,18 @@ async def ask_leader(
     isolation: Isolation,
     connection: Connection,
     partitions: list[TopicPartition],
-) -> dict[TopicPartition, OffsetAt | RequestRefused]:
+) -> dict[TopicPartition, OffsetAt | ClientError]:
     """One request to the leader of these partitions."""
+    version = connection.version_of(LIST_OFFSETS)
+    found: dict[TopicPartition, OffsetAt | ClientError] = {}
     topics: dict[str, ListOffsetsTopic] = {}
     for where in partitions:
+        if version < SPECIAL_VERSIONS.get(wanted[where], 0):
+            found[where] = UnsupportedByBroker(
+                f"the broker at {connection.address} does not know what {wanted[where]} stands "
+                "for in place of a time"
+            )
+            continue
         topic = topics.setdefault(where.topic, ListOffsetsTopic(where.topic))
         view = router.cluster.metadata.partition(where)
         leader_epoch = -1 if view is None else view.leader_epoch
@@ -101,10 +112,11 @@ async def ask_leader(
     request = ListOffsetsRequest(
         CONSUMER_REPLICA_ID, isolation.value, list(topics.values()), timeout_ms
     )
-    if connection.version_of(LIST_OFFSETS) < 2:
+    if not topics:
+        return found
+    if version < 2:
         request.isolation_level = 0
-    response = await connection.send(LIST_OFFSETS, request)
-    found: dict[TopicPartition, OffsetAt | RequestRefused] = {}
+    response = await connection.send(LIST_OFFSETS, request, version=version)
     for answer in response.topics:
         for part in answer.partitions:
             where = TopicPartition(answer.name, part.partition_index)

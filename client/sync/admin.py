@@ -103,7 +103,8 @@ class Admin(Face):
     def list_offsets(
         self, times: Mapping[TopicPartition, int], isolation: Isolation = Isolation.READ_UNCOMMITTED
     ) -> dict[TopicPartition, OffsetAt | ClientError]:
-        """Offsets at times in ms; -1 stands for the end, -2 for the beginning."""
+        """Offsets at times in ms; -1 stands for the end, -2 for the beginning, and -3 for the
+        record with the highest timestamp, which brokers before Kafka 3.0 do not know."""
         return self._run(self._inner.list_offsets(times, isolation))
 
     def describe_configs(

@@ -94,6 +94,20 @@ async def test_records_can_be_deleted_up_to_an_offset(admin: Admin, broker: str)
         assert (await consumer.poll())[0].offset == 4
 
 
+async def test_the_record_of_the_highest_timestamp_is_found(admin: Admin, broker: str) -> None:
+    """KIP-734; it is not the last one where clocks differ."""
+    await admin.create_topic(NewTopic("clocks", 1))
+    where = TopicPartition("clocks", 0)
+    async with Producer(broker) as producer:
+        for timestamp in (1_000, 3_000, 2_000):
+            await (await producer.send("clocks", b"x", timestamp=timestamp))
+    async with Consumer(broker) as consumer:
+        found = await consumer.offsets_at({where: -3})
+
+    assert found[where] == (1, 3_000)
+    assert (await admin.list_offsets({where: -3}))[where] == (1, 3_000)
+
+
 async def test_settings_are_changed_one_by_one(admin: Admin) -> None:
     """KIP-339: the others stay as they are."""
     await admin.create_topic(NewTopic("set", 1, configs={"retention.ms": "1000"}))

@@ -10,7 +10,12 @@ import pytest
 from ottla.client.cluster import Cluster
 from ottla.client.config import ClientConfig, Isolation, parse_address, parse_addresses
 from ottla.client.environment import real_environment
-from ottla.client.errors import BrokerUnreachable, ConnectionLost, RequestRefused
+from ottla.client.errors import (
+    BrokerUnreachable,
+    ConnectionLost,
+    RequestRefused,
+    UnsupportedByBroker,
+)
 from ottla.client.offsets import LIST_OFFSETS, list_offsets
 from ottla.client.routing import Router
 from ottla.client.state.backoff import Backoff
@@ -254,6 +259,22 @@ async def test_one_partition_that_fails_does_not_hide_the_others(toy: ToyCluster
     refused = found[wrong]
     assert isinstance(refused, RequestRefused)
     assert refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    cluster.close()
+
+
+async def test_what_stands_for_no_time_is_not_asked_of_who_takes_it_for_one(
+    toy: ToyCluster,
+) -> None:
+    """Brokers before KIP-734 answered the first record for the one of the highest timestamp."""
+    toy.add_topic("t", 2)
+    toy.versions[ApiKey.LIST_OFFSETS] = (1, 6)
+    cluster = cluster_of(toy)
+
+    second = TopicPartition("t", 1)
+    found = await list_offsets(Router(cluster), {FIRST: -3, second: -1}, Isolation.READ_UNCOMMITTED)
+
+    assert isinstance(found[FIRST], UnsupportedByBroker)
+    assert found[second] == (0, -1)
     cluster.close()
 
 
