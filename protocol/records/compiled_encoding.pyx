@@ -186,35 +186,43 @@ cdef class Writer:
         return 0
 
     cdef inline int add(self, int64_t time, Field key, Field value, object headers) except -1:
-        cdef int64_t time_delta, index, header_count = 0, headers_size = 1, most, size
-        cdef uint8_t *out
-        if self.count == 0:
-            self.base_timestamp = self.max_timestamp = time
-        if time > self.max_timestamp:
-            self.max_timestamp = time
-        time_delta = self.delta(time) if time != self.base_timestamp else 0
+        cdef int64_t header_count = 0, headers_size = 1, delta = self.delta(self.count, time)
         if headers is not None and headers:
             header_count = self.take_headers(headers, &headers_size)
-        size = 1 + varint_bytes(time_delta) + varint_bytes(self.count)
-        size += field_bytes(key) + field_bytes(value) + headers_size
-        if self.end - self.out < VARINT_BYTES_MAX + size:
-            self.grow(VARINT_BYTES_MAX + size)
-        out = put_varint(self.out, size)
-        # No attributes.
-        out[0] = 0
-        out = put_varint(out + 1, time_delta)
-        out = put_varint(out, self.count)
-        out = put_field(out, key)
-        out = put_field(out, value)
-        out = put_varint(out, header_count)
-        for index in range(2 * header_count):
-            out = put_field(out, self.headers[index])
-        self.out = out
+        self.out = self.put(self.out, self.count, delta, key, value, header_count, headers_size)
         self.count += 1
         return 0
 
-    cdef int64_t delta(self, int64_t time) except? -1:
+    cdef inline uint8_t *put(
+        self, uint8_t *out, int64_t index, int64_t time_delta, Field key, Field value,
+        int64_t header_count, int64_t headers_size
+    ) except NULL:
+        """Write one record to ``out``, and return where it ends. HOT: the place is handed on, since
+        what is kept here has to be looked up again after every byte that is written."""
+        cdef int64_t number, size = 1 + varint_bytes(time_delta) + varint_bytes(index)
+        size += field_bytes(key) + field_bytes(value) + headers_size
+        if self.end - out < VARINT_BYTES_MAX + size:
+            self.out = out
+            self.grow(VARINT_BYTES_MAX + size)
+            out = self.out
+        out = put_varint(out, size)
+        # No attributes.
+        out[0] = 0
+        out = put_varint(out + 1, time_delta)
+        out = put_varint(out, index)
+        out = put_field(out, key)
+        out = put_field(out, value)
+        out = put_varint(out, header_count)
+        for number in range(2 * header_count):
+            out = put_field(out, self.headers[number])
+        return out
+
+    cdef inline int64_t delta(self, int64_t index, int64_t time) except? -1:
+        if index == 0:
+            self.base_timestamp = self.max_timestamp = time
         cdef int64_t base = self.base_timestamp
+        if time > self.max_timestamp:
+            self.max_timestamp = time
         if time > INT64_MAX + base if base < 0 else time < INT64_MIN + base:
             raise OverflowError("timestamps of one batch lie more than 64 bits apart")
         return time - base
@@ -289,10 +297,10 @@ def encode_entries(entries):
 
 def encode_values(values, timestamp):
     cdef list items = values if PyList_CheckExact(values) else list(values)
-    cdef int64_t index, size, count, time = whole(timestamp) if items else NO_TIMESTAMP
+    cdef int64_t index, count, time = whole(timestamp) if items else NO_TIMESTAMP
     cdef uint8_t *out
     cdef PyObject *value
-    cdef Field field
+    cdef Field field, nothing = exact_field(None)
     count = len(items)
     cdef Writer writer = Writer(count)
     # Nothing from here on runs Python code, which could change the list; making the writer may, for
@@ -313,21 +321,8 @@ def encode_values(values, timestamp):
             field.size = 0
         else:
             return encode_entries([(timestamp, None, item, ()) for item in items])
-        # A byte each for attributes, time delta, key and headers.
-        size = 4 + varint_bytes(index) + field_bytes(field)
-        if writer.end - out < VARINT_BYTES_MAX + size:
-            writer.out = out
-            writer.grow(VARINT_BYTES_MAX + size)
-            out = writer.out
-        out = put_varint(out, size)
-        out[0] = out[1] = 0
-        out = put_varint(out + 2, index)
-        out[0] = NULL_SIZE
-        out = put_field(out + 1, field)
-        out[0] = 0
-        out += 1
-    writer.out = out
-    writer.count = count
+        out = writer.put(out, index, 0, nothing, field, 0, 1)
+    writer.out, writer.count = out, count
     return writer.encoded()
 
 
@@ -356,45 +351,47 @@ cdef class Pin:
         return self.at + start
 
 
+cdef struct Column:
+    # From the first string that may be asked for on; ``bit`` is its place in the first octet.
+    Bytes ends, validity, data
+    int64_t size, bit
+
+
 @cython.final
 cdef class Strings:
     """A column of byte strings, of which those from ``start`` up to ``stop`` may be asked for."""
 
-    cdef Pin pinned_ends, data, pinned_validity
-    cdef Bytes ends
-    cdef Bytes validity
-    cdef int64_t start
+    cdef Pin ends, data, validity
+    cdef Column column
 
     def __cinit__(self, column, int64_t start, int64_t stop):
         ends, data, validity, _ = column
-        self.start = start
-        self.pinned_ends = Pin(ends)
-        self.ends = self.pinned_ends.part(start * sizeof(int32_t), (stop + 1) * sizeof(int32_t))
-        self.data = Pin(data)
+        self.ends, self.data = Pin(ends), Pin(data)
+        self.column.ends = self.ends.part(start * sizeof(int32_t), (stop + 1) * sizeof(int32_t))
+        self.column.data, self.column.size = self.data.at, self.data.size
+        self.column.validity, self.column.bit = NULL, start & 7
         if validity is not None:
-            self.pinned_validity = Pin(validity)
-            self.validity = self.pinned_validity.part(start >> 3, (stop + 7) >> 3)
+            self.validity = Pin(validity)
+            self.column.validity = self.validity.part(start >> 3, (stop + 7) >> 3)
 
-    cdef inline int find(self, int64_t index, Field *field) except -1:
-        cdef int32_t pair[2]
-        field.at = NULL
-        field.size = 0
-        if self.validity != NULL:
-            if not self.validity[(index >> 3) - (self.start >> 3)] >> (index & 7) & 1:
-                return 0
-        memcpy(pair, self.ends + (index - self.start) * sizeof(int32_t), sizeof(pair))
-        if not 0 <= pair[0] <= pair[1] <= self.data.size:
-            raise ValueError(f"field {index} of a column lies outside its data")
-        field.at = self.data.at + pair[0]
-        field.size = pair[1] - pair[0]
-        return 0
+
+cdef inline bint find(const Column *column, int64_t index, Field *field) noexcept nogil:
+    """The string of that index from the first on; False if it lies outside the data."""
+    cdef int32_t pair[2]
+    cdef int64_t place = column.bit + index
+    field.at = NULL
+    field.size = 0
+    if column.validity != NULL and not column.validity[place >> 3] >> (place & 7) & 1:
+        return True
+    memcpy(pair, column.ends + index * sizeof(int32_t), sizeof(pair))
+    if not 0 <= pair[0] <= pair[1] <= column.size:
+        return False
+    field.at = column.data + pair[0]
+    field.size = pair[1] - pair[0]
+    return True
 
 
 def encode_columns(columns, int64_t start, int64_t stop):
-    cdef Pin times
-    cdef Bytes time_at
-    cdef Strings keys, values
-    cdef Writer writer
     cdef int64_t index, time
     cdef Field key, value
     check_range(columns, start, stop)
@@ -403,14 +400,21 @@ def encode_columns(columns, int64_t start, int64_t stop):
         headers = tuple(headers)
         if len(headers) < stop:
             raise ValueError(f"{len(headers)} lists of headers for {columns.count} records")
-    times = Pin(columns.timestamps)
-    time_at = times.part(start * sizeof(int64_t), stop * sizeof(int64_t))
-    keys = Strings(columns.keys, start, stop)
-    values = Strings(columns.values, start, stop)
-    writer = Writer(stop - start)
-    for index in range(start, stop):
-        memcpy(&time, time_at + (index - start) * sizeof(int64_t), sizeof(time))
-        keys.find(index, &key)
-        values.find(index, &value)
-        writer.add(time, key, value, None if headers is None else headers[index])
+    cdef Pin times = Pin(columns.timestamps)
+    cdef Bytes time_at = times.part(start * sizeof(int64_t), stop * sizeof(int64_t))
+    cdef Strings key_strings = Strings(columns.keys, start, stop)
+    cdef Strings value_strings = Strings(columns.values, start, stop)
+    cdef Column keys = key_strings.column, values = value_strings.column
+    cdef Writer writer = Writer(stop - start)
+    cdef uint8_t *out = writer.out
+    for index in range(stop - start):
+        memcpy(&time, time_at + index * sizeof(int64_t), sizeof(time))
+        if not (find(&keys, index, &key) and find(&values, index, &value)):
+            raise ValueError(f"field {start + index} of a column lies outside its data")
+        if headers is None:
+            out = writer.put(out, index, writer.delta(index, time), key, value, 0, 1)
+        else:
+            writer.add(time, key, value, headers[start + index])
+    if headers is None:
+        writer.out, writer.count = out, stop - start
     return writer.encoded()
