@@ -54,6 +54,7 @@ class DirectoryCheckpoints:
         self.save_log_starts = CoalescedSave(self._save_log_starts)
         self.save_high_watermarks = CoalescedSave(self._save_high_watermarks)
         self.save_cleaner_offsets = CoalescedSave(self._save_cleaner_offsets)
+        self._save_time = CoalescedSave(self._save_wall_clock)
 
     def read(self) -> None:
         """Take over what the files say; a spoiled one counts as absent. Raises OSError."""
@@ -111,7 +112,11 @@ class DirectoryCheckpoints:
     async def save_wall_clock(self, wall_ms: int) -> None:
         """Remember the time for whoever starts here next (hazard S-18)."""
         self.wall_ms = wall_ms
-        await self._write_content(WALL_CLOCK, encode_wall_clock(wall_ms))
+        await self._save_time()
+
+    async def _save_wall_clock(self) -> None:
+        assert self.wall_ms is not None
+        await self._write_content(WALL_CLOCK, encode_wall_clock(self.wall_ms))
 
     async def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         await self._write_content(name, encode_offsets(offsets))
