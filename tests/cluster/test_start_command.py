@@ -50,7 +50,7 @@ def test_it_prints_one_line_and_ends_well(tmp_path: Path, number: int) -> None:
 
     assert broker.ready_line == f"ottla: ready at 127.0.0.1:{broker.port}\n"
     assert broker.stdout_after_ready() == b""
-    assert status == 0
+    assert status == 0, broker.stderr()
 
 
 def test_port_and_directory_can_be_taken_again_after_a_kill(tmp_path: Path) -> None:
