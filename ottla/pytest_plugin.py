@@ -27,6 +27,9 @@ CLUSTER_MODULE = "ottla.broker.testing.cluster"
 CLUSTER_BROKERS = 3
 LOG_LINES = 30
 TOPIC_NAME_MAX = 200
+# The clusters of ``cluster_fixture`` that run, and those that a test has used, by their fixtures.
+_RUNNING = pytest.StashKey["dict[str, Cluster]"]()
+_USED = pytest.StashKey["dict[str, Cluster]"]()
 
 Scope = Literal["session", "package", "module", "class", "function"]
 
@@ -73,6 +76,7 @@ def cluster_fixture(
 
     @pytest.fixture(scope=scope)
     def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+        """A running ottla.Cluster; clients take its bootstrap_servers, faults breaks it."""
         config = request.config
         level = config.getoption("ottla_log_level") or config.getini("ottla_log_level")
         if level:
@@ -83,13 +87,19 @@ def cluster_fixture(
                 config.getoption("ottla_subprocess") or config.getini("ottla_subprocess")
             )
         made = ottla.Cluster(
-            brokers or _cluster_brokers(config),
+            _cluster_brokers(config) if brokers is None else brokers,
             settings={**_settings(config), **(settings or {})},
             data_dir=data_dir,
             subprocess=in_processes,
         )
+        running = config.stash.setdefault(_RUNNING, {})
+        name = str(request.fixturename)
         with made:
-            yield made
+            running[name] = made
+            try:
+                yield made
+            finally:
+                del running[name]
 
     return cluster
 
@@ -108,6 +118,7 @@ def topic_fixture(
 
     @pytest.fixture
     def topic(request: pytest.FixtureRequest) -> str:
+        """The name of an empty topic that no other test has."""
         name = f"{_readable(request.node.name)}-{uuid.uuid4().hex[:8]}"
         where = request.getfixturevalue(cluster or _cluster_of(request))
         where.create_topic(name, partitions, replication_factor=replication_factor, configs=configs)
@@ -138,12 +149,29 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Of a test that failed, tell what was done to its clusters and what they said."""
     report = yield
-    module = sys.modules.get(CLUSTER_MODULE)
-    if report.failed and report.when == "call" and module is not None:
-        for name, value in getattr(item, "funcargs", {}).items():
-            if isinstance(value, module.Cluster):
-                report.sections.append((f"ottla: {name}", value.report(LOG_LINES)))
+    used = _clusters_of(item)
+    if report.failed:
+        for name, cluster in used.items():
+            report.sections.append((f"ottla: {name}", cluster.report(LOG_LINES)))
+    if report.when == "teardown":
+        item.stash.setdefault(_USED, {}).clear()
     return report
+
+
+def _clusters_of(item: pytest.Item) -> dict[str, Cluster]:
+    """The clusters that the test and its fixtures have used so far, also those that are gone."""
+    used = item.stash.setdefault(_USED, {})
+    module = sys.modules.get(CLUSTER_MODULE)
+    if module is not None:
+        # Also while fixtures are made: a cluster that one of them uses is no argument of the test.
+        running = item.config.stash.get(_RUNNING, {})
+        names = getattr(item, "fixturenames", ())
+        used.update({name: made for name, made in running.items() if name in names})
+        arguments = getattr(item, "funcargs", {})
+        used.update(
+            {name: value for name, value in arguments.items() if isinstance(value, module.Cluster)}
+        )
+    return used
 
 
 def _cluster_of(request: pytest.FixtureRequest) -> str:
@@ -151,8 +179,10 @@ def _cluster_of(request: pytest.FixtureRequest) -> str:
 
 
 def _cluster_brokers(config: pytest.Config) -> int:
-    found = config.getoption("ottla_brokers") or config.getini("ottla_brokers")
-    return int(found or CLUSTER_BROKERS)
+    found = config.getoption("ottla_brokers")
+    if found is None:
+        found = config.getini("ottla_brokers") or CLUSTER_BROKERS
+    return int(found)
 
 
 def _settings(config: pytest.Config) -> dict[str, str]:

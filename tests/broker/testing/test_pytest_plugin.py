@@ -143,6 +143,69 @@ def test_a_failing_test_tells_what_was_injected(pytester: pytest.Pytester) -> No
     result.stdout.no_fnmatch_line("*kill(1)*")
 
 
+def test_fixtures_that_fail_tell_what_was_injected(pytester: pytest.Pytester) -> None:
+    """Most of a failover test is in its fixtures; what they broke is not the next test's."""
+    pytester.makepyfile(
+        """
+    import pytest
+
+    @pytest.fixture
+    def broken(ottla_cluster):
+        ottla_cluster.faults.jump_clock(11)
+        raise RuntimeError
+
+    @pytest.fixture
+    def breaking(ottla_cluster):
+        yield
+        ottla_cluster.faults.jump_clock(22)
+        raise RuntimeError
+
+    def test_before(broken):
+        pass
+
+    def test_after(breaking):
+        pass
+
+    def test_neither(ottla_topic):
+        assert False
+"""
+    )
+    result = run(pytester, "--ottla-brokers", "1")
+
+    result.assert_outcomes(errors=2, passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*ERROR at setup of test_before*",
+            "*ottla: ottla_cluster*",
+            "*jump_clock(11, broker=None)",
+            "*ERROR at teardown of test_after*",
+            "*ottla: ottla_cluster*",
+            "*jump_clock(22, broker=None)",
+        ]
+    )
+    text = result.stdout.str()
+    assert text.count("  jump_clock(11, ") == text.count("  jump_clock(22, ") == 1
+
+
+def test_fixtures_say_what_they_are(pytester: pytest.Pytester) -> None:
+    """In the list that pytest gives."""
+    listed = run(pytester, "--fixtures").stdout.str()
+
+    for name in ("ottla_broker", "ottla_cluster", "ottla_topic", "ottla_client_config"):
+        told = listed.split(f"\n{name}", 1)[1].splitlines()[1]
+        assert told.strip(), name
+        assert "no docstring" not in told
+
+
+def test_no_brokers_are_refused(pytester: pytest.Pytester) -> None:
+    """They were three."""
+    pytester.makepyfile("def test_one(ottla_cluster): pass")
+    result = run(pytester, "--ottla-brokers", "0")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*ClusterError: a cluster has at least one broker"])
+
+
 def test_workers_of_xdist_do_not_meet(pytester: pytest.Pytester) -> None:
     """Two workers on one port is what makes a suite red on Mondays."""
     pytest.importorskip("xdist")
