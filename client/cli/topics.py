@@ -18,7 +18,7 @@ from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from ottla.client.state.metadata import TopicView
 
@@ -59,44 +59,60 @@ async def create_topics(admin: Admin, arguments: argparse.Namespace) -> int:
     ]
     results = await admin.create_topics(wanted, validate_only=arguments.dry_run)
     outcomes: dict[str, str | None] = {}
-    for name in results:
-        result = results[name]
-        exists = isinstance(result, RequestRefused) and (
-            result.code is ErrorCode.TOPIC_ALREADY_EXISTS
-        )
-        if not isinstance(result, RequestRefused) or (exists and arguments.if_not_exists):
-            outcomes[name] = None
-        else:
-            outcomes[name] = sentence(result)
-    return report(arguments, outcomes, "could create" if arguments.dry_run else "created")
+    passed: dict[str, str] = {}
+    for name, result in results.items():
+        outcomes[name] = None
+        if isinstance(result, RequestRefused):
+            if arguments.if_not_exists and result.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                passed[name] = "exists already:"
+            else:
+                outcomes[name] = sentence(result)
+    done = "could create" if arguments.dry_run else "created"
+    return report(arguments, outcomes, done, passed)
 
 
 async def delete_topics(admin: Admin, arguments: argparse.Namespace) -> int:
     """Delete them and say of each how it went."""
     results = await admin.delete_topics(dict.fromkeys(arguments.topics))
     outcomes: dict[str, str | None] = {}
+    passed: dict[str, str] = {}
     for name in dict.fromkeys(arguments.topics):
         refused = results[name]
-        is_missing = refused is not None and refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        is_fine = refused is None or (is_missing and arguments.if_exists)
-        outcomes[name] = None if is_fine or refused is None else sentence(refused)
-    return report(arguments, outcomes, "deleted")
+        outcomes[name] = None
+        if refused is not None:
+            if arguments.if_exists and refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                passed[name] = "does not exist:"
+            else:
+                outcomes[name] = sentence(refused)
+    return report(arguments, outcomes, "deleted", passed)
 
 
-def report(arguments: argparse.Namespace, outcomes: dict[str, str | None], done: str) -> int:
-    """Write what was done; what was not goes to standard error, in one sentence for all."""
+def report(
+    arguments: argparse.Namespace,
+    outcomes: dict[str, str | None],
+    done: str,
+    passed: Mapping[str, str] | None = None,
+) -> int:
+    """Write what was done, or why nothing had to be for those that were ``passed``; what was not
+    goes to standard error, in one sentence for all."""
+    passed = passed or {}
     failures = [error for error in outcomes.values() if error is not None]
     if arguments.format == "json":
         write(
             json_document(
                 [
-                    {"topic": name, "status": done if error is None else "failed", "error": error}
+                    {
+                        "topic": name,
+                        "status": passed.get(name, done).rstrip(":") if error is None else "failed",
+                        "error": error,
+                    }
                     for name, error in outcomes.items()
                 ]
             )
         )
     else:
-        write("".join(f"{done} {name}\n" for name, error in outcomes.items() if error is None))
+        fine = [name for name, error in outcomes.items() if error is None]
+        write("".join(f"{passed.get(name, done)} {name}\n" for name in fine))
     if failures:
         raise CommandError("; ".join(failures))
     return 0

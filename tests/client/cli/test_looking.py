@@ -99,7 +99,7 @@ def test_partitions_are_added_and_settings_changed_in_several_topics(
     assert changed == (0, b"altered more-1\n", "")
     assert {one["topic"]: one["partitions"] for one in listed}["more-2"] == 3
     assert tried.output == b"could create tried\n"
-    assert gone == (0, b"deleted tried\ndeleted more-2\n", "")
+    assert gone == (0, b"does not exist: tried\ndeleted more-2\n", "")
 
 
 def test_settings_are_shown_and_changed(broker: str, ottla: Ottla) -> None:

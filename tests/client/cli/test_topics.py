@@ -142,3 +142,17 @@ def test_the_command_explains_itself(ottla: Ottla, arguments: list[str], status:
         assert text.startswith("ottla ")
     else:
         assert all(verb in text for verb in ("start", "topics", "produce", "consume", "log"))
+
+
+def test_what_had_not_to_be_done_is_not_said_to_be_done(broker: str, ottla: Ottla) -> None:
+    """A script that reads "created" goes on to fill a topic that has been there for long."""
+    ottla("topics", "create", "there", "-b", broker)
+    made = ottla("topics", "create", "there", "here", "--if-not-exists", "-b", broker)
+    gone = ottla("topics", "delete", "here", "nowhere", "--if-exists", "-b", broker, "--json")
+
+    assert (made.status, made.output) == (0, b"exists already: there\ncreated here\n")
+    assert gone.status == 0
+    assert [(one["topic"], one["status"]) for one in json.loads(gone.output)] == [
+        ("here", "deleted"),
+        ("nowhere", "does not exist"),
+    ]
