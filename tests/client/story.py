@@ -75,6 +75,8 @@ class Story:
 class Startable(Protocol):
     """Any of the three clients."""
 
+    _is_open: bool
+
     async def start(self) -> None: ...
 
 
@@ -90,6 +92,8 @@ async def started(ports: Ports, make: Callable[[], Client]) -> Client:
         except TransportError:
             await ports.clock.sleep(50)
         else:
+            # A process that is killed closes nothing, and says nothing of it.
+            client._is_open = False
             return client
 
 
