@@ -37,12 +37,13 @@ def produce_records(orders: Orders) -> Watch:
 
 
 def produce_batches(orders: Orders) -> Watch:
-    """``send_batch`` with lists of values."""
+    """``send_batch`` with lists of values: one value again and again, as the other clients have
+    it, which stays in the processor's cache."""
     return _produce(orders, [orders.value] * RECORDS_PER_CALL)
 
 
 def produce_arrow(orders: Orders) -> Watch:
-    """``send_batch`` with Arrow batches."""
+    """``send_batch`` with Arrow batches: at 1 KiB ten megabytes, which have to come from memory."""
     values = pa.array([orders.value] * RECORDS_PER_CALL, pa.binary())
     return _produce(orders, pa.record_batch({"value": values}))
 
