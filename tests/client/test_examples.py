@@ -26,6 +26,9 @@ ELSEWHERE = {
     "parallel.py": "tests/client/test_parallel.py",
     "roundtrip.py": "tests/cluster/test_readme.py",
     "search_index.py": "tests/client/test_search_index.py",
+    "spark_batch.py": "tests/client/spark/test_examples.py",
+    "spark_jobs.py": "tests/client/spark/test_examples.py",
+    "spark_streams.py": "tests/client/spark/test_examples.py",
 }
 SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if path.name not in ELSEWHERE)
 NEEDS = {
