@@ -171,6 +171,28 @@ def test_a_first_batch_that_is_repeated_when_its_ledger_has_expired_is_refused(
     assert len(in_topic(broker, copying.target)[0]) == 3
 
 
+def test_an_aggregation_is_written_as_a_whole_and_not_as_updates(
+    spark: SparkSession, broker: str, new_topic: NewTopicName, tmp_path: Path
+) -> None:
+    """Spark takes no sink in Python for one that could have updates, and says so."""
+    source, target = new_topic(), new_topic()
+    fill(broker, source, 3)
+    given = {"kafka.bootstrap.servers": broker, "startingOffsets": "earliest"}
+    rows = spark.readStream.format("ottla").options(**given, subscribe=source).load()
+    counts = rows.groupBy("partition").count().selectExpr("cast(count as string) as value")
+
+    def run(mode: str) -> None:
+        writer = counts.writeStream.format("ottla").options(**given, topic=target).outputMode(mode)
+        writer = writer.option("checkpointLocation", str(tmp_path / mode))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    run("complete")
+    with pytest.raises(Exception, match="does not support Update mode"):
+        run("update")
+    settle(broker, target, range(1))
+    assert in_topic(broker, target) == {0: [b"3"]}
+
+
 def test_a_query_that_gives_other_rows_is_refused(broker: str, copying: Copying) -> None:
     """Spark would not notice, and readers would find neither the old nor the new rows whole."""
     fill(broker, copying.source, 3)
