@@ -11,12 +11,21 @@ that nothing has to be copied to become a batch.
 cimport cython
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from cpython.long cimport PyLong_AsLongLong, PyLong_CheckExact
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
-from cpython.number cimport PyNumber_Index
-from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
+
+from compiled_varints cimport VARINT_BYTES_MAX, Bytes, Field, put_varint, varint_bytes
+from compiled_writing cimport (
+    Column,
+    encoded_bytes,
+    exact_field,
+    find,
+    put_field,
+    read_ascii,
+    read_item,
+    whole,
+)
 
 from ottla.protocol.records.batch import HEADER_BYTES, NO_TIMESTAMP
 from ottla.protocol.records.columns import check_range
@@ -24,126 +33,26 @@ from ottla.protocol.records.record import Encoded
 
 cdef extern from *:
     """
-    #include <stdint.h>
-    #include <string.h>
-
-    /* Short strings cost more in calls than in copying. Pieces of 16 bytes, the last of which may
-       overlap the one before: nothing beyond the string is read or written. */
-    static CYTHON_INLINE void ottla_copy(uint8_t *out, const uint8_t *at, int64_t size) {
-        int64_t done = 0;
-        if (size < 16 || size > 256) {
-            memcpy(out, at, (size_t)size);
-            return;
-        }
-        for (; done <= size - 32; done += 32) memcpy(out + done, at + done, 32);
-        if (done <= size - 16) memcpy(out + done, at + done, 16);
-        memcpy(out + size - 16, at + size - 16, 16);
-    }
-
     #ifndef OTTLA_SOURCE_CRC
     #define OTTLA_SOURCE_CRC 0
     #endif
     """
     unsigned long OTTLA_SOURCE_CRC
-    ctypedef struct PyObject
-    PyObject *Py_None
-    PyObject *PyList_GET_ITEM(object, Py_ssize_t)
-    bint is_bytes "PyBytes_CheckExact"(PyObject *)
-    char *bytes_start "PyBytes_AS_STRING"(PyObject *)
-    Py_ssize_t bytes_size "PyBytes_GET_SIZE"(PyObject *)
     bint PyBytes_CheckExact(object)
     bint PyList_CheckExact(object)
     bint PyTuple_CheckExact(object)
-    bint PyUnicode_CheckExact(object)
-    bint PyUnicode_IS_COMPACT_ASCII(object)
-    Py_ssize_t PyUnicode_GET_LENGTH(object)
-    void *PyUnicode_1BYTE_DATA(object)
     object PyByteArray_FromStringAndSize(const char *, Py_ssize_t)
     int PyByteArray_Resize(object, Py_ssize_t) except -1
     char *PyByteArray_AS_STRING(object)
-    void ottla_copy(uint8_t *, const uint8_t *, int64_t) noexcept nogil
 
 SOURCE_CRC = OTTLA_SOURCE_CRC
 """Of the text that this was built from, so that a stale build can be told."""
 
 cdef enum:
-    # The varint of -1, the size of what is null.
-    NULL_SIZE = 1
-    # Of a varint, at its longest.
-    VARINT_BYTES_MAX = 10
     # No first guess is higher: the first of the records may be the only large one.
     GUESS_BYTES_MAX = 4 << 20
 
 cdef int64_t _ROOM_BYTES = HEADER_BYTES
-
-ctypedef const uint8_t *Bytes
-
-cdef struct Field:
-    # NULL if the field is null; the size is 0 then.
-    Bytes at
-    int64_t size
-
-cdef inline int64_t whole(object number) except? -1:
-    """Raises OverflowError beyond 64 bits; TypeError for a float, which would lose a part."""
-    return PyLong_AsLongLong(number if PyLong_CheckExact(number) else PyNumber_Index(number))
-
-
-cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
-    return (<uint64_t>value << 1) ^ <uint64_t>(value >> 63)
-
-
-cdef inline int64_t varint_bytes(int64_t value) noexcept nogil:
-    cdef uint64_t raw = zigzag(value)
-    cdef int64_t size = 1
-    if raw < 0x80:
-        return 1
-    if raw < 0x4000:
-        return 2
-    while raw >= 0x80:
-        raw >>= 7
-        size += 1
-    return size
-
-
-cdef inline uint8_t *put_varint(uint8_t *out, int64_t value) noexcept nogil:
-    cdef uint64_t raw = zigzag(value)
-    if raw < 0x80:
-        out[0] = <uint8_t>raw
-        return out + 1
-    if raw < 0x4000:
-        out[0] = <uint8_t>(raw | 0x80)
-        out[1] = <uint8_t>(raw >> 7)
-        return out + 2
-    while raw >= 0x80:
-        out[0] = <uint8_t>(raw | 0x80)
-        raw >>= 7
-        out += 1
-    out[0] = <uint8_t>raw
-    return out + 1
-
-
-cdef inline int64_t field_bytes(Field field) noexcept nogil:
-    return 1 if field.at == NULL else varint_bytes(field.size) + field.size
-
-
-cdef inline uint8_t *put_field(uint8_t *out, Field field) noexcept nogil:
-    if field.at == NULL:
-        out[0] = NULL_SIZE
-        return out + 1
-    out = put_varint(out, field.size)
-    ottla_copy(out, field.at, field.size)
-    return out + field.size
-
-
-cdef inline Field exact_field(object value) noexcept:
-    """Of bytes or None, which somebody else keeps alive."""
-    cdef Field field
-    field.at = NULL
-    field.size = 0
-    if value is not None:
-        field.at = <Bytes>PyBytes_AS_STRING(value)
-        field.size = PyBytes_GET_SIZE(value)
-    return field
 
 
 @cython.final
@@ -200,7 +109,7 @@ cdef class Writer:
         """Write one record to ``out``, and return where it ends. HOT: the place is handed on, since
         what is kept here has to be looked up again after every byte that is written."""
         cdef int64_t number, size = 1 + varint_bytes(time_delta) + varint_bytes(index)
-        size += field_bytes(key) + field_bytes(value) + headers_size
+        size += encoded_bytes(key) + encoded_bytes(value) + headers_size
         if self.end - out < VARINT_BYTES_MAX + size:
             self.out = out
             self.grow(VARINT_BYTES_MAX + size)
@@ -243,7 +152,7 @@ cdef class Writer:
             self.headers[index] = key
             self.headers[index + 1] = value
             index += 2
-            size[0] += field_bytes(key) + field_bytes(value)
+            size[0] += encoded_bytes(key) + encoded_bytes(value)
         return number
 
     cdef int make_room(self, int64_t needed) except -1:
@@ -258,10 +167,8 @@ cdef class Writer:
 
     cdef Field text(self, object name) except *:
         cdef Field field
-        if PyUnicode_CheckExact(name) and PyUnicode_IS_COMPACT_ASCII(name):
+        if read_ascii(name, &field):
             self.kept.append(name)
-            field.at = <Bytes>PyUnicode_1BYTE_DATA(name)
-            field.size = PyUnicode_GET_LENGTH(name)
             return field
         encoded = name.encode("utf-8", "surrogateescape")
         self.kept.append(encoded)
@@ -299,7 +206,6 @@ def encode_values(values, timestamp):
     cdef list items = values if PyList_CheckExact(values) else list(values)
     cdef int64_t index, count, time = whole(timestamp) if items else NO_TIMESTAMP
     cdef uint8_t *out
-    cdef PyObject *value
     cdef Field field, nothing = exact_field(None)
     count = len(items)
     cdef Writer writer = Writer(count)
@@ -312,14 +218,7 @@ def encode_values(values, timestamp):
     writer.base_timestamp = writer.max_timestamp = time
     out = writer.out
     for index in range(count):
-        value = PyList_GET_ITEM(items, index)
-        if is_bytes(value):
-            field.at = <Bytes>bytes_start(value)
-            field.size = bytes_size(value)
-        elif value == Py_None:
-            field.at = NULL
-            field.size = 0
-        else:
+        if not read_item(items, index, &field):
             return encode_entries([(timestamp, None, item, ()) for item in items])
         out = writer.put(out, index, 0, nothing, field, 0, 1)
     writer.out, writer.count = out, count
@@ -351,12 +250,6 @@ cdef class Pin:
         return self.at + start
 
 
-cdef struct Column:
-    # From the first string that may be asked for on; ``bit`` is its place in the first octet.
-    Bytes ends, validity, data
-    int64_t size, bit
-
-
 @cython.final
 cdef class Strings:
     """A column of byte strings, of which those from ``start`` up to ``stop`` may be asked for."""
@@ -373,22 +266,6 @@ cdef class Strings:
         if validity is not None:
             self.validity = Pin(validity)
             self.column.validity = self.validity.part(start >> 3, (stop + 7) >> 3)
-
-
-cdef inline bint find(const Column *column, int64_t index, Field *field) noexcept nogil:
-    """The string of that index from the first on; False if it lies outside the data."""
-    cdef int32_t pair[2]
-    cdef int64_t place = column.bit + index
-    field.at = NULL
-    field.size = 0
-    if column.validity != NULL and not column.validity[place >> 3] >> (place & 7) & 1:
-        return True
-    memcpy(pair, column.ends + index * sizeof(int32_t), sizeof(pair))
-    if not 0 <= pair[0] <= pair[1] <= column.size:
-        return False
-    field.at = column.data + pair[0]
-    field.size = pair[1] - pair[0]
-    return True
 
 
 def encode_columns(columns, int64_t start, int64_t stop):

@@ -13,6 +13,7 @@ from compiled_varints cimport (
     NULL_SIZE,
     SHORT_MAX,
     Bytes,
+    Field,
     Varint,
     read_short,
     read_size,
@@ -39,11 +40,6 @@ cdef struct Scope:
     # A short record's timestamp is the first, and as much of its delta as the second lets through.
     int64_t short_timestamp
     int64_t short_delta_mask
-
-cdef struct Field:
-    # NULL if the field is null; the size is 0 then.
-    Bytes at
-    int64_t size
 
 cdef struct Fields:
     int64_t offset

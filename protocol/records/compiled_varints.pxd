@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Varints among bytes that peers wrote: nothing is read that was not compared with where they end."""
+"""Varints, read and written. Those that are read are a peer's: no byte is looked at that was not
+compared with where they end."""
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
@@ -8,6 +9,8 @@ ctypedef const uint8_t *Bytes
 cdef enum:
     # The varint of -1, the size of what is null.
     NULL_SIZE = 1
+    # Of a varint, at its longest.
+    VARINT_BYTES_MAX = 10
     # What a varint of two bytes is less than, of either sign.
     SHORT_MAX = 1 << 13
 
@@ -15,6 +18,11 @@ cdef struct Varint:
     # Where it ends, or NULL if there is none.
     Bytes end
     int64_t value
+
+cdef struct Field:
+    # NULL if the field is null; the size is 0 then.
+    Bytes at
+    int64_t size
 
 
 cdef inline Varint read_long_varint(Bytes at, Bytes end) noexcept nogil:
@@ -76,3 +84,37 @@ cdef inline bint read_short(Bytes *at, int64_t *value) noexcept nogil:
     at[0] += 1
     value[0] = (low >> 1) ^ -(low & 1)
     return True
+
+
+cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
+    return (<uint64_t>value << 1) ^ <uint64_t>(value >> 63)
+
+
+cdef inline int64_t varint_bytes(int64_t value) noexcept nogil:
+    cdef uint64_t raw = zigzag(value)
+    cdef int64_t size = 1
+    if raw < 0x80:
+        return 1
+    if raw < 0x4000:
+        return 2
+    while raw >= 0x80:
+        raw >>= 7
+        size += 1
+    return size
+
+
+cdef inline uint8_t *put_varint(uint8_t *out, int64_t value) noexcept nogil:
+    cdef uint64_t raw = zigzag(value)
+    if raw < 0x80:
+        out[0] = <uint8_t>raw
+        return out + 1
+    if raw < 0x4000:
+        out[0] = <uint8_t>(raw | 0x80)
+        out[1] = <uint8_t>(raw >> 7)
+        return out + 2
+    while raw >= 0x80:
+        out[0] = <uint8_t>(raw | 0x80)
+        raw >>= 7
+        out += 1
+    out[0] = <uint8_t>raw
+    return out + 1

@@ -8,7 +8,7 @@ import re
 from tests.tidy.tree import Module, compiled_texts, functions, modules_of_tests, product_modules
 
 FILE_LINES_MAX = 400
-COMPILED_LINES_MAX = 420
+COMPILED_LINES_MAX = 300
 FUNCTION_LINES_MAX = 70
 PARAMETERS_MAX = 5
 CONSTRUCTOR_PARAMETERS_MAX = 8
