@@ -70,6 +70,9 @@ def look(made: Any) -> dict[str, object]:
 
 
 MINOR = {"__static_attributes__", "__firstlineno__", "__annotations_cache__"}
+if sys.version_info < (3, 11, 3):
+    # With slots, the standard library left behind what the class without them had.
+    MINOR.add("__weakref__")
 
 
 def _tried(work: Callable[[], object]) -> object:
