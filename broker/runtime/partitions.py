@@ -243,7 +243,9 @@ class Partitions:
                 log = None
                 is_new = True
         if runtime is None:
-            if log is None:
+            if log is None or log.topic_id is None:
+                # Without one it would be fetched by name, in a version that does not say which
+                # incarnation of this broker fetches: no leader would take it into an ISR again.
                 log = await self._make_log(partition, topic_id, is_new=is_new)
             # Whoever had it before may still be cutting it.
             await log.settled()

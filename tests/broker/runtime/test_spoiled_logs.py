@@ -102,3 +102,31 @@ async def test_a_damaged_log_that_may_be_needed_stays(
     assert site.nodes[3].logs is not None
     assert where() in site.nodes[3].logs.damaged
     await site.stop()
+
+
+async def test_a_log_that_has_lost_its_topic_id_is_given_it_again() -> None:
+    """A loss of power can take the file with the id. Fetched by name, in a version that does not
+    tell incarnations apart, that replica and its fetcher's others would never be in sync again."""
+    site = Site()
+    await site.start()
+    await site.lead(1)
+    assert site.nodes[1].produce(b"value").error_code is ErrorCode.NONE
+    await site.settle()
+    late = site.nodes[3]
+    path = f"{late.partition().log.directory}/partition.metadata"
+    await late.kill()
+    await late.disk.unlink(path)
+    await late.start()
+    assert late.logs is not None
+    log = late.logs.get(where())
+    assert log is not None
+    assert log.topic_id is None
+    await site.lead(1, 1, isr=(1, 2))
+    await site.settle()
+
+    assert late.partition().log.topic_id == TOPIC_ID
+    assert late.disk.exists(path)
+    leading = site.nodes[1].partition().replica.leading
+    assert leading is not None
+    assert leading.followers[3].broker_epoch == late.broker_epoch == 2
+    await site.stop()
