@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Required, TypedDict, TypeVar, Unpack
 
-from ottla.client.arguments import texts
+from ottla.client.arguments import check_topic, texts
 from ottla.client.arrow import pyarrow, schema, to_arrow
 from ottla.client.config import Isolation
 from ottla.client.consumer import Consumer
@@ -56,6 +56,7 @@ async def aread_arrow(topic: str, **options: Unpack[ReadOptions]) -> pa.Table:
     ``columns`` are the names to keep. Raises RequestRefused for an unknown topic or partition,
     ValueError for what is no place or column, TransportError, and ImportError without pyarrow."""
     _check_names(options)
+    check_topic(topic)
     kept = _checked(options.get("columns"))
     isolation = options.get("isolation", Isolation.READ_COMMITTED)
     if isinstance(isolation, str):

@@ -65,7 +65,13 @@ class GroupOffsets:
     async def commit(
         self, offsets: Mapping[TopicPartition, Committed] | None, member: MemberIdentity
     ) -> None:
-        """Store these, or the positions after all that was handed out."""
+        """Store these, or the positions after all that was handed out. Raises ValueError for the
+        latter while somebody else knows better what is finished with."""
+        if offsets is None and self.is_delegated:
+            raise ValueError(
+                "a parallel run is under way, and what was handed out is not done yet: commit by "
+                "the run, or say which offsets"
+            )
         positions = self._handout.given() if offsets is None else offsets
         self._handout.settle(positions)
         await self._commits.commit(positions, member)

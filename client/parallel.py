@@ -122,6 +122,8 @@ class ParallelRun:
         """Until it ends. Raises HandlerFailed, and what ``poll`` raises."""
         if self._has_begun:
             raise ClientError("a run begins once: ask the consumer for another")
+        if self._group is not None and self._group.offsets.is_delegated:
+            raise ClientError("another run of this consumer is under way: wait for its end")
         self._has_begun = True
         if self._group is not None:
             self._group.attach(self)

@@ -6,6 +6,7 @@ one sentence where it makes no sense: a broker that is not there, that is dead, 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ottla.broker.testing.members import ClusterError
@@ -13,7 +14,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine
+    from collections.abc import Callable, Coroutine
 
     from ottla.broker.testing.members import Members
     from ottla.broker.testing.troubles import Troubles
@@ -59,6 +60,8 @@ class Faults:
         """Cut the network between the sides: ``partition({1}, {2, 3})``. Packets vanish, and what
         was sent arrives after ``heal``. One side alone is cut off from everybody else, clients
         included. Each call replaces the one before; the store stays within everybody's reach."""
+        if not sides or not all(isinstance(side, Collection) for side in sides):
+            raise ClusterError("a partition has sides, which are sets of brokers: partition({1})")
         wording = ", ".join(str(set(side)) for side in sides)
         self._do(f"partition({wording})", lambda: self._troubles.partition(sides))
 
@@ -69,6 +72,7 @@ class Faults:
     def slow_disk(self, broker: int, delay_ms: float) -> None:
         """From now on every flush, every read that is not in memory, and every produce to the
         broker takes so much longer."""
+        _check_ms(delay_ms, least=0)
         self._do(
             f"slow_disk({broker}, {delay_ms})",
             lambda: self._troubles.change_disk(broker, {"delay_ms": delay_ms}),
@@ -121,6 +125,7 @@ class Faults:
 
     def jump_clock(self, ms: int, broker: int | None = None) -> None:
         """Move the date, either way, of one broker or of all. Timeouts do not notice."""
+        _check_ms(ms)
         self._do(f"jump_clock({ms}, broker={broker})", lambda: self._troubles.jump(ms, broker))
 
     def advance(self, ms: float) -> None:
@@ -129,6 +134,7 @@ class Faults:
         look to the brokers like clients that were silent for so long. Takes about a second for
         each five minutes, and no more than that for the longest time: all but the last six
         minutes is then a jump to the brokers, which excuses the members of groups."""
+        _check_ms(ms)
         self._do(f"advance({ms})", lambda: self._troubles.advance(ms))
 
     def clear(self) -> None:
@@ -147,10 +153,22 @@ class Faults:
             await self._troubles.mend_disk(node_id)
 
 
+def _check_ms(value: float, least: float | None = None) -> None:
+    """A mistake would come out in a broker, and end it. Raises ClusterError."""
+    given: object = value
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise ClusterError(f"a time is a number of milliseconds, not {given!r}")
+    if least is not None and not value >= least:
+        raise ClusterError(f"a delay is {least} ms or more, not {value}")
+
+
 def key_of(api: ApiKey | str) -> ApiKey:
     """An API by Kafka's name in any spelling. Raises ClusterError."""
     if isinstance(api, ApiKey):
         return api
+    given: object = api
+    if not isinstance(given, str):
+        raise ClusterError(f"an API is called by its name, such as 'Produce', not {given!r}")
     wanted = api.replace("_", "").upper()
     for key in ApiKey:
         if key.name.replace("_", "") == wanted:

@@ -38,7 +38,13 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, work: Callable[[], Coroutine[object, object, Result]]) -> Result:
-        """Do the work there and wait for its end; interrupted, it is cancelled."""
+        """Do the work there and wait for its end; interrupted, it is cancelled. Raises
+        RuntimeError in a child process, which has no such thread."""
+        if not self._thread.is_alive():
+            raise RuntimeError(
+                "the cluster lives in the process that started it: a child made by a fork can use "
+                "its bootstrap_servers, and nothing else of it"
+            )
         assert threading.get_ident() != self._thread.ident, "it would wait for itself"
         future = self.submit(work())
         try:

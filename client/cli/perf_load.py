@@ -48,6 +48,14 @@ class Load:
         """Send all and return after how many seconds the last was acknowledged.
 
         Raises the ClientError of the first batch that failed."""
+        try:
+            return await self._run(progress)
+        finally:
+            # Interrupted, nobody asks what became of the rest.
+            for task in self._watching:
+                task.cancel()
+
+    async def _run(self, progress: Progress) -> float:
         arguments = self._arguments
         count, rate = arguments.records, arguments.rate
         step = RECORDS_PER_CALL if arguments.batch else RECORDS_PER_LOOK

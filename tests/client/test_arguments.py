@@ -256,6 +256,13 @@ async def test_options_of_a_table_are_known(options: dict[str, Any], sentence: s
         await ottla.aread_arrow("t", **options)
 
 
+async def test_a_table_is_made_of_one_topic(toy: ToyCluster) -> None:
+    """A list of them was an unhashable type."""
+    wrong: Any = ["t"]
+    with pytest.raises(TypeError, match="a topic is called by a text, not \\['t'\\]"):
+        await ottla.aread_arrow(wrong, bootstrap_servers=toy.bootstrap)
+
+
 async def test_partitions_of_a_table_are_numbers(toy: ToyCluster) -> None:
     """As they are in a topic."""
     toy.add_topic("t")

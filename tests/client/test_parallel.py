@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla import Admin, Committed, Consumer, ConsumerConfig, NewTopic, Producer, TopicPartition
+from ottla.client.errors import ClientError
 from ottla.client.parallel_policy import ParallelLimits
 from tests.client.handled import Ledger, ends, fill, run_until, stored, subscribed
 
@@ -245,3 +246,37 @@ async def test_what_makes_no_sense_is_refused_at_once(more: dict[str, Any], said
 
     with pytest.raises(ValueError, match=said):
         consumer.parallel(print, **more)
+
+
+async def test_what_is_in_work_is_not_committed_by_the_consumer(broker: str) -> None:
+    """Handlers that commit as in a plain loop would skip what the others have in work."""
+    await fill(broker, "par-own-commit", 20)
+    seen: list[str] = []
+
+    async def handle(record: ConsumerRecord[bytes, bytes]) -> None:
+        with pytest.raises(ValueError, match="a parallel run is under way"):
+            await consumer.commit()
+        seen.append("handled")
+        run.stop()
+
+    async with subscribed(broker, "par-own-commit") as consumer:
+        run = consumer.parallel(handle, concurrency=2)
+        await run
+        await consumer.commit()
+    assert seen
+
+
+async def test_one_run_at_a_time(broker: str) -> None:
+    """Two would take each other's records, and each would commit what it knows of."""
+    await fill(broker, "par-two", 20)
+
+    async def handle(record: ConsumerRecord[bytes, bytes]) -> None:
+        with pytest.raises(ClientError, match="another run of this consumer is under way"):
+            await consumer.parallel(print)
+        run.stop()
+
+    async with subscribed(broker, "par-two") as consumer:
+        run = consumer.parallel(handle, concurrency=2)
+        await run
+        again = consumer.parallel(lambda record: again.stop())
+        await again

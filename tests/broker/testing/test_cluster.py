@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import multiprocessing
 import os
 import threading
 import time
@@ -184,3 +185,24 @@ def test_a_start_takes_little(brokers: int, limit_s: float) -> None:
     cluster.stop()
 
     assert took_s < limit_s
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_is_told_that_the_cluster_is_elsewhere() -> None:
+    """It waited for ever for a thread that it does not have."""
+    with Cluster() as cluster:
+        answers = multiprocessing.get_context("fork").SimpleQueue()
+
+        def ask() -> None:
+            try:
+                cluster.create_topic("t")
+            except RuntimeError as error:
+                answers.put(str(error))
+
+        child = multiprocessing.get_context("fork").Process(target=ask)
+        child.start()
+        child.join(20)
+        child.kill()
+        child.join()
+        assert not answers.empty()
+        assert "lives in the process that started it" in answers.get()

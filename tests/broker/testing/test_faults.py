@@ -311,6 +311,13 @@ def test_clear_undoes_what_lasts(cluster: Cluster) -> None:
         (lambda faults: faults.fail_request("Produce", "OOPS"), "there is no error 'OOPS'"),
         (lambda faults: faults.lose_reply("Produce", 0), "from 1"),
         (lambda faults: faults.advance(-1), "time does not go back"),
+        (lambda faults: faults.advance("1h"), "a number of milliseconds, not '1h'"),
+        (lambda faults: faults.jump_clock("1h"), "a number of milliseconds, not '1h'"),
+        (lambda faults: faults.slow_disk(1, "x"), "a number of milliseconds, not 'x'"),
+        (lambda faults: faults.slow_disk(1, -5), "a delay is 0 ms or more, not -5"),
+        (lambda faults: faults.partition(), "a partition has sides"),
+        (lambda faults: faults.partition(1), "a partition has sides"),
+        (lambda faults: faults.fail_request(0, "NONE"), "an API is called by its name"),
     ],
 )
 def test_what_makes_no_sense_is_said_in_a_sentence(

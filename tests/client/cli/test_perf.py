@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ottla.client.cli.perf_figures import Figures, as_document, as_text, percentile
 from ottla.client.cli.progress import CLEAR_LINE, Progress, amount, bar_line
+from tests.client.cli.test_pipes import start
 
 if TYPE_CHECKING:
     from tests.client.cli.command import Ottla
+    from tests.client.toy_broker import ToyCluster
 
 
 @pytest.mark.parametrize(
@@ -121,3 +125,18 @@ def test_the_line_says_how_far_how_fast_and_how_long(
 def test_amounts_are_short(number: int, text: str) -> None:
     """In the units that disks are filled in."""
     assert amount(number, "bytes") == text
+
+
+@pytest.mark.parametrize("how", [(), ("--batch",)])
+async def test_an_interrupted_load_says_nothing(toy: ToyCluster, how: tuple[str, ...]) -> None:
+    """Each batch under way left a traceback: some hundred thousand characters."""
+    topic = toy.add_topic("t")
+    process = await start("perf", "produce", "t", "-n", "1000000000", *how, "-b", toy.bootstrap)
+    while not topic.partitions[0].batches:
+        await asyncio.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+
+    async with asyncio.timeout(60):
+        output, errors = await process.communicate()
+
+    assert (process.returncode, output, errors) == (130, b"", b"")
