@@ -91,5 +91,5 @@ def test_the_commands_of_the_page_are_commands() -> None:
 
     assert verbs == ["load", "copy", "transform", "aggregate"]
     files = re.findall(r"`(examples/[\w/]+\.py)`", text)
-    assert len(files) == 6
+    assert len(files) == 9
     assert [name for name in files if not (ROOT / name).exists()] == []
