@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.log.checkpoints import encode_leader_epochs, replace_file
 from ottla.broker.log.names import LEADER_EPOCHS, join
+from ottla.broker.tasks import to_its_end
 
 if TYPE_CHECKING:
     from ottla.broker.log.open_log import OpenLog
@@ -103,7 +104,8 @@ async def save_leader_epochs_locked(log: OpenLog) -> None:
     entries = [(epoch, start_offset) for epoch, start_offset in log.observer.leader_epochs()]
     if entries != log.saved_leader_epochs:
         path = join(log.directory, LEADER_EPOCHS)
-        await replace_file(log.home.disk, path, encode_leader_epochs(entries))
+        # A stop cancels whoever flushes, and closes the log at once, which writes this file again.
+        await to_its_end(replace_file(log.home.disk, path, encode_leader_epochs(entries)))
         log.saved_leader_epochs = entries
 
 

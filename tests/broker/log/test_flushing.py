@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 
 import pytest
@@ -12,7 +13,7 @@ from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.broker.testing.faulty_disk import DiskFault
 from ottla.protocol.errors import KafkaError
 from tests.broker.log.bench import DIRECTORY, Bench, read_all
-from tests.broker.log.crash_disk import PowerCut
+from tests.broker.log.crash_disk import CrashDisk, PowerCut
 
 SMALL = LogSettings(segment_bytes=600, index_interval_bytes=100)
 LOG_PATH = f"{DIRECTORY}/00000000000000000000.log"
@@ -302,3 +303,41 @@ async def test_an_idle_segment_holds_no_file() -> None:
     assert len(pool) == 0
     assert len(read_all(log)) == 20
     assert len(pool) == 5
+
+
+class LateDisk(CrashDisk):
+    """Renames when it is let; like a thread, it goes on although its caller is cancelled."""
+
+    gate: asyncio.Event
+
+    async def rename(self, source: str, target: str) -> None:
+        async def work() -> None:
+            await self.gate.wait()
+            await CrashDisk.rename(self, source, target)
+
+        await asyncio.shield(asyncio.ensure_future(work()))
+
+
+async def test_a_stop_in_the_middle_of_a_flush_leaves_its_files_to_one_writer() -> None:
+    """P-04: the stop cancels the flush and closes the log. With the epochs' file in two hands, one
+    found it gone, and took the directory for broken."""
+    disk = LateDisk()
+    disk.gate = asyncio.Event()
+    bench = Bench(disk)
+    log = await bench.open()
+    bench.append(log)
+    flushing = asyncio.ensure_future(log.flush())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    flushing.cancel()
+    closing = asyncio.ensure_future(log.close())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    disk.gate.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await flushing
+    assert await closing
+    assert bench.home.health.is_online
+    assert bench.names("-checkpoint") == ["leader-epoch-checkpoint"]
+    assert log.recovery_point == log.log_end_offset
