@@ -133,13 +133,18 @@ class Leading:
         """Whom a controller could have made leader after this one without its hearing of it: the
         maximal ISR and the eligible leaders (KIP-966). Where unclean elections are allowed and
         nobody else is in sync, every replica."""
+        electable = self._electable()
+        if self.is_alone and self._limits.unclean_leader_election:
+            electable.update(self.leadership.replicas)
+        return tuple(sorted(electable - {self._node_id}))
+
+    def _electable(self) -> set[int]:
+        """Who may be made leader without any loss, this one among them."""
         in_sync = self.in_sync
         electable = {*in_sync.maximal, *in_sync.eligible_leaders}
         if in_sync.pending is not None:
             electable.update(in_sync.pending.eligible_leaders)
-        if self.is_alone and self._limits.unclean_leader_election:
-            electable.update(self.leadership.replicas)
-        return tuple(sorted(electable - {self._node_id}))
+        return electable
 
     def greet(self) -> None:
         """A question waits for the rivals: have what they wait for here answered."""
@@ -159,11 +164,12 @@ class Leading:
         )
 
     def is_forgotten_before(self, offset: int) -> bool:
-        """Whether everybody in sync has shown that its log starts at that offset or behind it."""
+        """Whether everybody who may lead next without a loss has shown that its log starts at that
+        offset or behind it; those of whom nothing is known have not."""
         return all(
-            follower.log_start_offset >= offset
-            for node_id in self.in_sync.maximal
-            if (follower := self.followers.get(node_id)) is not None
+            (follower := self.followers.get(node_id)) is not None
+            and follower.log_start_offset >= offset
+            for node_id in self._electable() - {self._node_id}
         )
 
     # ---- counting ----

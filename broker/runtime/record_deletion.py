@@ -48,9 +48,13 @@ def refusal_of(partition: PartitionRuntime) -> ErrorCode:
     """Why nobody may delete records of that partition, if so.
 
     Coordinators live on every record of the internal topics, and readers of a topic that is only
-    compacted count on the newest record of each key."""
+    compacted count on the newest record of each key. Who does not lead cannot say the latter: it
+    may not have heard of other settings yet."""
     if partition.partition.topic in INTERNAL_TOPICS:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
+    moved = partition.check_leader_epoch(-1)
+    if moved is not ErrorCode.NONE:
+        return moved
     settings = partition.settings
     if settings.compaction is not None and not settings.policies:
         return ErrorCode.POLICY_VIOLATION

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 RECORDS = 10
 
 
-async def fill(brokers: Brokers) -> None:
+async def fill(brokers: Brokers, **configs: str) -> None:
     """A topic whose replicas all have the same records."""
-    await make_topic(brokers)
+    await make_topic(brokers, 1, **configs)
     async with Producer(",".join(brokers.bootstrap)) as producer:
         for number in range(RECORDS):
             await (await producer.send(TOPIC, b"%d" % number, partition=0))
@@ -78,8 +78,30 @@ async def test_who_is_in_sync_and_does_not_delete_them_is_waited_for(brokers: Br
     assert brokers.partition(held, TOPIC).log_start_offset == 7
 
 
+async def test_who_is_not_in_sync_but_may_lead_is_waited_for(brokers: Brokers) -> None:
+    """KIP-966: with the ISR below its minimum, whoever left it last may still be elected."""
+    await fill(brokers, **{"min.insync.replicas": "2"})
+    leader = brokers.leader(TOPIC)
+    gone = [one for one in brokers.alive if one != leader]
+    for one in gone:
+        await brokers.kill(one)
+    replica = brokers.partition(leader, TOPIC).replica
+    await brokers.until(lambda: replica.leading is not None and replica.leading.is_alone)
+
+    early = await delete_before(brokers, 7, timeout_ms=200)
+    for one in gone:
+        await brokers.start_one(one)
+    await brokers.until_in_sync(TOPIC, 3)
+    late = await delete_before(brokers, 7)
+
+    assert (early.error_code, early.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert (late.error_code, late.low_watermark) == (ErrorCode.NONE, 7)
+    assert {brokers.partition(one, TOPIC).log_start_offset for one in brokers.alive} == {7}
+
+
 async def test_who_has_left_the_cluster_is_not_waited_for(brokers: Brokers) -> None:
-    """It may not lead before it has caught up, which brings the log start along."""
+    """With enough others in sync it may not lead before it has caught up, which brings the log
+    start along."""
     await fill(brokers)
     gone = next(one for one in brokers.alive if one != brokers.leader(TOPIC))
     await brokers.kill(gone)
