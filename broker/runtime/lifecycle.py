@@ -142,13 +142,16 @@ class Lifecycle:
         """Done in this session, or in another when it is lost before: the logs that were opened
         meanwhile can have kept this process from it for longer than a session lives.
 
-        Raises SessionExpired when that does not end, and what the step raises."""
+        Raises ConnectionLoss if there was no session at all, SessionExpired when losing them does
+        not end, and what else the step raises."""
         patience_ends_ms = self._clock.now_ms() + _PATIENCE_MS
         while True:
-            session = self._session or await self._connect()
             try:
-                return await step(session)
+                return await step(self._session or await self._connect())
             except (ConnectionLoss, SessionExpired) as error:
+                if not self._own_sessions:
+                    # Nobody has ever answered: a person is told that at once.
+                    raise
                 if self._clock.now_ms() >= patience_ends_ms:
                     raise SessionExpired(
                         f"no session with {self._store} lasts ({error}): see that the store is "

@@ -10,7 +10,7 @@ import pytest
 from ottla.broker.runtime.lifecycle import Registration
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.paths import EndpointPayload
-from ottla.coordinator.store.store import SessionExpired
+from ottla.coordinator.store.store import ConnectionLoss, SessionExpired
 from tests.broker.runtime.cluster import Cluster, open_cluster
 from tests.broker.runtime.node import BrokerNode, quiet
 from tests.coordinator.store.flaky import FlakyStore
@@ -90,6 +90,50 @@ async def test_a_session_lost_as_it_joins_is_replaced() -> None:
     assert len(store.expired) == 3
     assert node.lifecycle.broker_epoch == 1
     assert sorted(cluster.nodes[1].metadata.image.brokers) == [1, 2]
+
+
+class AbsentStore(FlakyStore):
+    """Cannot be connected to at the attempts with those numbers, the first of which is 0."""
+
+    def __init__(self, cluster: Cluster, absent: set[int]) -> None:
+        super().__init__(cluster.store)
+        self._absent = absent
+        self.attempts = 0
+
+    async def connect(self, timeout_ms: int = 18_000) -> FlakySession:
+        """The session. Raises ConnectionLoss."""
+        self.attempts += 1
+        if self.attempts - 1 in self._absent:
+            raise ConnectionLoss("nobody answers")
+        return await super().connect(timeout_ms)
+
+
+async def test_a_store_that_is_away_for_a_while_is_waited_for() -> None:
+    """It elects a leader of its own while the broker starts."""
+    cluster = await open_cluster(1)
+    store = AbsentStore(cluster, {1, 2})
+    node = BrokerNode(store, 2, clock=cluster.clock, random_start=77_000, channel=cluster)
+    cluster.nodes[2] = node
+    await node.lifecycle.join()
+    await cluster.store.expire(store.sessions[0].session_id)
+    starting = asyncio.ensure_future(node.start())
+    for _ in range(3):
+        await quiet()
+        assert not starting.done()
+        await cluster.clock.advance(500)
+    await starting
+
+    assert store.attempts == 4
+    assert sorted(cluster.nodes[1].metadata.image.brokers) == [1, 2]
+
+
+async def test_a_store_that_was_never_there_is_told_at_once() -> None:
+    """Its address is probably wrong."""
+    cluster = await open_cluster(1)
+    _node, starting = await start(cluster, AbsentStore(cluster, {0}))
+
+    with pytest.raises(ConnectionLoss, match="nobody answers"):
+        await starting
 
 
 async def test_whoever_loses_every_session_says_so_in_the_end() -> None:
