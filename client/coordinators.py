@@ -4,6 +4,7 @@ Brokers that know KIP-699 are asked in its form."""
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -134,7 +135,8 @@ class Coordinators:
                 connection = await self._connect(node_id)
                 response = await connection.send(api, request)
                 return read(response, node_id, connection)
-            except TransportError:
+            except (TransportError, asyncio.CancelledError):
+                # Cut short by the end of the call's time, it may be silent for good.
                 self.forget(key)
                 raise
             except RequestRefused as error:

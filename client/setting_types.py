@@ -51,7 +51,7 @@ LEASTS: Mapping[str, int] = MappingProxyType(
     {
         "request_timeout_ms": 1,
         "connect_timeout_ms": 1,
-        "call_timeout_ms": 0,
+        "call_timeout_ms": 1,
         "metadata_max_age_ms": 0,
         "response_bytes_max": 1_024,
         "linger_ms": 0,
