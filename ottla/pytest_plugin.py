@@ -94,14 +94,23 @@ def cluster_fixture(
         )
         running = config.stash.setdefault(_RUNNING, {})
         name = str(request.fixturename)
+        # A fixture that overrides another of its name: both run, and the inner one ends first.
+        outer = running.get(name)
         with made:
             running[name] = made
             try:
                 yield made
             finally:
-                del running[name]
+                _put_back(running, name, outer)
 
     return cluster
+
+
+def _put_back(running: dict[str, Cluster], name: str, outer: Cluster | None) -> None:
+    if outer is None:
+        running.pop(name, None)
+    else:
+        running[name] = outer
 
 
 def topic_fixture(

@@ -187,6 +187,24 @@ def test_fixtures_that_fail_tell_what_was_injected(pytester: pytest.Pytester) ->
     assert text.count("  jump_clock(11, ") == text.count("  jump_clock(22, ") == 1
 
 
+def test_a_fixture_may_override_another_of_its_name(pytester: pytest.Pytester) -> None:
+    """Both run at the same time; the end of the second one broke the run. What is injected into
+    the first afterwards is told."""
+    fixture = "from ottla.pytest_plugin import cluster_fixture\n"
+    pytester.makeconftest(fixture + "cluster = cluster_fixture(brokers=1, scope='session')")
+    test = "def test_{0}(cluster):\n    cluster.faults.jump_clock({1})\n    assert {2}"
+    pytester.makepyfile(
+        test_a=test.format("a", 11, True),
+        test_b=f"{fixture}cluster = cluster_fixture(brokers=1, scope='module')\n"
+        + test.format("b", 22, True),
+        test_c=test.format("c", 33, False),
+    )
+    result = run(pytester)
+
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*jump_clock(33, broker=None)"])
+
+
 def test_fixtures_say_what_they_are(pytester: pytest.Pytester) -> None:
     """In the list that pytest gives."""
     listed = run(pytester, "--fixtures").stdout.str()
