@@ -82,7 +82,7 @@ PRODUCERS: list[Wrong] = [
     ({"linger_ms": -1}, "linger_ms is 0 or more, not -1"),
     ({"linger_ms": float("nan")}, "linger_ms is 0 or more, not nan"),
     ({"request_timeout_ms": 0}, "request_timeout_ms is 1 or more"),
-    ({"call_timeout_ms": -1}, "call_timeout_ms is 0 or more"),
+    ({"call_timeout_ms": 0}, "call_timeout_ms is 1 or more"),
     ({"retry_backoff": 100}, "retry_backoff is a Backoff, not 100"),
     ({"value_serializer": "json"}, "value_serializer is a function, such as TEXT.encode"),
     ({"on_delivery": 3}, "on_delivery is a function, not 3"),
