@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.admin_requests import NewTopic
-from ottla.client.all_brokers import ask_all
+from ottla.client.all_brokers import certain_ids
 from ottla.client.config import ConsumerConfig, Isolation
 from ottla.client.consumer import Consumer
 from ottla.client.errors import RequestRefused
@@ -40,15 +40,16 @@ async def make_topic(admin: Admin, replication_factor: int) -> None:
 async def read_notes(bootstrap: str, environment: Environment) -> list[Note]:
     """All notes that a cluster has, oldest first; none if nothing was ever copied to it.
 
-    Raises ClientError."""
+    Raises ClientError; one that may pass as long as too few brokers agree which topic has them."""
     config = ConsumerConfig(offset_reset="earliest", isolation=Isolation.READ_COMMITTED)
     found: list[Note] = []
     async with Consumer(bootstrap, config, environment) as consumer:
         try:
             partitions = await consumer.partitions_of(NOTES_TOPIC)
-            # A leader that was replaced and has not heard of it would tell an end of long ago; one
-            # that is asked under a newer epoch than its own refuses.
-            await ask_all(consumer._cluster, [NOTES_TOPIC])
+            # A leader that was replaced and has not heard of it would tell an end of long ago, and
+            # so would one of the topic before; one that is asked under a newer epoch than its own
+            # refuses.
+            await certain_ids(consumer._cluster, [NOTES_TOPIC])
             ends = await consumer.end_offsets(partitions)
         except RequestRefused as error:
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.client.admin_requests import NewTopic
-from ottla.client.all_brokers import agreed_ids, ask_all
+from ottla.client.all_brokers import certain_ids
 from ottla.client.config_requests import ConfigSource, ResourceType
 from ottla.client.errors import RequestRefused
 from ottla.client.mirror.errors import MirrorError
@@ -125,17 +125,8 @@ async def certain(source: Admin, copied: Copied) -> Copied:
     as long as they do not agree."""
     if not any(copied.ids.values()):
         return copied
-    agreed = agreed_ids(await ask_all(source._cluster, copied.names), copied.names)
-    ids = {}
-    for topic, topic_id in agreed.items():
-        if topic_id is None:
-            raise RequestRefused(
-                ErrorCode.INCONSISTENT_TOPIC_ID,
-                "the brokers do not agree which topic of that name there is",
-                topic=topic,
-            )
-        ids[topic] = id_text(topic_id)
-    return copied._replace(ids=ids)
+    ids = await certain_ids(source._cluster, copied.names)
+    return copied._replace(ids={topic: id_text(topic_id) for topic, topic_id in ids.items()})
 
 
 async def copied_configs(admin: Admin, topic: str) -> dict[str, str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla import Consumer, TopicPartition, TransportError
+from ottla import Consumer, RequestRefused, TopicPartition, TransportError
 from ottla.client.all_brokers import agreed_ids, ask_all
 from ottla.client.cluster import Cluster
 from ottla.client.config import ClientConfig, parse_addresses
@@ -17,6 +18,7 @@ from ottla.client.mirror.selection import NOTES_TOPIC
 from ottla.client.mirror.translation import Note, Run, note_key, note_value
 from ottla.client.state.backoff import Backoff
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from ottla.protocol.records.builder import encode_batch
@@ -36,20 +38,27 @@ def answer(topic_id: bytes | None) -> MetadataResponse:
 
 
 @pytest.mark.parametrize(
-    ("ids", "expected"),
+    ("ids", "silent", "expected"),
     [
-        ([YOUNG], YOUNG),
-        ([YOUNG, OLD, YOUNG], YOUNG),
-        ([OLD, YOUNG], None),
-        ([YOUNG, None], None),
-        ([YOUNG, None, YOUNG], YOUNG),
-        ([None, None], None),
-        ([ZERO_UUID, ZERO_UUID], ZERO_UUID),
+        ([YOUNG], 0, YOUNG),
+        ([YOUNG, OLD, YOUNG], 0, YOUNG),
+        ([OLD, YOUNG], 0, None),
+        ([YOUNG, None], 0, None),
+        ([YOUNG, None, YOUNG], 0, YOUNG),
+        ([None, None], 0, None),
+        ([ZERO_UUID, ZERO_UUID], 0, ZERO_UUID),
+        ([YOUNG, YOUNG], 1, YOUNG),
+        ([OLD], 1, None),
+        ([OLD], 2, None),
+        ([OLD, OLD], 2, None),
     ],
 )
-def test_a_topic_is_what_most_brokers_say(ids: list[bytes | None], expected: bytes | None) -> None:
-    """Half of them is not enough: either half may be behind."""
-    assert agreed_ids([answer(one) for one in ids], ["t"]) == {"t": expected}
+def test_a_topic_is_what_most_brokers_say(
+    ids: list[bytes | None], silent: int, expected: bytes | None
+) -> None:
+    """Half of them is not enough: either half may be behind, also the one that answers."""
+    answers = [answer(one) for one in ids]
+    assert agreed_ids(answers, len(ids) + silent, ["t"]) == {"t": expected}
 
 
 def cluster_of(toy: ToyCluster) -> Cluster:
@@ -68,13 +77,67 @@ async def test_all_that_can_be_reached_are_asked_and_the_newest_leader_counts(
     log.leader_id, log.leader_epoch = 2, 1
     cluster = cluster_of(toy)
 
-    answers = await ask_all(cluster, ["t"])
+    ids = [await ask_all(cluster, ["t"])]
     toy.nodes[3].close()
-    fewer = await ask_all(cluster, ["t"])
+    ids.append(await ask_all(cluster, ["t"]))
 
-    assert (len(answers), len(fewer)) == (3, 2)
+    asked = {seen.node_id for seen in toy.seen if seen.api_key is ApiKey.METADATA}
+    assert asked == {1, 2, 3}
+    assert ids == [{"t": toy.topics["t"].topic_id}] * 2
     assert cluster.metadata.leader_of(WHERE) == 2
     assert set(cluster.metadata.brokers) == {1, 2, 3}
+    cluster.close()
+
+
+async def test_the_one_that_can_be_reached_is_not_believed_if_it_is_behind(
+    toy: ToyCluster,
+) -> None:
+    """It is one of three, and all that answer."""
+    toy.start(3)
+    toy.add_topic("t")
+    toy.behind[1] = copy.deepcopy(toy.topics)
+    toy.topics["t"].topic_id = YOUNG
+    cluster = cluster_of(toy)
+    everybody = await ask_all(cluster, ["t"])
+    for node_id in (2, 3):
+        toy.nodes[node_id].close()
+
+    alone = await ask_all(cluster, ["t"])
+    assert (everybody, alone) == ({"t": YOUNG}, {"t": None})
+    cluster.close()
+
+
+async def test_leaders_of_the_topic_before_are_not_taken_over(toy: ToyCluster) -> None:
+    """Epochs are compared for one topic only, so the last to answer would have the leaders."""
+    toy.start(3)
+    toy.add_topic("t")
+    toy.behind[3] = copy.deepcopy(toy.topics)
+    toy.behind[3]["t"].partitions[0].leader_id = 3
+    toy.topics["t"].topic_id = YOUNG
+    log = toy.topics["t"].partitions[0]
+    log.leader_id, log.leader_epoch = 2, 5
+    cluster = cluster_of(toy)
+
+    await ask_all(cluster, ["t"])
+
+    assert cluster.metadata.topics["t"].topic_id == YOUNG
+    assert cluster.metadata.leader_of(WHERE) == 2
+    cluster.close()
+
+
+async def test_a_broker_that_leaves_while_all_are_asked_is_one_that_does_not_answer(
+    toy: ToyCluster,
+) -> None:
+    """Another call of the same client hears of it."""
+    toy.start(3)
+    toy.add_topic("t")
+    cluster = cluster_of(toy)
+    await cluster.refresh()
+    asking = asyncio.ensure_future(ask_all(cluster, ["t"]))
+    asyncio.get_running_loop().call_soon(cluster.pool.forget, 3)
+
+    assert await asking == {"t": toy.topics["t"].topic_id}
+    assert not cluster.pool.knows(3)
     cluster.close()
 
 
@@ -106,6 +169,21 @@ async def test_notes_are_read_to_their_end_behind_a_leader_that_was_replaced(
     log.append(second)
 
     assert await read_notes(toy.bootstrap, real_environment()) == notes
+
+
+async def test_notes_are_not_read_as_long_as_nobody_can_say_which_topic_has_them(
+    toy: ToyCluster,
+) -> None:
+    """Those of the topic before would be taken for all there are."""
+    toy.start(2)
+    toy.add_topic(NOTES_TOPIC)
+    toy.behind[2] = copy.deepcopy(toy.topics)
+    toy.topics[NOTES_TOPIC].topic_id = YOUNG
+
+    with pytest.raises(RequestRefused) as refused:
+        await read_notes(toy.bootstrap, real_environment())
+    assert refused.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
+    assert refused.value.retriable
 
 
 async def test_a_pinned_position_is_read_of_its_own_topic_only(toy: ToyCluster) -> None:
