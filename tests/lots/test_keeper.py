@@ -40,8 +40,11 @@ def start(path):
     own.returncode = 0
 """
 IN_A_TEST = f"{STARTS}\ndef test_it():\n    start(PATH)\n    time.sleep(1000)\n"
+# Whoever runs these tests may ignore some signals, as nohup does, and leave that to its children.
 LOTS = """
-import sys
+import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
 from tests.lots.__main__ import interruptible
 from tests.lots.running import run_pytest
