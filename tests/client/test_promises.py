@@ -167,7 +167,10 @@ async def test_a_producer_follows_a_leader_that_has_moved(quiet: ottla.Cluster) 
     new = quiet.brokers[quiet.leader(where.topic)].address
     assert delivered.offset == 1
     asked = [sent.api_key for sent in net.sent]
-    assert net.addresses(ApiKey.PRODUCE) == [quiet.brokers[old].address, new]
+    addresses = net.addresses(ApiKey.PRODUCE)
+    assert addresses[0] == quiet.brokers[old].address
+    # More than once while the new one has not heard of it, either.
+    assert {*addresses[1:]} == {new}
     assert ApiKey.METADATA in asked[asked.index(ApiKey.PRODUCE) : len(asked) - 1]
 
 
@@ -223,10 +226,12 @@ def test_a_blocking_producer_raises_when_its_tries_are_over(quiet: ottla.Cluster
     """The caller decides whether to go on, and can."""
     where = new_topic(quiet)
     leader = quiet.leader(where.topic)
+    # The first record of a topic may take a busy cluster longer than this one has.
+    with ottla.sync.Producer(quiet.bootstrap_servers) as patient:
+        patient.send(where.topic, b"first").result()
     with ottla.sync.Producer(
         quiet.bootstrap_servers, linger_ms=0, request_timeout_ms=500, delivery_timeout_ms=1_000
     ) as producer:
-        producer.send(where.topic, b"first").result()
         quiet.faults.fail_request("PRODUCE", "NOT_ENOUGH_REPLICAS", 1_000, broker=leader)
         with pytest.raises(ottla.DeliveryTimedOut) as raised:
             producer.send(where.topic, b"refused").result()
@@ -244,6 +249,8 @@ async def test_a_producer_that_nobody_awaits_logs_the_loss_and_goes_on(
     """What comes later is stored; the loss is told in the log."""
     where = new_topic(quiet)
     leader = quiet.leader(where.topic)
+    async with ottla.Producer(quiet.bootstrap_servers) as patient:
+        await (await patient.send(where.topic, b"first"))
     with caplog.at_level(logging.WARNING, logger="ottla"):
         async with ottla.Producer(
             quiet.bootstrap_servers,
@@ -251,7 +258,6 @@ async def test_a_producer_that_nobody_awaits_logs_the_loss_and_goes_on(
             request_timeout_ms=500,
             delivery_timeout_ms=1_000,
         ) as producer:
-            await (await producer.send(where.topic, b"first"))
             quiet.faults.fail_request("PRODUCE", "NOT_ENOUGH_REPLICAS", 1_000, broker=leader)
             await producer.send(where.topic, b"lost")
             await producer.flush()
