@@ -25,8 +25,8 @@ from ottla.broker.runtime.produces import (
     PendingProduce,
     ProducePart,
     add_leaders,
-    await_outcome,
 )
+from ottla.broker.runtime.settling import await_all
 from ottla.broker.runtime.txn_produces import begin_all, verify_all
 from ottla.protocol.errors import ErrorCode, KafkaError, error_code
 from ottla.protocol.messages.produce import (
@@ -200,7 +200,7 @@ def _finish(
         return told()
     later: Later[ProduceResponse] = Later()
     deadline_ms = context.received_ms + max(0, request.timeout_ms)
-    await_outcome(services.waiting, context, pending, deadline_ms, lambda: later.complete(told()))
+    await_all(services.waiting, pending, deadline_ms, lambda: later.complete(told()), context.peer)
     return later
 
 

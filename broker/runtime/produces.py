@@ -15,13 +15,11 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Hashable
 
-    from ottla.broker.context import RequestContext
     from ottla.broker.replica.verification import Guard
     from ottla.broker.runtime.metadata import MetadataCache
     from ottla.broker.runtime.partition import PartitionRuntime
-    from ottla.broker.runtime.waiting import Waiting
     from ottla.broker.tasks import Tasks
     from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
     from ottla.protocol.ports import Offload
@@ -107,32 +105,6 @@ class PendingProduce:
         """Only codes that leave the outcome open may follow an append (hazard R-20)."""
         self.answer.error_code = error
         self.answer.base_offset = -1
-
-
-def await_outcome(
-    waiting: Waiting,
-    context: RequestContext,
-    pending: Sequence[PendingProduce],
-    deadline_ms: float,
-    finish: Callable[[], object],
-) -> None:
-    """Call ``finish`` once every partition is settled or the deadline has passed."""
-    open_ones = list(pending)
-
-    def try_complete() -> bool:
-        open_ones[:] = [one for one in open_ones if not one.is_settled()]
-        if open_ones:
-            return False
-        finish()
-        return True
-
-    def on_expire() -> None:
-        for one in open_ones:
-            one.fail(ErrorCode.REQUEST_TIMED_OUT)
-        finish()
-
-    keys = [key for one in pending for key in one.keys]
-    waiting.park(keys, deadline_ms, try_complete, on_expire, owner=context.peer)
 
 
 def add_leaders(metadata: MetadataCache, listener: str, response: ProduceResponse) -> None:

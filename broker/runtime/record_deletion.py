@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.runtime.settling import await_all
 from ottla.coordinator.metadata.image import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.waiting import Owner, Waiting
@@ -26,6 +27,10 @@ class PendingDeletion(NamedTuple):
 
     partition: PartitionRuntime
     answer: DeleteRecordsPartitionResult
+
+    @property
+    def keys(self) -> list[Hashable]:
+        return [self.partition.start_key]
 
     def is_settled(self) -> bool:
         """Whether the outcome is known; puts an error into the answer when it is a bad one."""
@@ -69,25 +74,10 @@ def await_deletions(
     owner: Owner | None,
 ) -> None:
     """Call ``finish`` once every partition is settled or the deadline has passed."""
-    open_ones = list(pending)
-
-    def try_complete() -> bool:
-        open_ones[:] = [one for one in open_ones if not one.is_settled()]
-        if open_ones:
-            return False
-        finish()
-        return True
-
-    def on_expire() -> None:
-        for one in open_ones:
-            one.fail(ErrorCode.REQUEST_TIMED_OUT)
-        finish()
-
     for one in pending:
         leading = one.partition.replica.leading
         if leading is not None:
             # Those who wait for records are told at once.
             leading.greet()
             waiting.release(one.partition.append_key)
-    keys = [one.partition.start_key for one in pending]
-    waiting.park(keys, deadline_ms, try_complete, on_expire, owner)
+    await_all(waiting, pending, deadline_ms, finish, owner)

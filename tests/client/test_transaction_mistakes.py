@@ -54,6 +54,7 @@ async def test_plain_pairs_are_partitions_in_a_transaction(cluster: ToyCluster) 
         await producer.init_transactions()
         async with producer.transaction():
             await producer.send_offsets_to_transaction({pair: 7}, "g")
+    assert cluster.transactions.committed_offsets == {"g": {INPUT: 7}}
 
 
 async def test_a_defect_is_told_once_and_holds_up_no_close(
