@@ -49,7 +49,8 @@ class BulkSending(ABC):
         partition. Keys decide on partitions as they do for ``send``; records without one stay
         together. ``key`` and ``timestamp`` (ms since 1970) are for all values of a sequence.
         Serializers and interceptors do not see them: they are bytes already. Their batches may
-        have up to ``request_bytes_max``.
+        have up to ``request_bytes_max``. A sequence may change when this returns; the memory
+        behind columns and Arrow data may not until it is delivered.
 
         Raises as ``send``, and TypeError for anything else; some may have been taken then."""
         sender = self._running()

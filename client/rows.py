@@ -64,14 +64,19 @@ class Divider:
     def _values(self, values: Sequence[bytes | None], key: bytes | None) -> Divided:
         if isinstance(values, str | bytes | bytearray | memoryview):
             raise TypeError("records are a sequence of values; for a single one there is send()")
-        if not set(map(type, values)) <= {bytes, type(None)}:
-            values = [as_bytes(value) for value in values]
+        # Batches leave later than their call returns, and the sequence is the caller's to change.
+        values = list(values)
         if key is None:
-            return [(self._partition, ValueRows(values, self._wall_ms))]
+            try:
+                rows = ValueRows(values, self._wall_ms)
+            except TypeError:
+                rows = ValueRows([as_bytes(value) for value in values], self._wall_ms)
+            return [(self._partition, rows)]
         partition = self._partition
         if partition is None:
             partition = self._partition_of_key(key)
-        return [(partition, ItemRows([(self._wall_ms, key, value, ()) for value in values]))]
+        items: list[Item] = [(self._wall_ms, key, as_bytes(value), ()) for value in values]
+        return [(partition, ItemRows(items))]
 
     def _arrow(self, records: object) -> Iterator[tuple[int | None, Rows]]:
         for batch in batches_of(records):

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.client.state.items import RECORD_OVERHEAD_BYTES, headers_size_bytes, item_size_bytes
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.protocol.records.codec import encode_columns, encode_entries, encode_values
+from ottla.protocol.records.codec import (
+    encode_columns,
+    encode_entries,
+    encode_values,
+    value_ends,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,12 +104,13 @@ class ValueRows:
     excess_bytes = SIZES_EXCESS_BYTES
 
     def __init__(self, values: Sequence[bytes | None], timestamp: int) -> None:
+        """The values stay as they are. Raises TypeError for what is neither bytes nor None."""
+        ends = value_ends(values)
+        if ends is None:
+            raise TypeError("values are bytes or None")
         self._values = values
         self._timestamp = timestamp
-        try:
-            self._ends = [0, *accumulate(map(len, values))]  # type: ignore[arg-type]
-        except TypeError:
-            self._ends = [0, *accumulate(len(value or b"") for value in values)]
+        self._ends = ends
 
     @property
     def count(self) -> int:

@@ -29,6 +29,8 @@ COMPILED_NAME = "ottla.protocol.records.codec_compiled"
 class Twin(Protocol):
     """What both offer; codec_pure.py says what the functions do."""
 
+    def value_ends(self, values: Sequence[object]) -> Sequence[int] | None: ...
+
     def encode_entries(self, entries: Sequence[Entry]) -> Encoded: ...
 
     def encode_values(self, values: Sequence[bytes | None], timestamp: int) -> Encoded: ...
@@ -76,6 +78,7 @@ _twin = _choose()
 IS_COMPILED = _twin is not codec_pure
 """Which of the two it is, for diagnostics."""
 
+value_ends = _twin.value_ends
 encode_entries = _twin.encode_entries
 encode_values = _twin.encode_values
 encode_columns = _twin.encode_columns

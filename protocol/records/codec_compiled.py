@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from ottla.protocol.records.compiled_columns import decode_columns, decode_columns_in_place
 from ottla.protocol.records.compiled_encoding import encode_columns, encode_entries, encode_values
-from ottla.protocol.records.compiled_rows import decode_as, decode_records, decode_values
+from ottla.protocol.records.compiled_rows import (
+    decode_as,
+    decode_records,
+    decode_values,
+    value_ends,
+)
 
 __all__ = [
     "decode_as",
@@ -18,4 +23,5 @@ __all__ = [
     "encode_columns",
     "encode_entries",
     "encode_values",
+    "value_ends",
 ]

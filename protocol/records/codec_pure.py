@@ -6,7 +6,7 @@ have no other: most lengths and deltas come out of a table of ready varints. See
 
 from __future__ import annotations
 
-from itertools import chain, count, repeat
+from itertools import accumulate, chain, count, repeat
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.protocol.records.batch import HEADER_BYTES, NO_TIMESTAMP
@@ -34,10 +34,22 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row", bound=tuple[object, ...])
 
+_VALUE_KINDS = {bytes, type(None)}
 _NO_ATTRIBUTES = b"\0"
 _NO_HEADERS = b"\0"
 _NULL = b"\x01"
 _ROOM = bytes(HEADER_BYTES)
+
+
+def value_ends(values: Sequence[object]) -> Sequence[int] | None:
+    """Where each value would end if they lay back to back, and a 0 before them; None if there is
+    one that is neither bytes, subclasses not counted, nor null, which has no bytes."""
+    kinds = set(map(type, values))
+    if not kinds <= _VALUE_KINDS:
+        return None
+    if type(None) in kinds:
+        values = [value or b"" for value in values]
+    return list(accumulate(map(len, values), initial=0))  # type: ignore[arg-type]
 
 
 def encode_entries(entries: Sequence[Entry]) -> Encoded:

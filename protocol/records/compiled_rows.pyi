@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import TypeVar
 
 from ottla.protocol.ports import Buffer
@@ -8,6 +9,7 @@ Row = TypeVar("Row", bound=tuple[object, ...])
 
 SOURCE_CRC: int
 
+def value_ends(values: Sequence[object]) -> Sequence[int] | None: ...
 def decode_records(batch: RecordBatch, data: Buffer) -> list[Record]: ...
 def decode_as(
     batch: RecordBatch, data: Buffer, cls: type[Row], prefix: tuple[object, ...], from_offset: int

@@ -1,9 +1,18 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: binding=False, auto_pickle=False
 """Decoding of record batches to rows and to values, compiled: the twin of what codec_pure.py has
-for it. No memory is set aside for records that the bytes cannot hold."""
+for it, and where values end that are to be written. No memory is set aside for records that the
+bytes cannot hold."""
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from array import array
+
+from cpython.buffer cimport (
+    PyBUF_SIMPLE,
+    PyBUF_WRITABLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from cpython.bytes cimport PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t
@@ -116,6 +125,27 @@ def decode_values(batch, data):
         return values_of(batch, <Bytes>view.buf, view.len)
     finally:
         PyBuffer_Release(&view)
+
+
+def value_ends(values):
+    cdef Py_buffer view
+    cdef Py_ssize_t index
+    # Nobody else has this list, so that it stays as it is.
+    cdef list own = list(values)
+    cdef object value, ends = array("q", [0]) * (len(own) + 1)
+    cdef int64_t position = 0
+    PyObject_GetBuffer(ends, &view, PyBUF_SIMPLE | PyBUF_WRITABLE)
+    try:
+        for index in range(len(own)):
+            value = own[index]
+            if PyBytes_CheckExact(value):
+                position += PyBytes_GET_SIZE(value)
+            elif value is not None:
+                return None
+            (<int64_t *>view.buf)[index + 1] = position
+    finally:
+        PyBuffer_Release(&view)
+    return ends
 
 
 cdef list rows_of(

@@ -56,6 +56,36 @@ async def test_values_arrive_in_order_and_their_place_is_told(toy: ToyCluster) -
     assert len(places) < 30
 
 
+@pytest.mark.parametrize("key", [None, b"k"])
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+async def test_the_list_is_the_callers_again_when_the_call_returns(
+    toy: ToyCluster, kind: type, key: bytes | None
+) -> None:
+    """Batches leave later: a list that is filled anew for each call must not change them."""
+    topic = toy.add_topic("t")
+    values = [kind(b"%05d" % number * 100) for number in range(1000)]
+    expected = [bytes(value) for value in values]
+    async with Producer(toy.bootstrap, config()) as producer:
+        delivery = await producer.send_batch("t", values, partition=0, key=key)
+        if kind is bytearray:
+            values[0][:] = b"another"
+        values[:] = [b"others"]
+        await delivery
+
+    assert [record.value for record in stored(topic)] == expected
+
+
+async def test_a_value_of_another_kind_is_refused_by_the_call(toy: ToyCluster) -> None:
+    """With or without a key; nothing of it is sent."""
+    topic = toy.add_topic("t")
+    async with Producer(toy.bootstrap, config()) as producer:
+        for key in (None, b"k"):
+            with pytest.raises(TypeError, match="not str: encode it first"):
+                await producer.send_batch("t", [b"x", "text"], key=key)  # type: ignore[list-item]
+
+    assert stored(topic) == []
+
+
 @pytest.mark.requirement("PRD-21")
 async def test_one_call_sends_one_record_and_one_call_sends_many(toy: ToyCluster) -> None:
     """Both forms, each record with a key of its own."""
