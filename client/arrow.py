@@ -224,7 +224,9 @@ def movable(batch: pa.RecordBatch) -> pa.RecordBatch:
 def _timestamps_of(column: pa.Array, wall_ms: int) -> memoryview:
     pa = pyarrow()
     if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("ms", tz=column.type.tz), safe=False)
+        # What is finer than a millisecond is cut off; seconds may be more than fit.
+        is_coarse = column.type.unit == "s"
+        column = column.cast(pa.timestamp("ms", tz=column.type.tz), safe=is_coarse)
     elif not pa.types.is_integer(column.type):
         raise TypeError(f"timestamps are Arrow timestamps or ms since 1970, not {column.type}")
     column = column.cast(pa.int64()).fill_null(wall_ms)
@@ -290,11 +292,18 @@ def _headers_of(column: pa.Array) -> list[Headers] | None:
 def _header_row(row: Any) -> Headers:
     if not row:
         return ()
-    # A list of structs, or of a map's pairs.
-    pairs = [
-        (header["key"], header["value"]) if isinstance(header, dict) else header for header in row
-    ]
-    return tuple((str(name), _as_bytes(value)) for name, value in pairs)
+    return tuple(map(_header_of, row))
+
+
+def _header_of(header: Any) -> Header:
+    """Out of a list of structs, or of a map's pairs."""
+    match header:
+        case {"key": name, "value": value} | (name, value):
+            if isinstance(name, bytes):
+                name = name.decode("utf-8", "surrogateescape")
+            if isinstance(name, str):
+                return name, _as_bytes(value)
+    raise TypeError(f"headers are structs of key and value, or pairs of a map, not {header!r}")
 
 
 def _as_bytes(value: Any) -> bytes | None:

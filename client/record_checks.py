@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ottla.client.arguments import whole
+from ottla.client.arguments import INT64_MAX, whole
 from ottla.client.errors import RequestRefused
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.client.state.items import Headers
+    from ottla.protocol.ids import TopicPartition
+
+# One less than fits: in one batch with a record that has none, which is -1, the difference has to.
+TIMESTAMP_MAX = INT64_MAX - 1
 
 
 def as_bytes(value: object) -> bytes | None:
@@ -26,31 +30,43 @@ def as_bytes(value: object) -> bytes | None:
 
 
 def checked_headers(headers: Headers) -> Headers:
-    """The headers, if that is what they are. Raises TypeError.
+    """The headers, if that is what they are, and nothing that somebody could still change. Raises
+    TypeError.
 
-    A mistake has to come out here: later it would end the producer."""
+    A mistake has to come out here: later it would cost the batch."""
     if isinstance(headers, str | bytes | Mapping) or not isinstance(headers, Iterable):
         raise TypeError(f"headers are a list of pairs of str and bytes, not {headers!r}")
     headers = tuple(headers)
+    may_change = False
     for header in headers:
         if not is_header(header):
             raise TypeError(f"headers are pairs of str and bytes, not {header!r}")
-    return headers
+        may_change = may_change or type(header) is not tuple
+    return tuple((name, content) for name, content in headers) if may_change else headers
 
 
 def is_header(header: object) -> bool:
     """Whether it is a name and a value or None."""
     match header:
         case (str() as name, bytes() | None):
-            # A half of a character that is written as two has no bytes of its own.
-            return name.isascii() or not any("\ud800" <= one <= "\udfff" for one in name)
+            return name.isascii() or is_name(name)
     return False
+
+
+def is_name(name: str) -> bool:
+    """Whether it can be written. What is not UTF-8 comes out of a log with surrogate escapes, and
+    goes back as it came; other halves of a character have no bytes of their own."""
+    try:
+        name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def checked_timestamp(timestamp: object) -> int:
     """Milliseconds since 1970, or -1 for none. Raises TypeError or ValueError: later it would end
     the producer."""
-    return whole("a timestamp in milliseconds", timestamp, -1)
+    return whole("a timestamp in milliseconds", timestamp, -1, TIMESTAMP_MAX)
 
 
 def too_large(topic: str, size_bytes: int, limit_bytes: int) -> RequestRefused:
@@ -59,4 +75,11 @@ def too_large(topic: str, size_bytes: int, limit_bytes: int) -> RequestRefused:
         ErrorCode.MESSAGE_TOO_LARGE,
         f"a record of {size_bytes} bytes exceeds request_bytes_max ({limit_bytes})",
         topic=topic,
+    )
+
+
+def unwritable(where: TopicPartition, reason: Exception) -> RequestRefused:
+    """The error for a batch whose records turn out not to be any."""
+    return RequestRefused.for_partition(
+        ErrorCode.INVALID_RECORD, where, message=f"its records cannot be written: {reason}"
     )

@@ -66,6 +66,8 @@ class Divider:
             raise TypeError("records are a sequence of values; for a single one there is send()")
         # Batches leave later than their call returns, and the sequence is the caller's to change.
         values = list(values)
+        # Also a key may be the caller's to change.
+        key = as_bytes(key)
         if key is None:
             try:
                 rows = ValueRows(values, self._wall_ms)

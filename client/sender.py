@@ -22,6 +22,7 @@ from ottla.client.errors import (
 from ottla.client.identity import ask_for_identity
 from ottla.client.preparation import reporter
 from ottla.client.produce_request import PRODUCE, answers_of, build_request, version_for
+from ottla.client.record_checks import unwritable
 from ottla.client.state.accumulator import Accumulator
 from ottla.client.state.batch import Batch, Phase
 from ottla.client.state.deliveries import Answer, Deliveries
@@ -210,7 +211,14 @@ class Sender:
             return False
         going = []
         for batch in batches:
-            encoded = self._deliveries.depart(batch, node_id)
+            try:
+                encoded = self._deliveries.depart(batch, node_id)
+            except (TypeError, ValueError, OverflowError) as error:
+                # Columns are the caller's memory, and looked into here for the first time.
+                self._give_up(batch, unwritable(batch.partition, error))
+                self._tell_failure(ErrorCode.INVALID_RECORD)
+                self.wake()
+                continue
             if encoded is not None:
                 going.append((batch, encoded))
         if not going:

@@ -142,9 +142,11 @@ class Accumulator:
             batch.part = part
             batch.phase = Phase.CLOSED
         else:
+            # First of all: columns may turn out not to hold what they should.
+            items = part.items()
             batch = self._open_batch(partition, size_bytes) or self._new_batch(partition, now_ms)
             first_index = len(batch.items)
-            batch.items += part.items()
+            batch.items += items
         batch.size_bytes += size_bytes
         self.held_bytes += size_bytes
         return Placed(batch, first_index)

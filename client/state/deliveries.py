@@ -91,14 +91,21 @@ class Deliveries:
         producer id.
 
         A batch keeps its number until it is resolved: the same records under another number would
-        be appended a second time."""
-        if self._idempotent and batch.stamp == NO_STAMP:
-            if not self.sequences.has_identity(batch.partition):
-                return None
+        be appended a second time. Raises TypeError, ValueError or OverflowError for records that
+        cannot be written; the batch is where it was then."""
+        is_new = self._idempotent and batch.stamp == NO_STAMP
+        if is_new and not self.sequences.has_identity(batch.partition):
+            return None
+        encoded = None
+        if batch.encoded is None:
+            # Before it is numbered: what cannot be written leaves no gap.
+            part = batch.part
+            encoded = encode_entries(batch.items) if part is None else part.encode()
+        if is_new:
             batch.stamp = self.sequences.assign(batch.partition, batch.record_count)
             line = self._accumulator.line(batch.partition)
             batch.follows_gap, line.ends_in_gap = line.ends_in_gap, False
-        if batch.encoded is None:
+        if encoded is not None:
             producer_id, producer_epoch, base_sequence = batch.stamp
             options = BatchOptions(
                 codec=self._codec,
@@ -107,8 +114,6 @@ class Deliveries:
                 base_sequence=base_sequence,
                 is_transactional=self._transactional,
             )
-            part = batch.part
-            encoded = encode_entries(batch.items) if part is None else part.encode()
             batch.encoded = finish_batch(encoded, options)
         self._accumulator.depart(batch, node_id)
         return batch.encoded

@@ -124,7 +124,7 @@ async def test_an_address_has_neither_protocol_nor_path(bootstrap: str) -> None:
     ("arguments", "sentence"),
     [
         ({"timestamp": "now"}, "a timestamp in milliseconds is a whole number, not 'now'"),
-        ({"timestamp": 2**63}, "a timestamp in milliseconds is 9223372036854775807 at most"),
+        ({"timestamp": 2**63}, "a timestamp in milliseconds is 9223372036854775806 at most"),
         ({"partition": "0"}, "a partition's number is a whole number, not '0'"),
         ({"partition": 1.0}, "a partition's number is a whole number, not 1.0"),
         ({"headers": {"a": b"x"}}, "headers are a list of pairs of str and bytes"),
