@@ -148,6 +148,9 @@ async def _cut_files(log: OpenLog, segment: Segment, end_offset: int) -> None:
         await file.fsync()
     else:
         await _replace_by_copy(log, segment)
+    # Whoever has read from it meanwhile had it opened again: before the copy took its name, and
+    # appends would go to a file without one; or before the cut, with the size of before.
+    segment.close_file()
     segment.synced_bytes = segment.size_bytes
     indexes = segment.load_indexes()
     indexes.cut(segment.size_bytes, end_offset - segment.base_offset)

@@ -175,6 +175,31 @@ async def test_a_transfer_begun_while_waiting_for_another_does_not_matter() -> N
     assert len(read.region.read()) == log.size_bytes
 
 
+async def test_appends_go_to_the_copy_though_the_file_before_it_was_read_meanwhile() -> None:
+    """S-20: what goes to a file that has lost its name is gone at the next start."""
+    bench = Bench()
+    log = await filled(bench)
+    transfer = log.read(0, 1 << 20, 60, at_least_one=True)
+    clock_sleep = bench.clock.sleep
+
+    async def sleep(delay_ms: float) -> None:
+        log.read(0, 1 << 20, 60, at_least_one=True)
+        await clock_sleep(delay_ms)
+
+    bench.clock.sleep = sleep  # type: ignore[method-assign]
+    await log.truncate_to(15)
+    while log.log_end_offset < 60:
+        bench.append(log, 3, value=b"other bytes in the same place")
+
+    expected = read_all(log)
+    await log.flush()
+    bench.kill()
+    again = await bench.open(Known(log.recovery_point))
+    assert transfer.region is not None
+    assert len(expected) == 20
+    assert read_all(again) == expected
+
+
 @pytest.mark.parametrize("operation", ["truncate", "fsync", "rename", "fsync_directory"])
 async def test_a_truncation_that_fails_leaves_a_log_that_takes_no_appends(operation: str) -> None:
     """R-29: nobody knows what the file holds."""
