@@ -117,7 +117,7 @@ async def _search(
     try:
         return work(segment)
     except OSError as error:
-        raise log.home.health.judge(f"cannot read {segment.path}", error) from error
+        return await _judge(log, [(segment, segment)], error)
 
 
 async def _apart(
@@ -129,21 +129,33 @@ async def _apart(
     try:
         result = await log.home.offload.run(work, copies)
     except (OSError, CorruptLogError) as error:
-        if not _are_same(log, pairs):
-            # Files that were renamed or cut under the worker are no fault of the disk.
-            return _Changed()
-        if isinstance(error, CorruptLogError):
-            raise
-        raise log.home.health.judge(f"cannot read {log.directory}", error) from error
+        return await _judge(log, pairs, error)
     if not _are_same(log, pairs):
         return _Changed()
     try:
         for segment, copy in pairs:
-            if not segment.is_active:
+            if not segment.is_active and log.refusal is None:
                 _learn(segment, copy)
     except OSError as error:
         raise log.home.health.judge(f"cannot write to {log.directory}", error) from error
     return result
+
+
+async def _judge(
+    log: OpenLog, pairs: list[tuple[Segment, Segment]], error: OSError | CorruptLogError
+) -> _Changed:
+    """Tell files that were renamed or cut under the search from a fault of the disk.
+
+    Whoever does that holds the lock, and replaces the segments only when their names are those of
+    others already: before it is done they look as if nothing had happened. Raises what it was, or
+    KafkaError(KAFKA_STORAGE_ERROR) for a log that is deleted."""
+    async with log.lock:
+        if not _are_same(log, pairs):
+            return _Changed()
+        log.ensure_usable()
+    if isinstance(error, CorruptLogError):
+        raise error
+    raise log.home.health.judge(f"cannot read {log.directory}", error) from error
 
 
 def _copy(segment: Segment, home: LogHome) -> Segment:

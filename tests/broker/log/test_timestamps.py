@@ -14,11 +14,13 @@ from ottla.broker.log.loading import Known
 from ottla.broker.log.settings import LogSettings
 from ottla.broker.log.timestamps import TimestampedOffset
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan
+from ottla.protocol.errors import KafkaError
 from ottla.protocol.records.batch import iterate_batches
 from ottla.protocol.records.builder import BatchOptions
 from ottla.protocol.records.compression import Codec
 from ottla.protocol.records.record import read_records
-from tests.broker.log.bench import Bench, batch_at, read_all
+from tests.broker.log.bench import PARTITION, Bench, batch_at, read_all
+from tests.broker.log.house import House
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -187,6 +189,21 @@ async def test_a_log_that_is_cut_during_a_search_does_not_promise_what_it_lost()
     log = await reopened(bench)
     log.home.offload = Meddling(lambda: log.truncate_fully_and_start_at(100))
     assert await log.offset_of_largest_timestamp() is None
+    assert log.home.health.is_online
+
+
+@pytest.mark.parametrize("wanted", [1000, 1010])
+async def test_a_log_that_is_deleted_during_a_search_is_no_fault_of_the_disk(wanted: int) -> None:
+    """Taken for one, it would take all logs of the directory offline with it."""
+    house = House()
+    directory = (await house.start()).directories[0]
+    log = await directory.create(PARTITION, None)
+    for number in range(40):
+        log.append([batch_at(number, timestamp=1000 + number)], 0)
+    log.home.offload = Meddling(lambda: directory.delete(PARTITION))
+
+    with pytest.raises(KafkaError, match="is deleted"):
+        await log.offset_for_timestamp(wanted)
     assert log.home.health.is_online
 
 
