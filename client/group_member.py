@@ -10,9 +10,10 @@ import inspect
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.client.errors import ClientError, RequestRefused
+from ottla.client.errors import ClientError, RequestRefused, UnsupportedByBroker
 from ottla.client.group_offsets import FAREWELL_MS, GroupOffsets
 from ottla.client.membership import Membership
+from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     import re
@@ -99,15 +100,18 @@ class GroupMember:
         return not self._membership.is_doubtful
 
     async def change(self) -> None:
-        """Do what the group has decided. Raises what the listener raises, and RequestRefused when
-        the group will never have us like this."""
+        """Do what the group has decided. Raises what the listener raises, and when the group will
+        never have us like this RequestRefused or UnsupportedByBroker."""
         member = self._member
         async with self._changing:
             change = member.begin_change()
             if change is not None:
                 await self._carry_out(change)
-        if member.refusal is not None and not member.has_change:
-            raise RequestRefused(member.refusal.code, member.refusal.text)
+        refusal = member.refusal
+        if refusal is not None and not member.has_change:
+            if refusal.code is ErrorCode.NONE:
+                raise UnsupportedByBroker(refusal.text)
+            raise RequestRefused(refusal.code, refusal.text)
 
     async def leave(self, *, is_closing: bool, has_failed: bool = False) -> None:
         """Give everything up and leave the group. ``has_failed``: what the application has in work

@@ -19,9 +19,10 @@ from ottla.client.membership_wish import Wish
 from ottla.client.state.assignors.registry import make_assignors
 from ottla.client.state.group.change import MemberSettings, Phase, Verdict
 from ottla.client.state.group.classic import ClassicMember
-from ottla.client.state.group.consumer import ConsumerMember
+from ottla.client.state.group.consumer import SERVED_BY_ALL, ConsumerMember
 from ottla.client.upkeep import Upkeep
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.sync_group import SyncGroupRequest
 
@@ -226,7 +227,8 @@ class Membership:
             await self._pause()
             return
         except UnsupportedByBroker as error:
-            member.refuse(ErrorCode.UNSUPPORTED_VERSION, str(error))
+            is_newer = isinstance(request, ConsumerGroupHeartbeatRequest)
+            member.refuse(ErrorCode.NONE, f"{error}: {SERVED_BY_ALL}" if is_newer else str(error))
             return
         verdict = member.answered(request, response, sent_ms)
         if member.refusal is not None and self._wish.refused(member.refusal.code):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.client.real import RealNet
-from tests.client.sites import OTTLA, SITES, Apaches, difference
+from tests.client.sites import ALWAYS, OTTLA, SITES, Apaches, broker_of, difference
 from tests.client.toy_broker import ToyCluster
-from tests.support.memory_broker import memory_broker
+from tests.support.profiles import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -25,39 +25,51 @@ async def toy() -> AsyncIterator[ToyCluster]:
     cluster.close()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what is otherwise with Apache Kafka."""
+    """Leave out what is otherwise with other brokers, and what is for ``make interop`` alone."""
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            kind = item.callspec.params.get("kind", OTTLA)
+            kind = str(item.callspec.params.get("kind", OTTLA))
             if kind == OTTLA:
                 continue
-            reason = difference(str(kind), item.originalname, item.callspec.id)
+            if kind in PROFILES and item.module.__name__ not in ALWAYS:
+                item.add_marker(pytest.mark.interop)
+            reason = difference(kind, item.originalname, item.callspec.id)
             if reason is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session", params=SITES)
 def kind(request: pytest.FixtureRequest) -> str:
-    """Whose brokers: ``ottla``, or a version of Apache Kafka."""
+    """Whose brokers: ``ottla``, a version of Apache Kafka, or the profile of others."""
     name: str = request.param
     return name
 
 
 @pytest.fixture(scope="session")
 def apaches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apaches]:
-    """Apache Kafka, where a test asks for it."""
+    """Apache Kafka and relays, where a test asks for them."""
     with ExitStack() as stack:
         yield Apaches(stack, tmp_path_factory)
 
 
+@pytest.fixture(autouse=True)
+def nothing_newer(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No client may ask for what the profile does not serve, whatever comes of it."""
+    if "apaches" not in request.fixturenames:
+        yield
+        return
+    found: Apaches = request.getfixturevalue("apaches")
+    found.taken_refusals()
+    yield
+    assert found.taken_refusals() == []
+
+
 @pytest.fixture(scope="session")
 def broker(kind: str, apaches: Apaches) -> Iterator[str]:
-    """The address of a broker; Ottla's keeps everything in memory."""
-    if kind != OTTLA:
-        yield apaches.cluster(kind).bootstrap_servers
-        return
-    with memory_broker() as address:
+    """The address of a broker."""
+    with broker_of(kind, apaches) as address:
         yield address
 
 

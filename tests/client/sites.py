@@ -2,19 +2,26 @@
 
 A test that takes ``broker``, or a cluster by ``cluster_of``, runs on all of them as it stands. What
 is otherwise there is in ``DIFFERENCES``, with the reason; nothing else may differ.
+
+Redpanda itself cannot be had here. Its kind is Ottla's brokers behind relays that let through the
+versions that Redpanda serves: a client that asks for anything else has failed the test. The tests
+of the modules in ``ALWAYS`` run there by ``make test``, too.
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 import pytest
 
 from ottla import Cluster, Consumer, RequestRefused
 from tests.interop.apache import ApacheCluster
 from tests.interop.clients import JAVA_VERSIONS, needs
+from tests.support.memory_broker import memory_broker
+from tests.support.narrow import Narrowed
+from tests.support.profiles import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -33,7 +40,18 @@ SITES = [
         )
         for version in JAVA_VERSIONS
     ),
+    *(pytest.param(profile, id=f"as-{profile}") for profile in PROFILES),
 ]
+ALWAYS = frozenset(
+    f"tests.client.{name}"
+    for name in (
+        "test_any_broker",
+        "test_any_topic",
+        "test_transactions_real",
+        "cli.test_records",
+        "cli.test_topics",
+    )
+)
 # What the tests of groups expect of brokers, beyond their defaults.
 APACHE_SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "200",
@@ -44,6 +62,21 @@ APACHE_SETTINGS = {
 PREVIEW_SETTINGS = {"group.coordinator.rebalance.protocols": "classic,consumer"}
 MISTAKE = "test_a_mistake_gets_one_sentence_and_a_status"
 PREVIEW = "the newer protocol is a preview there: a member joins with the names of topics only"
+# What Redpanda 24.3 does not serve, and where the client says so instead.
+NO_HEARTBEAT = "it has no ConsumerGroupHeartbeat"
+NO_FEATURES = "it has no features that are set for a cluster"
+NO_ELECTIONS = "it has no ElectLeaders"
+# Those that are tried in each of the protocols of groups.
+OF_MEMBERS = (
+    "test_members_share_the_partitions_and_take_them_over",
+    "test_partitions_that_stay_keep_their_positions",
+    "test_who_does_not_poll_leaves_and_comes_back",
+    "test_a_static_member_that_is_back_has_what_it_had",
+    "test_a_pattern_finds_topics_that_come_later",
+    "test_partitions_that_are_added_are_read",
+    "test_a_group_goes_on_with_another_coordinator",
+    "test_a_topic_that_does_not_exist_yet_is_waited_for",
+)
 DIFFERENCES = {
     ("", "test_the_story_of_a_group_is_told"): "only Ottla's brokers keep a timeline",
     ("", "test_a_group_without_a_story_is_not_called_unknown"): "only Ottla's brokers keep one",
@@ -57,6 +90,25 @@ DIFFERENCES = {
         "4",
         "test_settings_are_shown_and_changed",
     ): "the cluster sets one more (KIP-966)",
+    ("redpanda", "test_a_group_of_the_newer_protocol_reads"): NO_HEARTBEAT,
+    ("redpanda", "test_a_member_goes_on_where_its_group_stands[consumer]"): NO_HEARTBEAT,
+    ("redpanda", "test_ctrl_c_commits_what_a_member_has_written"): NO_HEARTBEAT,
+    ("redpanda", "test_a_group_reads_on_although_a_leader_dies[consumer]"): NO_HEARTBEAT,
+    **{("redpanda", f"{name}[newer]"): NO_HEARTBEAT for name in OF_MEMBERS},
+    ("redpanda", f"{MISTAKE}[transaction.version]"): NO_FEATURES,
+    ("redpanda", "test_features_are_listed_and_set"): NO_FEATURES,
+    ("redpanda", "test_features_are_described_and_checked"): NO_FEATURES,
+    ("redpanda", "test_a_producer_follows_a_leader_that_has_moved"): NO_ELECTIONS,
+    ("redpanda", "test_positions_are_set_shown_and_deleted"): "its groups have no types",
+    ("redpanda", "test_the_record_of_the_highest_timestamp_is_found"): "ListOffsets ends at 4",
+    ("redpanda", "test_partitions_are_described_in_pages"): "it has no DescribeTopicPartitions",
+    (
+        "redpanda",
+        "test_registered_brokers_are_listed_with_their_addresses",
+    ): "it has no DescribeCluster",
+    ("redpanda", "test_newer_brokers_describe_more"): "it has nothing of that",
+    ("redpanda", "test_administrators_see_who_has_a_transaction"): "patterns of ids came with 4.1",
+    ("redpanda", "test_what_a_broker_cannot_do_is_said"): "Ottla stands behind the relay",
 }
 
 
@@ -84,13 +136,45 @@ async def soon(ask: Callable[[], Awaitable[Answer]], holds: Callable[[Answer], o
             await asyncio.sleep(0.05)
 
 
+class RelayedBroker(NamedTuple):
+    """Where clients find it."""
+
+    address: str
+
+
+class RelayedCluster:
+    """Ottla's cluster as its relays show it."""
+
+    def __init__(self, cluster: Cluster, relays: Narrowed) -> None:
+        self._cluster = cluster
+        self.bootstrap_servers = relays.addresses_of(cluster.bootstrap_servers)
+        addresses = self.bootstrap_servers.split(",")
+        self.brokers = dict(zip(cluster.brokers, map(RelayedBroker, addresses), strict=True))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+
 class Apaches:
-    """Clusters of Apache Kafka, each started when it is first asked for, and kept to the end."""
+    """Clusters of Apache Kafka, and the relays of each profile: started when they are first asked
+    for, and kept to the end."""
 
     def __init__(self, stack: ExitStack, factory: pytest.TempPathFactory) -> None:
         self._stack = stack
         self._factory = factory
         self._found: dict[tuple[str, int, str], ApacheCluster] = {}
+        self._relays: dict[str, Narrowed] = {}
+
+    def relays(self, profile: str) -> Narrowed:
+        """Those of that profile."""
+        if profile not in self._relays:
+            made = Narrowed(PROFILES[profile])
+            self._relays[profile] = self._stack.enter_context(made)
+        return self._relays[profile]
+
+    def taken_refusals(self) -> list[str]:
+        """What clients have asked of any profile that does not serve it, since the last call."""
+        return [one for relays in self._relays.values() for one in relays.taken_refusals()]
 
     def cluster(self, version: str, brokers: int = 1, name: str = "") -> ApacheCluster:
         """The one of that size and name. Skips the test where it cannot be had."""
@@ -113,13 +197,27 @@ def cluster_of(
 ) -> Iterator[Cluster]:
     """A cluster of that kind. Ottla's is made for the caller; Apache Kafka's, which has settings of
     its own, is shared, and is whole again afterwards."""
-    if kind == OTTLA:
+    if kind == OTTLA or kind in PROFILES:
         with Cluster(brokers, settings=settings) as cluster:
-            yield cluster
+            if kind == OTTLA:
+                yield cluster
+            else:
+                yield cast("Cluster", RelayedCluster(cluster, apaches.relays(kind)))
         return
     shared = apaches.cluster(kind, brokers)
     yield cast("Cluster", shared)
     shared.mend()
+
+
+@contextmanager
+def broker_of(kind: str, apaches: Apaches, name: str = "") -> Iterator[str]:
+    """The address of a broker of that kind; Ottla's keeps everything in memory. Apache Kafka's is
+    shared by those who give the same name."""
+    if kind != OTTLA and kind not in PROFILES:
+        yield apaches.cluster(kind, name=name).bootstrap_servers
+        return
+    with memory_broker() as address:
+        yield address if kind == OTTLA else apaches.relays(kind).addresses_of(address)
 
 
 async def read_all(

@@ -72,7 +72,8 @@ class Note(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why the member can never join like this."""
+    """Why the member can never join like this; ``code`` is NONE where the coordinator could not
+    even be asked."""
 
     code: ErrorCode
     text: str

@@ -33,6 +33,7 @@ JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 # A static member that will be back: its partitions wait for it until its session ends.
 PAUSE_EPOCH = -2
+SERVED_BY_ALL = "group_protocol='classic' is served by all brokers"
 FORGOTTEN = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
 
 
@@ -250,5 +251,5 @@ class ConsumerMember(Member):
             return Verdict.AGAIN
         if code is ErrorCode.UNSUPPORTED_VERSION:
             # Brokers before 4.0 know the request, and have the protocol switched off.
-            text = f"{text or code.text}: group_protocol='classic' is served by all brokers"
+            text = f"{text or code.text}: {SERVED_BY_ALL}"
         return self._fail(code, text)

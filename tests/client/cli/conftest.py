@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.client.cli.command import in_process
-from tests.client.sites import OTTLA
-from tests.support.memory_broker import memory_broker
+from tests.client.sites import broker_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +26,5 @@ def ottla(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyP
 @pytest.fixture(scope="session")
 def broker(kind: str, apaches: Apaches) -> Iterator[str]:
     """Its address. Tests of commands make topics of everyday names."""
-    if kind != OTTLA:
-        yield apaches.cluster(kind, name="commands").bootstrap_servers
-        return
-    with memory_broker() as address:
+    with broker_of(kind, apaches, "commands") as address:
         yield address
