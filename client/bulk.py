@@ -102,8 +102,7 @@ class BulkSending(ABC):
             size_bytes = part.size_bytes
             if size_bytes > self.config.request_bytes_max:
                 raise too_large(view.name, size_bytes, self.config.request_bytes_max)
-            while not sender.accumulator.has_room(size_bytes):
-                await self._wait_for_room(sender)
+            await self._have_room(sender, size_bytes)
             target = self._choose(view, partition, None)
             if sender.transactions is not None:
                 sender.transactions.admit(target, serial)
@@ -148,4 +147,5 @@ class BulkSending(ABC):
     def _move_on(self, view: TopicView, left: TopicPartition) -> TopicPartition: ...
 
     @abstractmethod
-    async def _wait_for_room(self, sender: Sender) -> None: ...
+    async def _have_room(self, sender: Sender, size_bytes: int) -> None:
+        """Raises ClientClosed."""

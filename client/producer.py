@@ -243,8 +243,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         another partition, so that all partitions get their share, a batch at a time."""
         sender = self._running()
         size_bytes = item_size_bytes(item)
-        while not sender.accumulator.has_room(size_bytes):
-            await self._wait_for_room(sender)
+        await self._have_room(sender, size_bytes)
         if is_free:
             target = self._move_on(view, target)
         if sender.transactions is not None:
@@ -325,8 +324,19 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         self._partitioner.move_on(view.name, left.partition, count, view.available)
         return self._choose(view, None, None)
 
-    async def _wait_for_room(self, sender: Sender) -> None:
-        sender.room.clear()
-        sender.wake()
-        await sender.room.wait()
-        self._running()
+    async def _have_room(self, sender: Sender, size_bytes: int) -> None:
+        """Return when a record of that size can be taken, to whoever came first."""
+        accumulator, line = sender.accumulator, sender.room_line
+        if accumulator.has_room(size_bytes) and not line.locked():
+            return
+        async with line:
+            accumulator.begin_wait(size_bytes)
+            try:
+                self._running()
+                while not accumulator.has_room(size_bytes):
+                    sender.room.clear()
+                    sender.wake()
+                    await sender.room.wait()
+                    self._running()
+            finally:
+                accumulator.end_wait()

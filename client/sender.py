@@ -54,8 +54,9 @@ class Sender:
     def __init__(self, cluster: Cluster, config: ProducerConfig) -> None:
         self.accumulator = Accumulator(config.limits())
         self.futures: dict[Batch, asyncio.Future[BatchDelivered]] = {}
-        # Set whenever memory has become free, or the sender has ended.
+        # Set whenever memory has become free, or the sender has ended; one at a time waits for it.
         self.room = asyncio.Event()
+        self.room_line = asyncio.Lock()
         self.failure: BaseException | None = None
         self._cluster = cluster
         self._config = config

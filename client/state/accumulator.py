@@ -63,7 +63,7 @@ class Collected:
 class Accumulator:
     """All lines of one producer."""
 
-    __slots__ = ("_idle", "_limits", "_lines", "flushing", "held_bytes")
+    __slots__ = ("_idle", "_limits", "_lines", "flushing", "held_bytes", "room_bytes")
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -71,6 +71,8 @@ class Accumulator:
         self._lines: dict[TopicPartition, Line] = {}
         self._idle: dict[TopicPartition, Line] = {}
         self.held_bytes = 0
+        # What may be held: less than the memory while somebody waits for some of it.
+        self.room_bytes = limits.memory_bytes_max
         # How many wait for everything to be sent; while there is one, nothing lingers.
         self.flushing = 0
 
@@ -90,7 +92,7 @@ class Accumulator:
         if (
             batch.phase is not Phase.OPEN
             or batch.size_bytes + size_bytes > self._limits.batch_bytes
-            or self.held_bytes + size_bytes > self._limits.memory_bytes_max
+            or self.held_bytes + size_bytes > self.room_bytes
         ):
             return None
         batch.items.append(item)
@@ -103,11 +105,10 @@ class Accumulator:
         is room; else False, and nothing is taken. HOT: the cheapest way in."""
         size_bytes = RECORD_OVERHEAD_BYTES + len(value)
         batch_bytes, held_bytes = batch.size_bytes + size_bytes, self.held_bytes + size_bytes
-        limits = self._limits
         if (
             batch.phase is not OPEN
-            or batch_bytes > limits.batch_bytes
-            or held_bytes > limits.memory_bytes_max
+            or batch_bytes > self._limits.batch_bytes
+            or held_bytes > self.room_bytes
         ):
             return False
         batch.items.append((timestamp, None, value, ()))
@@ -169,6 +170,18 @@ class Accumulator:
         # A lone record may exceed the memory: it would wait for ever otherwise.
         needed_bytes = self.held_bytes + BATCH_OVERHEAD_BYTES + size_bytes
         return self.held_bytes == 0 or needed_bytes <= self._limits.memory_bytes_max
+
+    def begin_wait(self, size_bytes: int) -> None:
+        """Somebody waits for so much room: what is free is left to them, and nothing lingers.
+
+        Those who need less would take every bit of it as soon as it is free."""
+        self.room_bytes = self._limits.memory_bytes_max - BATCH_OVERHEAD_BYTES - size_bytes
+        self.flushing += 1
+
+    def end_wait(self) -> None:
+        """They have got it, or do not want it any more."""
+        self.room_bytes = self._limits.memory_bytes_max
+        self.flushing -= 1
 
     def _new_batch(self, partition: TopicPartition, now_ms: float) -> Batch:
         line = self._lines.get(partition)

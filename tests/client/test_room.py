@@ -1,0 +1,127 @@
+"""Who waits for room in a producer's memory gets it, in the order in which they came."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla.client.config import ProducerConfig
+from ottla.client.errors import ClientClosed
+from ottla.client.producer import Producer
+from ottla.client.state.backoff import Backoff
+from ottla.protocol.apis import ApiKey
+from tests.client.test_bulk import stored
+from tests.client.toy_broker import Fate
+
+if TYPE_CHECKING:
+    from tests.client.toy_broker import Seen, ToyCluster
+
+QUICK = Backoff(1, 5)
+LARGE = bytes(90_000)
+
+
+def tight(toy: ToyCluster, linger_ms: float = 0) -> Producer:
+    """A producer that has no room for a large record beside others."""
+    config = ProducerConfig(
+        memory_bytes_max=100_000,
+        batch_bytes=16_000,
+        linger_ms=linger_ms,
+        retry_backoff=QUICK,
+        reconnect_backoff=QUICK,
+    )
+    return Producer(toy.bootstrap, config)
+
+
+def silent(seen: Seen) -> Fate | None:
+    """Nothing that is produced is answered."""
+    return Fate.SWALLOW if seen.api_key is ApiKey.PRODUCE else None
+
+
+async def filled(toy: ToyCluster, producer: Producer) -> asyncio.Task[object]:
+    """Who waits for room, behind a record that is under way."""
+    toy.judge = silent
+    await producer.send("t", bytes(20_000))
+    waiting = asyncio.ensure_future(producer.send("t", LARGE))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    return waiting
+
+
+async def test_nothing_lingers_while_somebody_waits_for_room(toy: ToyCluster) -> None:
+    """Batches wait for more records to come; who has them cannot get them in."""
+    topic = toy.add_topic("t", 2)
+    async with tight(toy, linger_ms=60_000) as producer:
+        await producer.send("t", bytes(12_000), partition=0)
+        async with asyncio.timeout(5):
+            await producer.send("t", LARGE, partition=1)
+
+    assert [record.value for record in stored(topic, 1)] == [LARGE]
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+async def test_large_records_get_in_beside_many_small_ones(toy: ToyCluster, is_batch: bool) -> None:
+    """Those would take every bit of memory as soon as it is free."""
+    toy.add_topic("t")
+    is_over = False
+
+    async def send_small_ones(producer: Producer) -> None:
+        while not is_over:
+            await producer.send("t", bytes(4_000))
+
+    async with tight(toy) as producer, asyncio.TaskGroup() as others:
+        for _ in range(100):
+            others.create_task(send_small_ones(producer))
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(10):
+            if is_batch:
+                await producer.send_batch("t", [LARGE])
+            else:
+                await producer.send("t", LARGE)
+        is_over = True
+
+
+async def test_who_comes_later_waits_behind(toy: ToyCluster) -> None:
+    """Also where there would be room for what is small; and goes on when nobody waits."""
+    topic = toy.add_topic("t")
+    async with tight(toy) as producer:
+        waiting = await filled(toy, producer)
+        behind = asyncio.ensure_future(producer.send("t", b"small"))
+        await asyncio.sleep(0.01)
+        assert not behind.done()
+        toy.judge = lambda _: None
+        toy.nodes[1].drop_connections()
+        await asyncio.gather(waiting, behind)
+        await producer.send("t", b"last")
+
+    sizes = [len(record.value or b"") for record in stored(topic)]
+    assert sizes == [20_000, len(LARGE), len(b"small"), len(b"last")]
+
+
+async def test_who_gives_up_waiting_holds_up_nobody(toy: ToyCluster) -> None:
+    """The room that was kept for it is there for all others."""
+    toy.add_topic("t")
+    async with tight(toy) as producer:
+        waiting = await filled(toy, producer)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        async with asyncio.timeout(5):
+            await producer.send("t", b"small")
+        toy.judge = lambda _: None
+        toy.nodes[1].drop_connections()
+
+
+async def test_a_producer_that_closes_takes_nothing_from_those_who_wait(toy: ToyCluster) -> None:
+    """Nobody would ever send it, nor say so."""
+    toy.add_topic("t")
+    producer = tight(toy)
+    await producer.start()
+    waiting = await filled(toy, producer)
+    behind = asyncio.ensure_future(producer.send("t", b"small"))
+    await asyncio.sleep(0.01)
+    await producer.close(deliver=False)
+
+    for sent in (waiting, behind):
+        with pytest.raises(ClientClosed):
+            await sent
