@@ -92,11 +92,12 @@ class LoopThread:
             item()
 
     def _await_end(self, tasks: list[asyncio.Task[Result]], inbox: Inbox) -> None:
-        """Let a cancelled call clean up after itself; a second interrupt ends the wait."""
+        """Let a cancelled call clean up after itself, also by what it wants done here; a second
+        interrupt ends the wait."""
         if tasks and tasks[0].done():
             return
-        while not isinstance(inbox.get(), asyncio.Task):
-            pass
+        while not isinstance(item := inbox.get(), asyncio.Task):
+            item()
 
     def stop(self) -> None:
         """End the loop; calls that wait for it are over."""

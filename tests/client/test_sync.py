@@ -276,6 +276,25 @@ def test_what_a_callback_raises_comes_out_of_the_call() -> None:
         shared_loop().run(in_caller(callback))
 
 
+def test_what_an_interrupted_call_wants_done_in_the_end_is_done() -> None:
+    """A listener is told of what was assigned although it was interrupted in what was revoked; the
+    call, and every other of its consumer, waited for that."""
+    told: list[str] = []
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    async def change() -> None:
+        try:
+            await in_caller(interrupted)
+        finally:
+            await in_caller(told.append, "assigned")
+
+    with pytest.raises(KeyboardInterrupt):
+        shared_loop().run(change())
+    assert told == ["assigned"]
+
+
 def test_all_clients_share_one_thread(broker: str) -> None:
     """A hundred producers are not a hundred threads."""
     with ottla.sync.Admin(broker), ottla.sync.Admin(broker):
