@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 from ottla.client.chunk import Chunk
 from ottla.client.config import Isolation
-from ottla.client.errors import AnswerTooLarge, ClientError, LogTruncated, NoOffset, RequestRefused
+from ottla.client.errors import (
+    AnswerTooLarge,
+    ClientClosed,
+    ClientError,
+    LogTruncated,
+    NoOffset,
+    RequestRefused,
+)
 from ottla.client.fetch_request import Wanted, answer_room_bytes
 from ottla.client.state.oversize import Oversize
 from ottla.client.state.positions import (
@@ -48,6 +55,8 @@ class Arrivals:
         self.arrived = asyncio.Event()
         # Each with the place that it is about, and the turn that it had, if it is about one.
         self._failures: deque[tuple[BaseException, tuple[TopicPartition, int] | None]] = deque()
+        # What has ended all this, if anything has.
+        self._crash: BaseException | None = None
         self._cluster = router.cluster
         self._config = config
         self._clock = self._cluster.environment.clock
@@ -74,6 +83,9 @@ class Arrivals:
         self._drop_stale_failures()
         if self._failures:
             raise self._failures.popleft()[0]
+        if self._crash is not None:
+            # Whoever goes on after the failure itself would wait for ever.
+            raise ClientClosed(f"the consumer has stopped: {self._crash}")
 
     def _drop_stale_failures(self) -> None:
         self._failures = deque(
@@ -247,5 +259,6 @@ class Arrivals:
     def crash(self, failure: BaseException) -> None:
         """The consumer cannot go on."""
         logger.error("the consumer stops: %s", failure, exc_info=failure)
+        self._crash = failure
         self._failures.append((failure, None))
         self.arrived.set()

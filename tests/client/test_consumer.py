@@ -9,7 +9,7 @@ import pytest
 
 from ottla.client.config import ConsumerConfig, Isolation
 from ottla.client.consumer import Consumer
-from ottla.client.errors import NoOffset, RequestRefused
+from ottla.client.errors import ClientClosed, NoOffset, RequestRefused, UnsupportedByBroker
 from ottla.client.state.backoff import Backoff
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -358,3 +358,16 @@ async def test_what_went_wrong_at_a_place_that_was_left_is_not_told(toy: ToyClus
         consumer.seek(FIRST, 9)
         with pytest.raises(NoOffset, match="offset 9"):
             await read(consumer, 1)
+
+
+async def test_a_consumer_that_has_stopped_says_so_every_time(toy: ToyCluster) -> None:
+    """Whoever goes on after the first error would wait for records for ever."""
+    fill(toy.add_topic("t"), [b"x"])
+    toy.versions[ApiKey.FETCH] = (98, 99)
+    async with Consumer(toy.bootstrap, config()) as consumer:
+        consumer.assign([FIRST])
+        with pytest.raises(UnsupportedByBroker):
+            await consumer.poll(5_000)
+        for _ in range(2):
+            with pytest.raises(ClientClosed, match="the consumer has stopped: .*Fetch"):
+                await consumer.poll(5_000)
