@@ -369,5 +369,5 @@ async def test_a_consumer_that_has_stopped_says_so_every_time(toy: ToyCluster) -
         with pytest.raises(UnsupportedByBroker):
             await consumer.poll(5_000)
         for _ in range(2):
-            with pytest.raises(ClientClosed, match="the consumer has stopped: .*Fetch"):
+            with pytest.raises(ClientClosed, match=r"the consumer has stopped: .*Fetch"):
                 await consumer.poll(5_000)
