@@ -19,6 +19,9 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 USAGE_ERROR = 2
 PORT_MAX = 65_535
+INT16_MAX = 2**15 - 1
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
 # What cannot be typed as it is; every other character stands for itself.
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)|\\$", re.DOTALL)
@@ -168,18 +171,49 @@ def unescaped(text: str) -> bytes:
     return _ESCAPE.sub(replace, text).encode("utf-8", "surrogateescape")
 
 
-def positive(text: str) -> int:
+def positive(text: str, most: int = INT64_MAX) -> int:
     """Read a number from 1 on. Raises ValueError."""
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise ValueError(f"{text!r} is not a number from 1 on")
-    return int(text)
+    return _whole(text, 1, most)
 
 
-def natural(text: str) -> int:
+def natural(text: str, most: int = INT64_MAX) -> int:
     """Read a number from 0 on. Raises ValueError."""
+    return _whole(text, 0, most)
+
+
+def _whole(text: str, least: int, most: int) -> int:
+    """Without a limit, a number comes out as an error where a request is written."""
     if not text.isascii() or not text.isdigit():
-        raise ValueError(f"{text!r} is not a number from 0 on")
-    return int(text)
+        raise ValueError(f"{text!r} is not a number from {least} on")
+    digits = text.lstrip("0") or "0"
+    # Python converts no more than some thousand digits.
+    if len(digits) > len(str(most)) or int(digits) > most:
+        raise ValueError(f"{text!r} is too large: {most} is the most")
+    if int(digits) < least:
+        raise ValueError(f"{text!r} is not a number from {least} on")
+    return int(digits)
+
+
+def partition_number(text: str) -> int:
+    """Read the number of a partition. Raises ValueError."""
+    return natural(text, INT32_MAX)
+
+
+def partition_count(text: str) -> int:
+    """Read how many partitions. Raises ValueError."""
+    return positive(text, INT32_MAX)
+
+
+def replica_count(text: str) -> int:
+    """Read how many copies of a partition. Raises ValueError."""
+    return positive(text, INT16_MAX)
+
+
+def group(text: str) -> str:
+    """The name of a group, which has at least one character. Raises ValueError."""
+    if not text:
+        raise ValueError("a group is called by a name of at least one character")
+    return text
 
 
 def port(text: str) -> int:
@@ -200,7 +234,7 @@ def host(text: str) -> str:
 def numbers(text: str) -> list[int]:
     """Read ``0,1,2``. Raises ValueError."""
     try:
-        return [natural(number) for number in text.split(",")]
+        return list(map(partition_number, text.split(",")))
     except ValueError:
         raise ValueError(f"{text!r} is not of the form P or P,P") from None
 
@@ -211,7 +245,7 @@ def topic_partitions(text: str) -> tuple[str, list[int] | None]:
     if not colon:
         return topic, None
     try:
-        return topic, [int(number) for number in listed.split(",")]
+        return topic, list(map(partition_number, listed.split(",")))
     except ValueError:
         raise ValueError(f"{text!r} is not of the form TOPIC:P or TOPIC:P,P") from None
 
@@ -233,10 +267,15 @@ def pattern(text: str) -> str:
     return text
 
 
+def name_or_pattern(text: str) -> str:
+    """A name, or a regular expression behind ``^``. Raises ValueError."""
+    return pattern(text) if text.startswith("^") else text
+
+
 def node_ids(text: str) -> list[int]:
     """Read ``1,2,3``. Raises ValueError."""
     try:
-        found = [natural(number) for number in text.split(",")]
+        found = [natural(number, INT32_MAX) for number in text.split(",")]
     except ValueError:
         raise ValueError(f"{text!r} is not of the form ID,ID") from None
     if len(set(found)) < len(found):

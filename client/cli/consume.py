@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
 from ottla.client.cli.consume_group import read_as_member
-from ottla.client.cli.output import write_bytes
+from ottla.client.cli.output import check_reader, write_bytes
 from ottla.client.cli.places import END, Kind, Place
 from ottla.client.cli.records import formatter, writes_values_only
 from ottla.client.cli.run import CommandError, UsageError, run
@@ -163,6 +163,8 @@ class Copy:
                 ]
             if records:
                 write_bytes(b"".join(map(self._render, records)))
+            else:
+                check_reader()
             if self._left is not None:
                 self._left -= len(records)
                 if self._left == 0:
@@ -178,6 +180,8 @@ class Copy:
             if parts:
                 parts.append(b"")
                 write_bytes(delimiter.join(parts))
+            else:
+                check_reader()
 
     def _values_of(self, batch: FetchedBatch) -> list[bytes]:
         if self._ends is None:

@@ -10,7 +10,7 @@ import asyncio
 import re
 from typing import TYPE_CHECKING
 
-from ottla.client.cli.output import write_bytes
+from ottla.client.cli.output import check_reader, write_bytes
 from ottla.client.cli.places import Kind
 from ottla.client.cli.run import INTERRUPTED, UsageError
 from ottla.client.cli.settings import member_config
@@ -119,6 +119,8 @@ async def copy(
         records = await consumer.poll(POLL_MS, most if left is None else min(left, most))
         if records:
             write_bytes(b"".join(map(render, records)))
+        else:
+            check_reader()
         if left is not None:
             left -= len(records)
             if left == 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.client.cli.arguments import natural, partition_number
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.partitions import OffsetsOf
 from ottla.client.cli.run import CommandError
@@ -89,9 +90,13 @@ def read_positions(text: str) -> Offsets:
         if not line.strip():
             continue
         fields = [field.strip() for field in line.split(",")]
-        if len(fields) != 3 or not all(field.isascii() and field.isdigit() for field in fields[1:]):
-            raise CommandError(f"line {count} is not of the form TOPIC,PARTITION,OFFSET: {line!r}")
-        found[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
+        try:
+            topic, number, offset = fields
+            found[TopicPartition(topic, partition_number(number))] = natural(offset)
+        except ValueError:
+            raise CommandError(
+                f"line {count} is not of the form TOPIC,PARTITION,OFFSET: {line!r}"
+            ) from None
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import select
 import sys
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,19 @@ def readable(name: str, data: bytes | None) -> dict[str, str | None]:
 def write(text: str) -> None:
     """To standard output, at once."""
     write_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+def check_reader() -> None:
+    """Raise BrokenPipeError if nobody reads standard output any more. Whoever has nothing to write
+    would not hear of it, and wait for ever behind ``| head -1``."""
+    stream = getattr(sys.stdout, "buffer", None)
+    if stream is None or not hasattr(select, "poll"):
+        return
+    poll = select.poll()
+    # Without a wish: errors are always told, and a pipe that is full is none.
+    poll.register(stream.fileno(), 0)
+    if any(event & select.POLLERR for _descriptor, event in poll.poll(0)):
+        raise BrokenPipeError
 
 
 def write_bytes(data: bytes) -> None:

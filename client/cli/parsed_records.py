@@ -12,7 +12,9 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from ottla.client.cli.arguments import INT32_MAX
 from ottla.client.cli.run import CommandError
+from ottla.client.record_checks import TIMESTAMP_MAX
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ def from_json(arguments: argparse.Namespace) -> Callable[[bytes], Outgoing]:
 
     def parse(line: bytes) -> Outgoing:
         try:
-            document = json.loads(line)
+            document = read_json(line)
             if not isinstance(document, dict):
                 raise ValueError("it is no object")
             value = member(document, "value")
@@ -70,14 +72,22 @@ def from_json(arguments: argparse.Namespace) -> Callable[[bytes], Outgoing]:
                 member(document, "key") if fixed is None else fixed,
                 None if is_null_empty and not value else value,
                 (*listed_headers(document), *headers),
-                number(document, "partition") if with_partition else None,
-                number(document, "timestamp"),
+                number(document, "partition", INT32_MAX) if with_partition else None,
+                number(document, "timestamp", TIMESTAMP_MAX),
             )
         except ValueError as error:
             shown = line[:40].decode("utf-8", "replace")
             raise CommandError(f"this line is no record, {error}: {shown!r}") from None
 
     return parse
+
+
+def read_json(line: bytes) -> object:
+    """Raises ValueError."""
+    try:
+        return json.loads(line)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def member(document: dict[str, Any], name: str) -> bytes | None:
@@ -110,11 +120,13 @@ def listed_headers(document: dict[str, Any]) -> Headers:
         raise ValueError("its headers are no list of objects with name and value") from None
 
 
-def number(document: dict[str, Any], name: str) -> int | None:
+def number(document: dict[str, Any], name: str, most: int) -> int | None:
     """A whole number from 0 on, or None where there is none. Raises ValueError."""
     value = document.get(name)
     if value is None or value == -1:
         return None
     if type(value) is not int or value < 0:
         raise ValueError(f"its {name} is not a number from 0 on")
+    if value > most:
+        raise ValueError(f"its {name} is too large: {most} is the most")
     return value

@@ -24,6 +24,8 @@ RECORDS_PER_LOOK = 100
 LOOKS_PER_SECOND = 50
 # Values that differ, so that codecs have something to do; made before the clock starts.
 VALUES = 256
+# Large ones are fewer: this load is not to be the memory of the machine.
+VALUES_BYTES_MAX = 64 * 1024 * 1024
 
 
 class Load:
@@ -38,7 +40,8 @@ class Load:
         # Half random, half not: about what real records compress to.
         half = arguments.size // 2
         self._values = [
-            secrets.token_bytes(half) + bytes(arguments.size - half) for _ in range(VALUES)
+            secrets.token_bytes(half) + bytes(arguments.size - half)
+            for _ in range(max(1, min(VALUES, VALUES_BYTES_MAX // arguments.size)))
         ]
         self._open: Delivery | None = None
         self._begun: list[float] = []
@@ -82,7 +85,7 @@ class Load:
 
     async def _send_batch(self, count: int) -> None:
         now = time.monotonic()
-        values = (self._values * (count // VALUES + 1))[:count]
+        values = (self._values * (count // len(self._values) + 1))[:count]
         sent = await self._producer.send_batch(self._topic, values)
         for delivery in sent.parts:
             if self._open is None or not self._open.is_together_with(delivery):
@@ -94,7 +97,7 @@ class Load:
         topic, values, send = self._topic, self._values, self._producer.send
         now = time.monotonic()
         for number in range(count):
-            delivery = await send(topic, values[number % VALUES])
+            delivery = await send(topic, values[number % len(values)])
             if self._open is None or not self._open.is_together_with(delivery):
                 self._close_group()
                 self._open = delivery

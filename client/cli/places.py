@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from enum import Enum
 
+from ottla.client.cli.arguments import INT64_MAX
 from ottla.protocol.named_tuples import NamedTuple
 
 PLACES = "N, -N (records before the end), beginning, end, @TIME"
@@ -68,6 +69,9 @@ def read_range_place(text: str) -> Place:
 def read_time(text: str) -> int:
     """Milliseconds since 1970, given as such or in ISO 8601. Raises ValueError."""
     if text.isascii() and text.isdigit():
+        # A Python that converts no more than 4300 digits says so in its own words.
+        if len(text) > len(str(INT64_MAX)) or int(text) > INT64_MAX:
+            raise ValueError(f"{text!r} is too large for a time in milliseconds")
         return int(text)
     try:
         moment = datetime.fromisoformat(text)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.admin import Admin
+from ottla.client.cli.arguments import INT32_MAX, natural, partition_number
 from ottla.client.cli.output import json_document, write
 from ottla.client.cli.run import CommandError, run, sentence
 from ottla.client.cli.settings import command_config
@@ -58,14 +59,14 @@ def read_plan(place: str) -> Plan:
         text = sys.stdin.read() if place == STANDARD_INPUT else Path(place).read_text("utf-8")
         found: dict[str, Any] = json.loads(text)
         return {
-            TopicPartition(str(item["topic"]), int(item["partition"])): tuple(
-                int(node) for node in item["replicas"]
+            TopicPartition(str(item["topic"]), partition_number(str(item["partition"]))): tuple(
+                natural(str(node), INT32_MAX) for node in item["replicas"]
             )
             for item in found["partitions"]
         }
     except OSError as error:
         raise CommandError(f"cannot read {place}: {error.strerror or error}") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise CommandError(
             f"{place} is no plan: write one with 'ottla reassign generate TOPIC'"
         ) from None

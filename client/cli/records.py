@@ -60,10 +60,14 @@ def timestamp(record: Record) -> bytes:
 
 
 def formed_timestamp(form: str, record: Record) -> bytes:
-    """As strftime has it, in UTC; nothing for a record without a time."""
+    """As strftime has it, in UTC; nothing for a record without a time. One beyond the year 9999,
+    such as a number of microseconds, is no date; the number stands for it."""
     if record.timestamp < 0:
         return b""
-    moment = datetime.fromtimestamp(record.timestamp / 1000, UTC)
+    try:
+        moment = datetime.fromtimestamp(record.timestamp / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return timestamp(record)
     return moment.strftime(form).encode("utf-8", "surrogateescape")
 
 

@@ -7,9 +7,11 @@ never a traceback; a traceback means a defect of ours.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import logging
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
 
 FAILED = 1
 USAGE_ERROR = 2
-# 128 and the number of SIGINT, as shells have it.
+# 128 and the number of SIGINT, or SIGTERM, as shells have it.
 INTERRUPTED = 130
+TERMINATED = 143
 
 
 class CommandError(Exception):
@@ -51,7 +54,7 @@ def run(perform: Perform, arguments: argparse.Namespace, *, is_busy: bool = Fals
     occupy_standard_descriptors()
     try:
         with asyncio.Runner(loop_factory=loop_factory(is_busy=is_busy)) as runner:
-            return runner.run(perform(arguments))
+            return runner.run(terminable(perform(arguments)))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -61,6 +64,36 @@ def run(perform: Perform, arguments: argparse.Namespace, *, is_busy: bool = Fals
     except (ClientError, CommandError, OSError) as error:
         sys.stderr.write(f"ottla: {sentence(error)}\n")
         return USAGE_ERROR if isinstance(error, UsageError) else FAILED
+
+
+async def terminable(work: Coroutine[Any, Any, int]) -> int:
+    """The work, which SIGTERM ends as Ctrl-C does: a member leaves its group, a topic that was made
+    for a measurement is deleted. A second SIGTERM ends the process."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    is_asked = False
+
+    def stop() -> None:
+        nonlocal is_asked
+        is_asked = True
+        loop.remove_signal_handler(signal.SIGTERM)
+        task.cancel()
+
+    # Neither on Windows nor in a thread.
+    with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+        loop.add_signal_handler(signal.SIGTERM, stop)
+    try:
+        status = await work
+    except asyncio.CancelledError:
+        if not is_asked:
+            raise
+        task.uncancel()
+        return TERMINATED
+    finally:
+        if not is_asked:
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.remove_signal_handler(signal.SIGTERM)
+    return TERMINATED if is_asked else status
 
 
 def occupy_standard_descriptors() -> None:

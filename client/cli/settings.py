@@ -54,16 +54,17 @@ def perf_producer_config(
     arguments: argparse.Namespace, linger_ms: float | None = None
 ) -> ProducerConfig:
     """For ``ottla perf``, as far as its verbs have these options."""
+    linger: float = getattr(arguments, "linger", 5) if linger_ms is None else linger_ms
     return ProducerConfig(
         client_id=CLIENT_ID,
         acks=ACKS[getattr(arguments, "acks", "all")],
         compression=getattr(arguments, "compression", "none"),
-        linger_ms=getattr(arguments, "linger", 5) if linger_ms is None else linger_ms,
+        linger_ms=linger,
         batch_bytes=getattr(arguments, "batch_bytes", 64 * 1024),
         call_timeout_ms=CALL_TIMEOUT_MS,
         request_timeout_ms=REQUEST_TIMEOUT_MS,
         connect_timeout_ms=CONNECT_TIMEOUT_MS,
-        delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+        delivery_timeout_ms=DELIVERY_TIMEOUT_MS + linger,
     )
 
 

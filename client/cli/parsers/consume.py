@@ -7,6 +7,8 @@ from ottla.client.cli.arguments import (
     add_client_options,
     checked,
     delimiter,
+    group,
+    name_or_pattern,
     numbers,
     one_line_parser,
     positive,
@@ -23,13 +25,18 @@ def parser() -> Parser:
     )
     add_client_options(made)
     made.add_argument(
-        "topics", metavar="TOPIC", nargs="+", help="a topic, or ^REGEX for all that match"
+        "topics",
+        metavar="TOPIC",
+        nargs="+",
+        type=checked(name_or_pattern),
+        help="a topic, or ^REGEX for all that match",
     )
     _add_range_options(made)
     made.add_argument(
         "-g",
         "--group",
         metavar="GROUP",
+        type=checked(group),
         help="read as a member of this group, from where it stands, and commit what was written",
     )
     made.add_argument(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.client.cli.arguments import Parser, add_verbs, checked, natural, setting
+from ottla.client.cli.arguments import INT16_MAX, Parser, add_verbs, checked, natural, setting
 
 
 def parser() -> Parser:
@@ -37,7 +37,7 @@ def _add_dry_run(verb: Parser) -> None:
 def feature_level(text: str) -> tuple[str, int]:
     """Read ``name=1``. Raises ValueError."""
     name, level = setting(text)
-    return name, natural(level)
+    return name, natural(level, INT16_MAX)
 
 
 def feature_off(text: str) -> tuple[str, int]:

@@ -6,10 +6,11 @@ from ottla.client.cli.arguments import (
     Parser,
     add_verbs,
     checked,
+    name_or_pattern,
     natural,
     one_partition,
-    pattern,
     positive,
+    replica_count,
 )
 
 ALIAS_HELP = "what the mirror calls the source"
@@ -21,11 +22,6 @@ def source(text: str) -> tuple[str, str]:
     if not equals or not alias or not address:
         raise ValueError(f"{text!r} is not of the form ALIAS=HOST:PORT")
     return alias, address
-
-
-def topic(text: str) -> str:
-    """A name, or a regular expression behind ``^``. Raises ValueError."""
-    return pattern(text) if text.startswith("^") else text
 
 
 def parser() -> Parser:
@@ -77,7 +73,7 @@ def _add_run(run: Parser) -> None:
     run.add_argument(
         "topics",
         metavar="TOPIC",
-        type=checked(topic),
+        type=checked(name_or_pattern),
         nargs="*",
         help="a topic to copy from every source of the command line, or ^REGEX for all that match",
     )
@@ -95,7 +91,7 @@ def _add_run(run: Parser) -> None:
         "-x",
         "--exclude",
         metavar="TOPIC",
-        type=checked(topic),
+        type=checked(name_or_pattern),
         action="append",
         default=[],
         help="leave out this topic, or ^REGEX; may be given several times",
@@ -146,14 +142,14 @@ def _add_numbers(run: Parser) -> None:
     run.add_argument(
         "--replication-factor",
         metavar="N",
-        type=checked(positive),
+        type=checked(replica_count),
         default=-1,
         help="of topics that are made on the target (default: as its brokers say)",
     )
     run.add_argument(
         "--sync-groups",
         metavar="GROUP",
-        type=checked(topic),
+        type=checked(name_or_pattern),
         action="append",
         default=[],
         help="keep positions of this group, or ^REGEX, on the target; may be given several times",

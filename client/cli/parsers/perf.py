@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from ottla.client.cli.arguments import Parser, add_verbs, checked, natural, positive
+from functools import partial
+
+from ottla.client.cli.arguments import INT32_MAX, Parser, add_verbs, checked, natural, positive
 from ottla.client.cli.parsers.produce import add_sending_options
 
 RECORD_BYTES = 100
+# As much as a broker takes in one request (socket.request.max.bytes).
+RECORD_BYTES_MAX = 100 * 1024 * 1024
 RECORDS = 100_000
 LATENCY_RECORDS = 1_000
+# All the memory that a producer has for batches.
+BATCH_BYTES_MAX = 32 * 1024 * 1024
 
 
 def parser() -> Parser:
@@ -25,14 +31,14 @@ def parser() -> Parser:
     produce.add_argument(
         "--linger",
         metavar="MS",
-        type=checked(natural),
+        type=checked(partial(natural, most=INT32_MAX)),
         default=5,
         help="how long a batch waits to be filled (default 5)",
     )
     produce.add_argument(
         "--batch-bytes",
         metavar="N",
-        type=checked(positive),
+        type=checked(partial(positive, most=BATCH_BYTES_MAX)),
         default=64 * 1024,
         help="how large a batch may become (default 65536)",
     )
@@ -71,7 +77,7 @@ def _add_size(verb: Parser) -> None:
         "-s",
         "--size",
         metavar="BYTES",
-        type=checked(positive),
+        type=checked(partial(positive, most=RECORD_BYTES_MAX)),
         default=RECORD_BYTES,
         help=f"the size of a value (default {RECORD_BYTES})",
     )

@@ -8,8 +8,8 @@ from ottla.client.cli.arguments import (
     checked,
     delimiter,
     header,
-    natural,
     one_line_parser,
+    partition_number,
 )
 
 ACKS = ("0", "1", "all", "-1")
@@ -33,7 +33,9 @@ def parser() -> Parser:
     )
     _add_reading_options(made)
     _add_record_options(made)
-    made.add_argument("-p", "--partition", type=checked(natural), help="send all to this partition")
+    made.add_argument(
+        "-p", "--partition", type=checked(partition_number), help="send all to this partition"
+    )
     add_sending_options(made)
     return made
 

@@ -9,7 +9,8 @@ from ottla.client.cli.arguments import (
     add_partition_argument,
     add_verbs,
     checked,
-    positive,
+    partition_count,
+    replica_count,
     setting,
 )
 from ottla.client.cli.places import read_place
@@ -58,10 +59,10 @@ def _add_create(verb: AddVerb) -> None:
     create = verb("create", "create topics", "orders -p 12 -r 3 -c retention.ms=86400000")
     create.add_argument("topics", metavar="TOPIC", nargs="+")
     create.add_argument(
-        "-p", "--partitions", type=checked(positive), default=-1, help="how many partitions"
+        "-p", "--partitions", type=checked(partition_count), default=-1, help="how many partitions"
     )
     create.add_argument(
-        "-r", "--replicas", type=checked(positive), default=-1, help="how many copies of each"
+        "-r", "--replicas", type=checked(replica_count), default=-1, help="how many copies of each"
     )
     add_setting_option(create)
     create.add_argument(
@@ -78,7 +79,10 @@ def _add_changes(verb: AddVerb) -> None:
     )
     alter.add_argument("topic", metavar="TOPIC")
     alter.add_argument(
-        "-p", "--partitions", type=checked(positive), help="how many partitions it is to have"
+        "-p",
+        "--partitions",
+        type=checked(partition_count),
+        help="how many partitions it is to have",
     )
     add_setting_option(alter)
     add_delete_option(alter)
@@ -92,7 +96,7 @@ def _add_changes(verb: AddVerb) -> None:
         "-n",
         "--number",
         metavar="N",
-        type=checked(positive),
+        type=checked(partition_count),
         required=True,
         help="how many to add to those that there are",
     )

@@ -1,0 +1,61 @@
+"""How commands end that would go on: by SIGTERM, or because nobody reads what they write."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.client.cli.command import ottla
+from tests.client.cli.test_pipes import start
+
+if TYPE_CHECKING:
+    from tests.client.toy_broker import ToyCluster
+
+
+@pytest.mark.parametrize("form", [[], ["-f", "%v\\n"]])
+async def test_a_reader_that_leaves_is_missed_when_nothing_more_comes(
+    toy: ToyCluster, form: list[str]
+) -> None:
+    """``ottla consume | head -1`` of a topic that fits into the pipe waited for ever."""
+    toy.add_topic("t")
+    await ottla("produce", "t", "-b", toy.bootstrap, stdin=b"line\n" * 3)
+    process = await start("consume", "t", "-b", toy.bootstrap, "--from-beginning", *form)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    await process.stdout.readline()
+    transport = process._transport.get_pipe_transport(1)  # type: ignore[attr-defined]
+    transport.close()
+
+    assert await process.stderr.read() == b""
+    assert await process.wait() == 0
+
+
+async def test_a_measurement_that_is_terminated_takes_its_topic_with_it(broker: str) -> None:
+    """``timeout 10 ottla perf ...`` left one topic each time."""
+    process = await start("perf", "produce", "-r", "10", "-b", broker)
+    while b"ottla-perf-" not in (await ottla("topics", "list", "-b", broker)).output:
+        await asyncio.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, errors = await process.communicate()
+
+    assert (process.returncode, errors) == (143, b"")
+    assert b"ottla-perf-" not in (await ottla("topics", "list", "-b", broker)).output
+
+
+async def test_a_member_that_is_terminated_commits_and_leaves(broker: str) -> None:
+    """As ``docker stop`` ends it. The others of its group waited out its session."""
+    await ottla("topics", "create", "termed", "-p", "1", "-b", broker)
+    await ottla("produce", "termed", "-b", broker, stdin=b"a\nb\n")
+    reading = ("consume", "termed", "-g", "termed", "-b", broker, "-o", "beginning")
+    process = await start(*reading)
+    assert process.stdout is not None
+    assert [await process.stdout.readline() for _ in range(2)] == [b"a\n", b"b\n"]
+    process.send_signal(signal.SIGTERM)
+    output, errors = await process.communicate()
+
+    assert (process.returncode, output, errors) == (143, b"", b"")
+    again = await ottla(*reading, "-e")
+    assert (again.status, again.output) == (0, b"")
