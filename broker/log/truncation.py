@@ -84,6 +84,11 @@ async def _truncate(log: OpenLog, offset: int) -> None:
     # Right behind the last batch, even if the offset lies in a gap that compaction left.
     last.next_offset = resume_segment(last)
     log.log_end_offset = end_offset = max(last.next_offset, log.log_start_offset)
+    if log.recovery_point > end_offset:
+        # What will be written there is promised to nobody yet.
+        log.recovery_point = end_offset
+        await log.home.save_recovery_points()
+    log.cleaned_offset = min(log.cleaned_offset, end_offset)
     log.start_clock(last, log.home.clock.now_ms())
     await _finish(log, end_offset)
 

@@ -13,7 +13,7 @@ from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.broker.testing.faulty_disk import DiskFault
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.records.builder import BatchOptions
-from tests.broker.log.bench import DIRECTORY, Bench, read_all
+from tests.broker.log.bench import DIRECTORY, Bench, batch_at, read_all
 
 if TYPE_CHECKING:
     from ottla.broker.log.partition_log import PartitionLog
@@ -88,6 +88,28 @@ async def test_the_recovery_point_goes_down_first() -> None:
     size = log.size_bytes
     await log.truncate_to(33)
     assert saved == [(33, size)]
+
+
+async def test_nothing_is_promised_in_a_gap_that_was_cut_into() -> None:
+    """S-06: what is written there later would be missed, after a power cut, as if it had rotted."""
+    bench = Bench()
+    log = await bench.open()
+    for offset in (0, 10):
+        log.append([batch_at(offset, 3)], 0)
+    await log.flush()
+    saved: list[int] = []
+
+    async def save() -> None:
+        saved.append(log.recovery_point)
+
+    bench.home.save_recovery_points = save
+    await log.truncate_to(7)
+
+    assert log.log_end_offset == log.recovery_point == saved[-1] == 3
+    log.append([batch_at(3, 6)], 0)
+    bench.disk = bench.disk.power_cut(1, ordered=True)
+    again = await bench.open(Known(saved[-1]))
+    assert again.log_end_offset in (3, 9)
 
 
 async def test_aborted_transactions_whose_marker_goes_are_forgotten() -> None:
