@@ -214,8 +214,12 @@ class Cleaning:
         log = one.log
         await log.flush_sealed()
         await remove_leftovers(log)
-        found = survey_partition(one, clock.wall_ms()) or found
-        plan = plan_run(found, self._settings(), clock.wall_ms(), trusts_clock=self.trusts_clock())
+        again = survey_partition(one, clock.wall_ms())
+        if again is None:
+            # It is deleted, or is not to be compacted any more; its segments may have gone.
+            self._aborted += 1
+            return False
+        plan = plan_run(again, self._settings(), clock.wall_ms(), trusts_clock=self.trusts_clock())
         end_offset = number = 0
         try:
             async with aclosing(self._groups(plan)) as groups:
