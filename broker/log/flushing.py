@@ -7,6 +7,7 @@ the kernel reports it once and forgets which pages it lost (S-09).
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 from ottla.broker.log.checkpoints import encode_leader_epochs, replace_file
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from ottla.broker.log.segment import Segment
 
 SNAPSHOT_INTERVAL_BYTES = 16 * 1024 * 1024
+# Between two tries while the process has no descriptor left.
+SCARCE_MS = 100.0
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 # Besides those at segment starts; the saved recovery point may be a few flushes behind.
 EXTRA_SNAPSHOTS_MAX = 3
 
@@ -42,6 +46,20 @@ async def flush_locked(log: OpenLog, target: int) -> None:
     since_ms, log.unflushed_since_ms = log.unflushed_since_ms, None
     is_done = False
     try:
+        while not await _try_to_flush(log, target):
+            await log.home.clock.sleep(SCARCE_MS)
+            log.home.health.ensure_online()
+        is_done = True
+    finally:
+        if not is_done:
+            log.unflushed_since_ms = since_ms
+    log.recovery_point = max(log.recovery_point, target)
+
+
+async def _try_to_flush(log: OpenLog, target: int) -> bool:
+    """False if there was no descriptor left to open something with: connections may take them all,
+    and give them back. No fsync fails for that, so what failed is to be done once more."""
+    try:
         if target == log.log_end_offset:
             await _save_producers(log)
         for segment in log.segments:
@@ -52,13 +70,11 @@ async def flush_locked(log: OpenLog, target: int) -> None:
             del log.files_to_sync[0]
         await log.sync_names()
         await save_leader_epochs_locked(log)
-        is_done = True
     except OSError as error:
+        if error.errno in _NO_DESCRIPTORS:
+            return False
         raise log.home.health.latch(f"cannot flush the log of {log.partition}", error) from error
-    finally:
-        if not is_done:
-            log.unflushed_since_ms = since_ms
-    log.recovery_point = max(log.recovery_point, target)
+    return True
 
 
 async def _save_producers(log: OpenLog) -> None:

@@ -200,6 +200,25 @@ async def test_a_failed_fsync_is_final(operation: str) -> None:
         bench.append(log)
 
 
+@pytest.mark.parametrize("operation", ["open", "fsync_directory"])
+async def test_a_flush_waits_for_descriptors(operation: str) -> None:
+    """S-30: who opens a thousand connections must not take the disk offline with them."""
+    bench = Bench(settings=SMALL)
+    log = await bench.open()
+    for _ in range(20):
+        bench.append(log, 3)
+    bench.disk.faults.add(DiskFault(frozenset({operation}), errno.EMFILE, times=3))
+    began_ms = bench.clock.now_ms()
+    await log.flush()
+
+    assert bench.clock.now_ms() > began_ms
+    assert log.home.health.is_online
+    assert log.recovery_point == log.log_end_offset
+    expected = read_all(log)
+    bench.disk = bench.disk.power_cut(1, ordered=False)
+    assert read_all(await bench.open(Known(log.recovery_point))) == expected
+
+
 @pytest.mark.parametrize("stage", range(1, 9))
 async def test_a_flush_that_was_cancelled_promises_nothing_and_forgets_nothing(stage: int) -> None:
     """P-04, S-07: the next one must sync the names that the first one had not come to."""
