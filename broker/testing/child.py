@@ -80,8 +80,9 @@ class Child:
     def _on_closed(self) -> None:
         self._ended.set()
 
-    def on_hit(self, node_id: int, number: int, what: str) -> None:
-        self._wire.note(HIT, node_id, number, what)
+    async def may_hit(self, node_id: int, number: int, what: str) -> bool:
+        may: bool = await self._wire.call(HIT, node_id, number, what)
+        return may
 
     def on_gone(self, node_id: int, reason: str) -> None:
         """Say so, and go: the socket keeps what was written into it."""

@@ -78,8 +78,10 @@ class Cluster:
         subprocess: bool = False,
     ) -> None:
         """Starts nothing. Raises ClusterError for what cannot be started."""
-        if brokers < 1:
+        if type(brokers) is not int or brokers < 1:
             raise ClusterError("a cluster has at least one broker")
+        if data_dir is not None and not os.fspath(data_dir):
+            raise ClusterError("data_dir names no directory; None keeps everything in memory")
         own = {name: _text(value) for name, value in (settings or {}).items()}
         for name in sorted(OWN_SETTINGS & own.keys()):
             raise ClusterError(f"{name} is the cluster's own business: leave it out")
@@ -232,6 +234,8 @@ class Cluster:
     def _inner_servers(self) -> str:
         """Where no fault of a request strikes, and no partition from clients."""
         members = self._running().running
+        if not members:
+            raise ClusterError("no broker is running: restart one first")
         member = self._running().member
         return ",".join(str(member(node_id).addresses[BROKERS]) for node_id in members)
 
@@ -291,7 +295,10 @@ class Cluster:
             return Seat(plan, make_disk, store, notices)
 
         members = Members(plans, make_seat, self._note)
-        await members.start(make_disk(self._offload), directory)
+        try:
+            await members.start(make_disk(self._offload), directory)
+        except BlockingIOError:
+            raise ClusterError(f"{directory} is in use by another cluster") from None
         if self._count > 1:
             members.before_loss = lambda: _topics().make_internal_topics(self._inner_servers())
         self._members = members

@@ -6,7 +6,8 @@ one sentence where it makes no sense: a broker that is not there, that is dead, 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Hashable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ottla.broker.testing.members import ClusterError
@@ -60,7 +61,7 @@ class Faults:
         """Cut the network between the sides: ``partition({1}, {2, 3})``. Packets vanish, and what
         was sent arrives after ``heal``. One side alone is cut off from everybody else, clients
         included. Each call replaces the one before; the store stays within everybody's reach."""
-        if not sides or not all(isinstance(side, Collection) for side in sides):
+        if not sides or not all(map(_is_side, sides)):
             raise ClusterError("a partition has sides, which are sets of brokers: partition({1})")
         wording = ", ".join(str(set(side)) for side in sides)
         self._do(f"partition({wording})", lambda: self._troubles.partition(sides))
@@ -113,6 +114,8 @@ class Faults:
         """The next ``count`` requests of clients are answered with that error, for everything that
         they ask for, and not carried out."""
         key, code = key_of(api), error_of(error)
+        if code is ErrorCode.NONE:
+            raise ClusterError("NONE is no error: the client would believe that it was done")
         self._do(
             f"fail_request({key.name}, {code.name}, {count}, broker={broker})",
             lambda: self._troubles.fault_requests(key, code, count, broker),
@@ -126,7 +129,9 @@ class Faults:
     def jump_clock(self, ms: int, broker: int | None = None) -> None:
         """Move the date, either way, of one broker or of all. Timeouts do not notice."""
         _check_ms(ms)
-        self._do(f"jump_clock({ms}, broker={broker})", lambda: self._troubles.jump(ms, broker))
+        if ms != int(ms):
+            raise ClusterError(f"a date moves by whole milliseconds, not {ms}")
+        self._do(f"jump_clock({ms}, broker={broker})", lambda: self._troubles.jump(int(ms), broker))
 
     def advance(self, ms: float) -> None:
         """Let time pass for the brokers: what is due in it happens now, such as retention, the
@@ -153,11 +158,17 @@ class Faults:
             await self._troubles.mend_disk(node_id)
 
 
+def _is_side(side: object) -> bool:
+    return isinstance(side, Collection) and all(isinstance(one, Hashable) for one in side)
+
+
 def _check_ms(value: float, least: float | None = None) -> None:
     """A mistake would come out in a broker, and end it. Raises ClusterError."""
     given: object = value
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise ClusterError(f"a time is a number of milliseconds, not {given!r}")
+    if not math.isfinite(given):
+        raise ClusterError(f"a time has an end: {given} is none")
     if least is not None and not value >= least:
         raise ClusterError(f"a delay is {least} ms or more, not {value}")
 

@@ -16,7 +16,7 @@ from ottla.protocol.errors import ErrorCode, RemoteProtocolError
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from ottla.broker.context import Dispatch, Peer, Reply, ReplyPart
     from ottla.protocol.ports import Clock
@@ -26,14 +26,14 @@ _KEY_BYTES = 2
 
 
 class RequestFault(NamedTuple):
-    """The next requests of an API: their replies are lost, or they get an error instead.
+    """Requests of an API: their replies are lost, or they get an error instead.
 
-    ``error`` None: the work is done, then the connection is closed without a word."""
+    ``error`` None: the work is done, then the connection is closed without a word. How often, the
+    cluster knows, whose brokers share the count."""
 
     number: int
     api_key: int
     error: int | None
-    times: int
 
 
 class FaultyRequests:
@@ -44,21 +44,20 @@ class FaultyRequests:
         behind: Dispatch,
         clients_listener: str,
         clock: Clock,
-        on_hit: Callable[[int, str], object],
+        claim: Callable[[int, str], Awaitable[bool]],
     ) -> None:
-        """``on_hit``: told the number of a fault and what it did."""
+        """``claim``: asked with the number of a fault and what it would do whether it may."""
         self._behind = behind
         self._listener = clients_listener
         self._clock = clock
-        self._on_hit = on_hit
-        self._faults: dict[int, tuple[RequestFault, int]] = {}
-        self._due: list[int] = []
+        self._claim = claim
+        self._faults: dict[int, RequestFault] = {}
         # How long a produce waits before it is taken, as behind a disk that is slow to take it.
         self.produce_delay_ms = 0.0
 
     def add(self, fault: RequestFault) -> None:
         """From the next request on, after the faults that were added before."""
-        self._faults[fault.number] = (fault, fault.times)
+        self._faults[fault.number] = fault
 
     def drop(self, number: int) -> None:
         """That fault is over. One that is unknown is fine."""
@@ -73,39 +72,43 @@ class FaultyRequests:
         if peer.listener != self._listener or len(frame) < _KEY_BYTES:
             return self._behind(peer, frame, reply)
         key = _key_of(frame)[0]
-        fault = self._take(key)
-        if fault is not None:
-            name = ApiKey(key).name
-            if fault.error is None:
-                self._on_hit(fault.number, f"lost a reply to {name}")
-                return self._behind(peer, frame, _LostReply(reply))
-            self._on_hit(fault.number, f"refused {name} with {ErrorCode(fault.error).name}")
-            try:
-                reply.send(refusal_of(frame, fault.error))
-            except RemoteProtocolError as error:
-                reply.close(str(error))
-            return None
+        for fault in self._faults.values():
+            if fault.api_key == key:
+                return self._strike(fault, peer, frame, reply)
         if self.produce_delay_ms and key == ApiKey.PRODUCE:
             return self._later(peer, frame, reply)
         return self._behind(peer, frame, reply)
 
-    def _take(self, key: int) -> RequestFault | None:
-        for fault, left in self._faults.values():
-            if fault.api_key == key:
-                if left == 1:
-                    del self._faults[fault.number]
-                else:
-                    self._faults[fault.number] = (fault, left - 1)
-                return fault
-        return None
+    async def _strike(
+        self, fault: RequestFault, peer: Peer, frame: memoryview, reply: Reply
+    ) -> None:
+        name = ApiKey(fault.api_key).name
+        did = f"lost a reply to {name}"
+        if fault.error is not None:
+            did = f"refused {name} with {ErrorCode(fault.error).name}"
+        if not await self._claim(fault.number, did):
+            # Another broker had the last of them.
+            self.drop(fault.number)
+            await _finish(self.dispatch(peer, frame, reply))
+        elif fault.error is None:
+            await _finish(self._behind(peer, frame, _LostReply(reply)))
+        else:
+            try:
+                reply.send(refusal_of(frame, fault.error))
+            except RemoteProtocolError as error:
+                reply.close(str(error))
 
     async def _later(self, peer: Peer, frame: memoryview, reply: Reply) -> None:
         await self._clock.sleep(self.produce_delay_ms)
-        outcome = self._behind(peer, frame, reply)
-        if isinstance(outcome, Paused):
-            outcome = outcome.coroutine
-        if outcome is not None:
-            await outcome
+        await _finish(self._behind(peer, frame, reply))
+
+
+async def _finish(outcome: Any) -> None:
+    """See to the end of what a dispatch has returned."""
+    if isinstance(outcome, Paused):
+        outcome = outcome.coroutine
+    if outcome is not None:
+        await outcome
 
 
 class _LostReply:

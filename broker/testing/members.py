@@ -101,8 +101,8 @@ class Members:
         self.on_restarted: Callable[[int], Coroutine[object, object, None]] | None = None
         # Done once, before the first broker is lost to the others.
         self.before_loss: Callable[[], Coroutine[object, object, None]] | None = None
-        # Told of each fault of a request that has struck.
-        self.on_request_hit: Callable[[int], object] = lambda _number: None
+        # Asked for each fault of a request whether it may strike once more.
+        self.count_hit: Callable[[int], bool] = lambda _number: False
 
     @property
     def seats(self) -> dict[int, Seatlike]:
@@ -131,10 +131,15 @@ class Members:
 
     def member(self, node_id: int) -> Member:
         """That broker, in whatever state. Raises ClusterError."""
-        if node_id not in self.members:
+        given: object = node_id
+        if not isinstance(given, int) or given not in self.members:
             known = ", ".join(map(str, self.members))
             raise ClusterError(f"there is no broker {node_id!r}, only {known}")
         return self.members[node_id]
+
+    def date_ms(self, node_id: int) -> int:
+        """What that broker takes for the time of day. Raises ClusterError."""
+        return self.clock.wall_ms() + self.member(node_id).step_ms
 
     # ---- all of them ----
 
@@ -233,9 +238,11 @@ class Members:
         """Do it in the background."""
         self._tasks.spawn(name, work)
 
-    def on_hit(self, node_id: int, number: int, what: str) -> None:
-        self._tell(f"broker {node_id} {what}")
-        self.on_request_hit(number)
+    async def may_hit(self, node_id: int, number: int, what: str) -> bool:
+        may = self.count_hit(number)
+        if may:
+            self._tell(f"broker {node_id} {what}")
+        return may
 
     def on_gone(self, node_id: int, reason: str) -> None:
         self._tell(f"broker {node_id} is dead: {reason}")

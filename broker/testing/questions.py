@@ -34,6 +34,8 @@ async def leader_of(members: Members, topic: str, partition: int) -> int:
     Raises ClusterError, also for a partition that nobody has heard of."""
     leaders: set[int | None] = set()
     for attempt in range(ATTEMPTS_MAX):
+        if not members.running:
+            raise ClusterError("no broker is running: restart one first")
         answers = await asyncio.gather(*(one.leaders(topic) for one in members.running.values()))
         leaders = {answer.get(partition) for answer in answers}
         if len(leaders) == 1:

@@ -124,6 +124,8 @@ class RemoteSeat:
     async def _serve(self, name: str, *arguments: Any) -> object:
         if name == CONNECT:
             return await self._host.connect(self._wire, *arguments)
+        if name == "hit":
+            return await self._notices.may_hit(*arguments)
         assert name == ASK
         return await self._host.ask(self._wire, *arguments)
 
@@ -133,8 +135,6 @@ class RemoteSeat:
             self._wire.note(STATE, session_id, self._host.state_of(session_id))
         elif name == "log":
             self._log(*arguments)
-        elif name == "hit":
-            self._notices.on_hit(*arguments)
         elif name == "gone" and not self._is_ending:
             self._is_ending = True
             self._notices.on_gone(*arguments)

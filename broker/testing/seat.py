@@ -198,7 +198,7 @@ class Seat:
                 broker.dispatcher.dispatch,
                 CLIENTS,
                 self.clock,
-                lambda number, what: self._notices.on_hit(self.node_id, number, what),
+                lambda number, what: self._notices.may_hit(self.node_id, number, what),
             )
             assert broker.network is not None
             broker.network.serve_with(self._requests.dispatch)

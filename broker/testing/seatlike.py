@@ -60,8 +60,8 @@ class DiskCondition(NamedTuple):
 class Notices(Protocol):
     """What a seat tells its cluster, at any time."""
 
-    def on_hit(self, node_id: int, number: int, what: str) -> None:
-        """A fault of a request has struck."""
+    async def may_hit(self, node_id: int, number: int, what: str) -> bool:
+        """A request has come that a fault is meant for: whether it is to strike once more."""
 
     def on_gone(self, node_id: int, reason: str) -> None:
         """The broker has ended by itself, or by what was done to its disk."""

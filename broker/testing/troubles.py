@@ -27,6 +27,8 @@ STEP_MS = 400.0
 # What is before that goes in large ones.
 EVEN_MS = 360_000.0
 LARGE_STEPS = 200
+# The end of the year 9999, behind which there are no dates to Python.
+DATE_MS_MAX = 253_402_300_799_999
 # What the brokers have between two steps, in turns of the loop, to do what is due and talk of it.
 TURNS = 8
 
@@ -40,7 +42,7 @@ class Troubles:
         self._numbers = count(1)
         self._faults: dict[int, tuple[RequestFault, int | None, int]] = {}
         members.on_restarted = self._on_restarted
-        members.on_request_hit = self._on_request_hit
+        members.count_hit = self._count_hit
 
     # ---- the network ----
 
@@ -109,9 +111,9 @@ class Troubles:
         or get that error instead. Raises ClusterError."""
         if error is not None and not can_be_refused(key):
             raise ClusterError(f"the answer to {key.name} has no place for an error")
-        if times < 1:
+        if type(times) is not int or times < 1:
             raise ClusterError("count how many requests to disturb from 1")
-        fault = RequestFault(next(self._numbers), key, error, times)
+        fault = RequestFault(next(self._numbers), key, error)
         if node_id is not None:
             self._members.seat(node_id)
         self._faults[fault.number] = (fault, node_id, times)
@@ -126,13 +128,15 @@ class Troubles:
         for number in list(self._faults):
             await self._drop(number)
 
-    def _on_request_hit(self, number: int) -> None:
+    def _count_hit(self, number: int) -> bool:
         if number not in self._faults:
-            return
+            return False
         fault, node_id, left = self._faults[number]
         self._faults[number] = (fault, node_id, left - 1)
         if left == 1:
+            del self._faults[number]
             self._members.spawn("drop a fault", self._drop(number))
+        return True
 
     async def _drop(self, number: int) -> None:
         self._faults.pop(number, None)
@@ -144,9 +148,9 @@ class Troubles:
         member.disk = member.disk._replace(is_tearing=False)
         await seat.set_disk(member.disk)
         await self._cut_all()
-        for fault, wanted, left in list(self._faults.values()):
+        for fault, wanted, _left in list(self._faults.values()):
             if wanted in (None, node_id):
-                await seat.add_request_fault(fault._replace(times=left))
+                await seat.add_request_fault(fault)
 
     # ---- time ----
 
@@ -154,6 +158,8 @@ class Troubles:
         """Let so much time pass for the brokers at once, in steps that they can talk between."""
         if ms < 0:
             raise ClusterError("time does not go back; jump_clock moves the date")
+        if any(self._members.date_ms(one) + ms > DATE_MS_MAX for one in self._members.members):
+            raise ClusterError(f"{ms} ms lead out of the years that have dates, to 9999")
         large_ms = max(0.0, ms - EVEN_MS)
         for _ in range(LARGE_STEPS if large_ms else 0):
             await self._step(large_ms / LARGE_STEPS)
@@ -170,7 +176,11 @@ class Troubles:
 
     async def jump(self, ms: int, node_id: int | None) -> None:
         """Move the date, for one broker or for all. Raises ClusterError."""
-        for one in self._members.members if node_id is None else [node_id]:
+        moved = [*self._members.members] if node_id is None else [node_id]
+        for one in moved:
+            if not 0 <= self._members.date_ms(one) + ms <= DATE_MS_MAX:
+                raise ClusterError(f"a jump by {ms} ms leads out of the years 1970 to 9999")
+        for one in moved:
             member = self._members.member(one)
             member.step_ms += ms
             if member.seat is not None:

@@ -114,6 +114,8 @@ def test_settings_reach_the_brokers() -> None:
     ("make", "words"),
     [
         (lambda: Cluster(0), "at least one broker"),
+        (lambda: Cluster("3"), "at least one broker"),  # type: ignore[arg-type]
+        (lambda: Cluster(data_dir=""), "data_dir names no directory"),
         (lambda: Cluster(settings={"listeners": "x"}), "listeners is the cluster's own business"),
         (lambda: Cluster().bootstrap_servers, "not running"),
         (lambda: Cluster().faults, "not running"),
@@ -135,6 +137,28 @@ def test_what_is_not_there_is_said_in_a_sentence() -> None:
         with pytest.raises(ClusterError, match="no broker has heard of ordres-0"):
             cluster.leader("ordres")
         assert 0 not in cluster.brokers
+
+
+def test_a_cluster_without_a_broker_says_so() -> None:
+    """It was an address that is missing, and leaders that nobody agrees on."""
+    with Cluster() as cluster:
+        cluster.create_topic("t")
+        cluster.faults.kill(1)
+
+        for ask in (cluster.leader, cluster.create_topic):
+            with pytest.raises(ClusterError, match="no broker is running: restart one first"):
+                ask("t")
+
+
+def test_two_clusters_do_not_share_a_directory(tmp_path: Path) -> None:
+    """The second one is told, in words, and the first goes on."""
+    with Cluster(data_dir=tmp_path) as cluster:
+        threads = threading.active_count()
+        with pytest.raises(ClusterError, match="is in use by another cluster"):
+            Cluster(data_dir=tmp_path).start()
+
+        assert threading.active_count() == threads
+        assert send(cluster, "t", [b"a"]).errors == []
 
 
 def test_a_wrong_setting_leaves_no_thread() -> None:

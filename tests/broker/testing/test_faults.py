@@ -318,6 +318,17 @@ def test_clear_undoes_what_lasts(cluster: Cluster) -> None:
         (lambda faults: faults.partition(), "a partition has sides"),
         (lambda faults: faults.partition(1), "a partition has sides"),
         (lambda faults: faults.fail_request(0, "NONE"), "an API is called by its name"),
+        (lambda faults: faults.fail_request("Fetch", "NONE"), "NONE is no error"),
+        (lambda faults: faults.lose_reply("Produce", "x"), "from 1"),
+        (lambda faults: faults.kill([1]), r"there is no broker \[1\], only 1, 2, 3"),
+        (lambda faults: faults.partition([[1], [2]]), "a partition has sides"),
+        (lambda faults: faults.advance(float("inf")), "a time has an end: inf is none"),
+        (lambda faults: faults.advance(1e300), "lead out of the years that have dates"),
+        (lambda faults: faults.slow_disk(1, float("inf")), "a time has an end: inf is none"),
+        (lambda faults: faults.jump_clock(float("nan")), "a time has an end: nan is none"),
+        (lambda faults: faults.jump_clock(0.5), r"by whole milliseconds, not 0\.5"),
+        (lambda faults: faults.jump_clock(-(10**15)), "out of the years 1970 to 9999"),
+        (lambda faults: faults.jump_clock(10**15, 1), "out of the years 1970 to 9999"),
     ],
 )
 def test_what_makes_no_sense_is_said_in_a_sentence(
