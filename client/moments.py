@@ -43,7 +43,7 @@ def spot_of(moment: Moment, partition: int, wall_ms: int) -> Spot:
     if isinstance(moment, datetime):
         return Spot(timestamp=_milliseconds(moment))
     if isinstance(moment, timedelta):
-        return Spot(timestamp=wall_ms - moment // timedelta(milliseconds=1))
+        return Spot(timestamp=_since_1970(wall_ms - moment // _MILLISECOND))
     if isinstance(moment, str):
         return Spot(timestamp=_timestamp(moment, wall_ms))
     return Spot(offset=_offset(moment))
@@ -60,7 +60,7 @@ def _timestamp(text: str, wall_ms: int) -> int:
         return _ENDS[text]
     ago = _AGO.fullmatch(text.strip().removesuffix("ago").strip())
     if ago is not None:
-        return wall_ms - int(float(ago[1]) * _UNITS_MS[ago[2]])
+        return _since_1970(wall_ms - int(float(ago[1]) * _UNITS_MS[ago[2]]))
     try:
         return _milliseconds(datetime.fromisoformat(text))
     except ValueError:
@@ -72,7 +72,15 @@ def _timestamp(text: str, wall_ms: int) -> int:
 def _milliseconds(moment: datetime) -> int:
     if moment.tzinfo is None:
         moment = moment.astimezone()
-    return int((moment - _EPOCH) / timedelta(milliseconds=1))
+    # The first whole one that is not before it: what a record has is whole, and a record of this
+    # very millisecond is before a moment that is some microseconds into it.
+    return _since_1970(-((_EPOCH - moment) // _MILLISECOND))
 
 
+def _since_1970(timestamp: int) -> int:
+    """Before 1970 there is nothing, and as a timestamp -1 would be the end."""
+    return timestamp if timestamp >= 0 else EARLIEST_TIMESTAMP
+
+
+_MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")

@@ -67,7 +67,14 @@ async def test_holes_of_compaction_neither_hang_a_read_nor_count(toy: ToyCluster
         (timedelta(minutes=1), Spot(timestamp=NOW_MS - 60_000)),
         ("1970-01-01T00:00:01+00:00", Spot(timestamp=1000)),
         (datetime(1970, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))), Spot(timestamp=0)),
-        (datetime(1970, 1, 1, 0, 0, 0, 1999, tzinfo=UTC), Spot(timestamp=1)),
+        # A record of the first millisecond is before it, and not at it or later.
+        (datetime(1970, 1, 1, 0, 0, 0, 1999, tzinfo=UTC), Spot(timestamp=2)),
+        (datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC), Spot(timestamp=253402300799999)),
+        # As a timestamp, a millisecond before 1970 would be the end.
+        ("1969-12-31T23:59:59.999+00:00", Spot(timestamp=-2)),
+        (datetime(1969, 12, 31, tzinfo=UTC), Spot(timestamp=-2)),
+        (timedelta(milliseconds=NOW_MS + 1), Spot(timestamp=-2)),
+        (f"{NOW_MS + 1}ms", Spot(timestamp=-2)),
     ],
 )
 def test_places_in_a_topic_can_be_said_in_many_ways(moment: Moment, expected: Spot) -> None:
