@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Self, TextIO
@@ -40,6 +42,16 @@ def bar_line(done: int, total: int | None, seconds: float, unit: str) -> str:
     )
 
 
+def width_of(stream: TextIO) -> int:
+    """How many characters go on a line there. One that is longer goes on in the next, and all but
+    its end would stay behind."""
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        columns = 0
+    return columns or shutil.get_terminal_size().columns
+
+
 class Progress:
     """Used as ``with Progress("records", total) as progress: progress.add(n)``.
 
@@ -50,7 +62,9 @@ class Progress:
         self._unit = unit
         self._total = total
         self._stream = sys.stderr if stream is None else stream
-        self._is_shown = self._stream is not None and self._stream.isatty()
+        # A terminal that calls itself dumb cannot clear a line.
+        is_able = os.environ.get("TERM") != "dumb"
+        self._is_shown = is_able and self._stream is not None and self._stream.isatty()
         self._begun = self._last = time.monotonic()
 
     def add(self, count: int) -> None:
@@ -62,7 +76,7 @@ class Progress:
         if now - self._last >= SECONDS_BETWEEN:
             self._last = now
             line = bar_line(self.done, self._total, now - self._begun, self._unit)
-            self._stream.write(f"{CLEAR_LINE}{line}")
+            self._stream.write(f"{CLEAR_LINE}{line[: width_of(self._stream) - 1]}")
             self._stream.flush()
 
     def __enter__(self) -> Self:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import signal
+import termios
 from typing import TYPE_CHECKING
 
 import pytest
@@ -85,6 +87,12 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.fixture
+def term(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+
+
+@pytest.mark.usefixtures("term")
 def test_progress_is_for_terminals_and_leaves_nothing_behind() -> None:
     """In a pipe or a log it would be litter."""
     plain, terminal = io.StringIO(), Terminal()
@@ -94,6 +102,33 @@ def test_progress_is_for_terminals_and_leaves_nothing_behind() -> None:
 
     assert plain.getvalue() == ""
     assert terminal.getvalue().endswith(CLEAR_LINE)
+
+
+@pytest.mark.usefixtures("term")
+def test_progress_stays_on_one_line_of_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What wrapped was cleared in its last row only, ten times a second."""
+    monkeypatch.setattr("ottla.client.cli.progress.SECONDS_BETWEEN", 0.0)
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, 20))
+    with open(theirs, "w", encoding="utf-8") as stream, Progress("records", 9, stream) as progress:
+        progress.add(3)
+        shown = os.read(ours, 4_096).decode()
+    os.close(ours)
+
+    assert shown.startswith(CLEAR_LINE)
+    assert len(shown.removeprefix(CLEAR_LINE)) == 19
+
+
+def test_a_dumb_terminal_gets_no_line_that_it_cannot_clear(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An editor's shell, say."""
+    monkeypatch.setenv("TERM", "dumb")
+    terminal = Terminal()
+    with Progress("records", 10, terminal) as progress:
+        progress.add(10)
+
+    assert terminal.getvalue() == ""
 
 
 @pytest.mark.parametrize(
