@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.deadline import TimeLimit
@@ -82,6 +83,8 @@ class Connection:
         # Bytes since the connection was made: queued by us, and taken by the kernel.
         self._queued_position = 0
         self._sent_position = 0
+        # Requests without an answer, each with where it ends and who waits for it to leave.
+        self._leaving: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._timer: Timer | None = None
         self._timer_ms = 0.0
         self._closed_because: str | None = None
@@ -135,14 +138,27 @@ class Connection:
         self._submit(api.key, version, request, Waiter(name, timeout_ms, future, read))
         return future
 
-    def send_unanswered(self, api: Api[Request, Response], request: Request) -> None:
+    def send_unanswered(
+        self, api: Api[Request, Response], request: Request
+    ) -> asyncio.Future[None]:
         """Send a request that by its nature has no answer (Produce with acks=0).
 
-        Raises ConnectionLost if the connection is gone already."""
+        The future ends when the kernel has all of it, or the connection is lost, which it is after
+        the time of a request. Raises ConnectionLost if it is gone already."""
         if self._closed_because is not None:
             raise ConnectionLost(self.address, self._closed_because, was_sent=False)
         header = self._header(api.key, self.version_of(api))
         self._write(encode_request(header, request))
+        left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if not self._unsent:
+            left.set_result(None)
+            return left
+        self._leaving.append((self._queued_position, left))
+        reason = f"{api.name} has not left within {self._config.request_timeout_ms:.0f} ms"
+        late_ms = self._clock.now_ms() + self._config.request_timeout_ms
+        timer = self._clock.call_at(late_ms, partial(self.close, reason))
+        left.add_done_callback(lambda _: timer.cancel())
+        return left
 
     async def say_hello(self) -> None:
         """Learn what the broker speaks. Raises TransportError or RequestRefused."""
@@ -213,6 +229,7 @@ class Connection:
             return
         self._sent_position += sent
         self._drop_sent(sent)
+        self._tell_left(self._sent_position)
         if not self._unsent:
             self._socket.on_writable(None)
 
@@ -222,6 +239,13 @@ class Connection:
             count -= len(self._unsent.popleft())
         if self._unsent:
             self._unsent[0] = self._unsent[0][count:]
+
+    def _tell_left(self, position: int) -> None:
+        """Nobody needs to wait any more for what ends there or before."""
+        while self._leaving and self._leaving[0][0] <= position:
+            _, left = self._leaving.popleft()
+            if not left.done():
+                left.set_result(None)
 
     # Incoming.
 
@@ -310,6 +334,7 @@ class Connection:
             self._timer.cancel()
         self._socket.close()
         self._unsent.clear()
+        self._tell_left(self._queued_position)
         for waiting in self._in_flight.drain():
             waiter = waiting.waiter
             if waiter.future.done():

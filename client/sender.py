@@ -232,18 +232,17 @@ class Sender:
             self._config.transactional_id,
         )
         sent = [batch for batch, _ in going]
-        if self._config.required_acks == 0:
-            connection.send_unanswered(PRODUCE, request)
-            for batch in sent:
-                self._deliveries.sent_for_good(batch)
-                self._succeed(batch, BatchDelivered(-1, -1))
-            return True
         is_implicit = False
         if self.transactions is not None:
             parts = self.transactions.machine.parts
             parts.is_known, is_implicit = True, parts.is_implicit
-        version = version_for(connection, request, is_implicit=is_implicit)
-        future = connection.send(PRODUCE, request, version=version)
+        future: asyncio.Future[ProduceResponse] | asyncio.Future[None]
+        if self._config.required_acks == 0:
+            # As long as the kernel has no room for it, it is in our memory.
+            future = connection.send_unanswered(PRODUCE, request)
+        else:
+            version = version_for(connection, request, is_implicit=is_implicit)
+            future = connection.send(PRODUCE, request, version=version)
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
         on_answer = partial(self._on_answer, node_id, connection, sent)
         future.add_done_callback(guarded(on_answer, self._on_crash))
@@ -254,7 +253,7 @@ class Sender:
         node_id: int,
         connection: Connection,
         batches: list[Batch],
-        future: asyncio.Future[ProduceResponse],
+        future: asyncio.Future[ProduceResponse] | asyncio.Future[None],
     ) -> None:
         self._in_flight[node_id] -= 1
         self.wake()
@@ -273,7 +272,14 @@ class Sender:
         if failure is not None:
             self._on_crash(failure)
             return
-        answers = answers_of(future.result(), self._cluster.metadata)
+        response = future.result()
+        if response is None:
+            # It has left, and that is all there is to know.
+            for batch in batches:
+                self._deliveries.sent_for_good(batch)
+                self._succeed(batch, BatchDelivered(-1, -1))
+            return
+        answers = answers_of(response, self._cluster.metadata)
         for batch in batches:
             # A broker that leaves a partition out has told nothing about it.
             answer = answers.get(batch.partition, Answer(ErrorCode.NETWORK_EXCEPTION))

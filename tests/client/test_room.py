@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.broker.testing.cluster import Cluster
 from ottla.client.config import ProducerConfig
+from ottla.client.consumer import Consumer
 from ottla.client.errors import ClientClosed
 from ottla.client.producer import Producer
 from ottla.client.state.backoff import Backoff
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.ids import TopicPartition
 from tests.client.test_bulk import stored
 from tests.client.toy_broker import Fate
 
@@ -125,3 +128,44 @@ async def test_a_producer_that_closes_takes_nothing_from_those_who_wait(toy: Toy
     for sent in (waiting, behind):
         with pytest.raises(ClientClosed):
             await sent
+
+
+async def test_without_acknowledgements_memory_is_bounded_as_well() -> None:
+    """What the kernel has no room for is the producer's still, and is there when it closes."""
+    count, settings = 20_000, ProducerConfig(acks=0, memory_bytes_max=1_000_000)
+    async with Cluster() as cluster:
+        cluster.create_topic("t")
+        async with Producer(cluster.bootstrap_servers, settings) as producer:
+
+            async def send_all() -> None:
+                for _ in range(count):
+                    await producer.send("t", bytes(1_000))
+
+            await producer.partitions_of("t")
+            cluster.faults.pause(1)
+            sending = asyncio.ensure_future(send_all())
+            await asyncio.wait([sending], timeout=1)
+            assert not sending.done()
+            cluster.faults.resume(1)
+            await sending
+        where = TopicPartition("t", 0)
+        async with Consumer(cluster.bootstrap_servers) as reader, asyncio.timeout(10):
+            while (await reader.end_offsets([where]))[where] < count:
+                await asyncio.sleep(0.05)
+
+
+async def test_what_does_not_leave_is_not_waited_for_for_ever() -> None:
+    """Nobody answers for it: it has the time that a request has."""
+    settings = ProducerConfig(
+        acks=0, memory_bytes_max=20_000_000, request_timeout_ms=300, delivery_timeout_ms=600
+    )
+    async with Cluster() as cluster:
+        cluster.create_topic("t")
+        async with Producer(cluster.bootstrap_servers, settings) as producer:
+            await producer.partitions_of("t")
+            cluster.faults.pause(1)
+            for _ in range(15_000):
+                await producer.send("t", bytes(1_000))
+            async with asyncio.timeout(10):
+                await producer.flush()
+            cluster.faults.resume(1)
