@@ -23,6 +23,7 @@ from tests.client.sites import OTTLA, cluster_of, soon
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ottla.client.broker_admin import LogDirView
     from ottla.client.consumer_record import ConsumerRecord
     from tests.client.sites import Apaches
 
@@ -259,9 +260,13 @@ async def test_the_cluster_describes_itself(site: str, topic: str) -> None:
     where = TopicPartition(topic, 0)
     async with ottla.Admin(site) as admin:
         (broker,) = (await admin.describe_cluster()).brokers
-        directories = (await admin.brokers.log_dirs())[broker.node_id]
-        assert isinstance(directories, list)
-        assert where in [one.partition for found in directories for one in found.replicas]
+
+        def is_stored(answers: dict[int, list[LogDirView] | ottla.ClientError]) -> bool:
+            directories = answers[broker.node_id]
+            assert isinstance(directories, list)
+            return where in [one.partition for found in directories for one in found.replicas]
+
+        await soon(admin.brokers.log_dirs, is_stored)
         assert await admin.placements.moves() == {}
         await admin.create_partitions(topic, 3)
         async with asyncio.timeout(90):
