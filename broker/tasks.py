@@ -47,6 +47,10 @@ class Tasks:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+            if any(task in self._running for task in running):
+                # From Python 3.12 on gather does not let the loop turn for what has ended already,
+                # and without a turn nobody is told of the end.
+                await asyncio.sleep(0)
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._running.pop(task, None)
