@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.log.clean_writer import PASS_MARK, CleanedFiles, pass_path
+from ottla.broker.log.health import is_out_of_descriptors
 from ottla.broker.log.names import (
     DELETED,
     LOG,
@@ -110,7 +111,8 @@ async def swap_segments(
     except FileNotFoundError:
         return False  # the directory of a deleted partition has another name
     except OSError as error:
-        raise health.latch(f"cannot clean the log of {log.partition}", error) from error
+        refuse = health.judge if is_out_of_descriptors(error) else health.latch
+        raise refuse(f"cannot clean the log of {log.partition}", error) from error
     async with log.lock:
         log.ensure_usable()
         if not sources.are_in(log) or not is_wanted():

@@ -7,10 +7,10 @@ the kernel reports it once and forgets which pages it lost (S-09).
 
 from __future__ import annotations
 
-import errno
 from typing import TYPE_CHECKING
 
 from ottla.broker.log.checkpoints import encode_leader_epochs, replace_file
+from ottla.broker.log.health import SCARCE_MS, is_out_of_descriptors
 from ottla.broker.log.names import LEADER_EPOCHS, join
 from ottla.broker.tasks import to_its_end
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from ottla.broker.log.segment import Segment
 
 SNAPSHOT_INTERVAL_BYTES = 16 * 1024 * 1024
-# Between two tries while the process has no descriptor left.
-SCARCE_MS = 100.0
-_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 # Besides those at segment starts; the saved recovery point may be a few flushes behind.
 EXTRA_SNAPSHOTS_MAX = 3
 
@@ -45,8 +42,9 @@ async def flush_locked(log: OpenLog, target: int) -> None:
     # Appends from here on count for the next flush; if this one fails, so does what it covers.
     since_ms, log.unflushed_since_ms = log.unflushed_since_ms, None
     is_done = False
+    synced: set[Segment] = set()
     try:
-        while not await _try_to_flush(log, target):
+        while not await _try_to_flush(log, target, synced):
             await log.home.clock.sleep(SCARCE_MS)
             log.home.health.ensure_online()
         is_done = True
@@ -56,25 +54,47 @@ async def flush_locked(log: OpenLog, target: int) -> None:
     log.recovery_point = max(log.recovery_point, target)
 
 
-async def _try_to_flush(log: OpenLog, target: int) -> bool:
+async def _try_to_flush(log: OpenLog, target: int, synced: set[Segment]) -> bool:
     """False if there was no descriptor left to open something with: connections may take them all,
     and give them back. No fsync fails for that, so what failed is to be done once more."""
     try:
         if target == log.log_end_offset:
             await _save_producers(log)
-        for segment in log.segments:
-            if segment.base_offset < target:
-                await _flush_segment(segment)
-        while log.files_to_sync:
-            await log.files_to_sync[0].fsync()
-            del log.files_to_sync[0]
+        if not await _flush_segments(log, target, synced):
+            await _sync_files(log)
+            log.home.health.make_room()
+            return False
+        await _sync_files(log)
         await log.sync_names()
         await save_leader_epochs_locked(log)
     except OSError as error:
-        if error.errno in _NO_DESCRIPTORS:
+        if is_out_of_descriptors(error):
+            log.home.health.make_room()
             return False
         raise log.home.health.latch(f"cannot flush the log of {log.partition}", error) from error
     return True
+
+
+async def _sync_files(log: OpenLog) -> None:
+    while log.files_to_sync:
+        await log.files_to_sync[0].fsync()
+        del log.files_to_sync[0]
+
+
+async def _flush_segments(log: OpenLog, target: int, synced: set[Segment]) -> bool:
+    """False if one could not be, for want of a descriptor: the others may have some to give back.
+
+    Raises OSError."""
+    is_done = True
+    for segment in log.segments:
+        if segment.base_offset < target:
+            try:
+                await _flush_segment(segment, synced)
+            except OSError as error:
+                if not is_out_of_descriptors(error):
+                    raise
+                is_done = False
+    return is_done
 
 
 async def _save_producers(log: OpenLog) -> None:
@@ -89,14 +109,26 @@ async def _save_producers(log: OpenLog) -> None:
         await log.home.disk.unlink(log.snapshot_path(offset))
 
 
-async def _flush_segment(segment: Segment) -> None:
+async def _flush_segment(segment: Segment, synced: set[Segment]) -> None:
+    """``synced``: whose data is on the disk by an earlier try; the log's lock is held since."""
     size_bytes = segment.size_bytes
     if segment.synced_bytes == size_bytes and segment.indexes.is_written:
         return
     # The data first: an index that knows more than the data is refused at the next start.
-    await segment.file.fsync()
-    for file in segment.indexes.write():
+    if segment not in synced:
+        await segment.file.fsync()
+    try:
+        written = segment.indexes.write()
+    except OSError as error:
+        is_whole = not segment.is_active and segment.size_bytes == size_bytes
+        if is_out_of_descriptors(error) and is_whole:
+            # What wrote it has heard that it is on the disk, and need not be kept open any more.
+            synced.add(segment)
+            segment.close_file()
+        raise
+    for file in written:
         await file.fsync()
+    del written
     transactions = segment.transactions.file_to_sync()
     if transactions is not None:
         await transactions.fsync()

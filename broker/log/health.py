@@ -21,12 +21,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.log")
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR)
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+# Between two tries of what must be done, while the process has no descriptor left.
+SCARCE_MS = 100.0
+_SCARCE = (*_NO_DESCRIPTORS, errno.ENOMEM, errno.EAGAIN, errno.EINTR)
 
 
 def is_out_of_space(error: OSError) -> bool:
     """A full disk heals when somebody frees space; every other I/O error is final."""
     return error.errno in _NO_SPACE
+
+
+def is_out_of_descriptors(error: OSError) -> bool:
+    """Nothing more can be opened; what is open works as before."""
+    return error.errno in _NO_DESCRIPTORS
 
 
 def is_passing(error: OSError) -> bool:
@@ -51,6 +59,8 @@ class DirectoryHealth:
         self._disk = disk
         self._free_bytes_floor = free_bytes_floor
         self._on_failure: list[Callable[[], object]] = []
+        # Closes what is open and need not be.
+        self.make_room: Callable[[], object] = _nothing
 
     @property
     def is_online(self) -> bool:
@@ -80,6 +90,8 @@ class DirectoryHealth:
         It stays online if the cause may pass: the caller has undone a partial write."""
         if is_out_of_space(error):
             self.is_low_on_space = True
+        if is_out_of_descriptors(error):
+            self.make_room()
         if is_passing(error):
             return storage_error(f"{what}: {error.strerror or error}")
         return self.latch(what, error)
@@ -106,3 +118,7 @@ class DirectoryHealth:
             )
         self.is_low_on_space = low
         return low
+
+
+def _nothing() -> None:
+    """Nobody has files open."""

@@ -12,7 +12,12 @@ from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ottla.broker.log.health import is_out_of_space, storage_error
+from ottla.broker.log.health import (
+    SCARCE_MS,
+    is_out_of_descriptors,
+    is_out_of_space,
+    storage_error,
+)
 from ottla.broker.log.names import SNAPSHOT, join, segment_name
 from ottla.broker.log.segment import Segment
 
@@ -165,11 +170,19 @@ class OpenLog:
                 pass
 
     async def sync_names(self) -> None:
-        """Make the names in the directory durable, unless they are. Raises OSError."""
+        """Make the names in the directory durable, unless they are. Waits for a descriptor if there
+        is none, since some of what asks for this cannot be left half done. Raises OSError."""
         changed = self.names_changed
-        if self.names_synced < changed:
-            await self.home.disk.fsync_directory(self.directory)
-            self.names_synced = changed
+        while self.names_synced < changed:
+            try:
+                await self.home.disk.fsync_directory(self.directory)
+            except OSError as error:
+                if not is_out_of_descriptors(error):
+                    raise
+                self.home.health.make_room()
+                await self.home.clock.sleep(SCARCE_MS)
+            else:
+                self.names_synced = changed
 
     def snapshot_path(self, offset: int) -> str:
         return join(self.directory, segment_name(offset, SNAPSHOT))

@@ -42,6 +42,7 @@ async def open_directories(
     try:
         for path in config.paths:
             health = DirectoryHealth(seams.disk, path, config.free_bytes_floor)
+            health.make_room = open_segments.make_room
             try:
                 await _make_directory(seams, path)
                 locks.append(_lock(seams, path))

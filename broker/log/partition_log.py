@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ottla.broker.log.deletion import delete_log_before, delete_segments
 from ottla.broker.log.flushing import close_log, flush_log, save_leader_epochs
-from ottla.broker.log.health import is_passing
+from ottla.broker.log.health import is_out_of_descriptors, is_passing
 from ottla.broker.log.open_log import OpenLog
 from ottla.broker.log.scan import Place
 from ottla.broker.log.segment_view import SegmentView, view_segments
@@ -110,7 +110,8 @@ class PartitionLog(OpenLog):
     def _append_failed(self, segment: Segment, error: OSError) -> KafkaError:
         """Leave no half batch behind, or latch: no byte may land after a torn one (R-29)."""
         what = f"cannot append to {segment.path}"
-        if is_passing(error):
+        # Without a descriptor it was not even opened, and to cut it would fail like that again.
+        if is_passing(error) and not is_out_of_descriptors(error):
             try:
                 segment.file.truncate(segment.size_bytes)
             except OSError as second:

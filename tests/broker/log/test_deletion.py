@@ -238,6 +238,18 @@ async def test_a_log_start_that_could_not_be_saved_is_saved_by_the_next_call() -
     assert attempts == [40, 40, 48]
 
 
+async def test_deletion_waits_for_descriptors() -> None:
+    """S-30: that none is left says nothing of the disk."""
+    bench = Bench(settings=SMALL)
+    log = await filled(bench)
+    bench.disk.faults.add(DiskFault(frozenset({"fsync_directory"}), errno.EMFILE, times=3))
+    assert await log.delete_records_before(40) == 40
+
+    assert log.home.health.is_online
+    assert log.segments[0].base_offset > 0
+    assert len(bench.names(".log")) == len(log.segments)
+
+
 async def test_a_full_disk_does_not_stop_deletion() -> None:
     """S-11: nothing is needed more at that moment."""
     bench = Bench(settings=SMALL)

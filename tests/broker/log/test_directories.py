@@ -70,6 +70,37 @@ async def test_a_failing_directory_takes_only_its_own_partitions_along() -> None
     assert found.log_end_offset == 1
 
 
+@pytest.mark.parametrize("count", [1, 100])
+async def test_an_append_that_finds_no_descriptor_is_no_fault_of_the_disk(count: int) -> None:
+    """S-30: connections may take them all. It is to go on in a segment that was closed, or in the
+    next one, and makes room for the next try."""
+    house = House()
+    logs = await house.start()
+    log = await logs.create(partition(0), TOPIC_ID, is_new=True)
+    other = await logs.create(partition(1), TOPIC_ID, is_new=True)
+    for _ in range(count):
+        house.append(log)
+    house.append(other)
+    for each in (log, other):
+        await each.flush()
+    open_segments = log.home.open_segments
+    # One look to see who is used, and another to close who is not.
+    open_segments.release_idle()
+    open_segments.release_idle()
+    other.read(0, 1, 1, at_least_one=True)
+    open_segments.release_idle()
+    before = len(open_segments)
+    house.disk.faults.add(DiskFault(frozenset({"open"}), errno.EMFILE, times=2))
+    with pytest.raises(KafkaError):
+        house.append(log)
+    house.disk.faults.clear()
+
+    assert log.home.health.is_online
+    assert (before, len(open_segments)) == (1, 0)
+    house.append(log)
+    assert log.log_end_offset == count + 1
+
+
 async def test_a_deleted_partition_goes_by_renaming() -> None:
     """The name is free at once; the files go later, and readers that hold them go on."""
     house = House()

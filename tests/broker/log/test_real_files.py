@@ -18,6 +18,7 @@ from ottla.broker.log.loading import Known, load_log
 from ottla.broker.log.partition_log import PartitionLog
 from ottla.broker.log.settings import LogSettings
 from ottla.broker.real import RealDisk, RealOffload
+from ottla.protocol.errors import KafkaError
 from tests.broker.log.bench import PARTITION, Notebook, Seams, batch_at, read_all
 from tests.broker.log.crash_disk import ManualClock
 from tests.simulation.random import SimRandom
@@ -206,3 +207,28 @@ async def test_a_gigabyte_with_a_recovery_point_is_ready_at_once(tmp_path: Path)
     assert elapsed_s < 10.0
     site.offload.close()
     await asyncio.sleep(0)
+
+
+@pytest.mark.skipif(not open_descriptors(), reason="counts descriptors in /proc")
+async def test_segments_that_wait_for_a_flush_do_not_starve_it(site: Site) -> None:
+    """S-30: each keeps the descriptor that wrote it until it is synced, which takes others."""
+    resource = pytest.importorskip("resource")
+    log = await site.open()
+    log.home.health.make_room = log.home.open_segments.make_room
+    await log.flush()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_descriptors() + 40, hard))
+    flush_count = 0
+    try:
+        while log.log_end_offset < 200:
+            try:
+                log.append([batch_at(log.log_end_offset, value=b"x" * 60_000)], 0)
+            except KafkaError:
+                await asyncio.wait_for(log.flush_sealed(), 10)
+                flush_count += 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert log.home.health.is_online
+    assert flush_count > 1
+    assert len(read_all(log)) == 200
