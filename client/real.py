@@ -20,6 +20,9 @@ from typing import TYPE_CHECKING
 
 from ottla.protocol.ports import Address, SocketOptions
 
+if sys.platform != "win32":
+    import resource
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -35,6 +38,9 @@ KEEPALIVE_IDLE_SECONDS = 60
 KEEPALIVE_INTERVAL_SECONDS = 10
 KEEPALIVE_PROBES = 6
 USER_TIMEOUT_MS = 180_000
+
+# So much of the descriptors that a process may have is not given to connections that it accepts.
+RESERVED_PART, RESERVED_MAX = 8, 1024
 
 # Selectors take no more; a timer that fires early is armed again.
 DELAY_MS_MAX = 24 * 3_600_000
@@ -199,16 +205,22 @@ class RealSocket:
 class RealListener:
     """A listening socket. Owned by one acceptor, which closes it."""
 
-    __slots__ = ("_listening", "_loop", "_reading", "address")
+    __slots__ = ("_descriptors_max", "_listening", "_loop", "_reading", "address")
 
     def __init__(self, listening: socket.socket) -> None:
         self._listening = listening
+        self._descriptors_max = descriptors_for_peers()
         self._loop = asyncio.get_running_loop()
         self._reading = False
         self.address = address_of(listening.getsockname())
 
     def accept(self) -> RealSocket:
         connected, _ = self._listening.accept()
+        if connected.fileno() >= self._descriptors_max:
+            # Numbers are given out from the lowest on. A broker that cannot open a file is worth
+            # less than one more connection: its logs would go offline.
+            connected.close()
+            raise OSError(errno.EMFILE, "the last descriptors are kept for files")
         return prepare(connected)
 
     def on_readable(self, callback: Callable[[], object] | None) -> None:
@@ -221,6 +233,16 @@ class RealListener:
     def close(self) -> None:
         self.on_readable(None)
         self._listening.close()
+
+
+def descriptors_for_peers() -> int:
+    """Whoever connects gets none from this number on."""
+    if sys.platform == "win32":
+        return sys.maxsize
+    limit: int = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return limit - min(limit // RESERVED_PART, RESERVED_MAX)
 
 
 class RealNet:

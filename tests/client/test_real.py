@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.client.real import RealClock, RealNet, RealRandom
+from ottla.client.real import RESERVED_PART, RealClock, RealNet, RealRandom
 from ottla.protocol.ports import Address, SocketOptions
 from tests.support.loops import on_both_loops
 
@@ -221,6 +221,31 @@ async def test_port_can_be_taken_again_at_once() -> None:
 
     assert listener.address.port == port
     listener.close()
+
+
+@on_both_loops
+async def test_the_last_descriptors_are_kept_for_files() -> None:
+    """S-30: a thousand idle connections must not take the logs of a broker offline."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with tempfile.TemporaryFile() as file:
+        limit = file.fileno() + 80
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    with contextlib.ExitStack() as opened:
+        opened.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        listener = RealNet().listen(ANY_PORT, DEFAULTS)
+        opened.callback(listener.close)
+        address = (listener.address.host, listener.address.port)
+
+        def connect_without_end() -> None:
+            while True:
+                opened.callback(socket.create_connection(address).close)
+                opened.callback(listener.accept().close)
+
+        with pytest.raises(OSError, match="kept for files"):
+            connect_without_end()
+        for _ in range(limit // RESERVED_PART - 1):
+            opened.enter_context(tempfile.TemporaryFile())
 
 
 @on_both_loops
