@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,12 +32,21 @@ async def read_pieces(descriptor: int) -> AsyncIterator[bytes]:
         while True:
             await ready.wait()
             ready.clear()
+            # Told twice of what has been read since: a read would hold up the loop.
+            if hasattr(select, "poll") and not _is_ready(descriptor):
+                continue
             piece = os.read(descriptor, READ_BYTES)
             if not piece:
                 return
             yield piece
     finally:
         loop.remove_reader(descriptor)
+
+
+def _is_ready(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 async def read_lines(descriptor: int, delimiter: bytes = NEWLINE) -> AsyncIterator[list[bytes]]:
@@ -48,8 +58,7 @@ async def read_lines(descriptor: int, delimiter: bytes = NEWLINE) -> AsyncIterat
     overlap = len(delimiter) - 1
     async for piece in read_pieces(descriptor):
         if overlap and parts:
-            piece = b"".join(parts) + piece
-            parts = []
+            piece = _end_of(parts, overlap) + piece
         head, found, rest = piece.partition(delimiter)
         parts.append(head)
         if not found:
@@ -62,6 +71,16 @@ async def read_lines(descriptor: int, delimiter: bytes = NEWLINE) -> AsyncIterat
     tail = b"".join(parts)
     if tail:
         yield [tail]
+
+
+def _end_of(parts: list[bytes], count: int) -> bytes:
+    """Take the last bytes off; all that was read before would be searched with each piece again."""
+    end = parts.pop()
+    while len(end) < count and parts:
+        end = parts.pop() + end
+    if len(end) > count:
+        parts.append(end[:-count])
+    return end[-count:]
 
 
 async def read_whole(descriptor: int) -> bytes:
