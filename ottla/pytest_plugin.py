@@ -80,7 +80,7 @@ def cluster_fixture(
         config = request.config
         level = config.getoption("ottla_log_level") or config.getini("ottla_log_level")
         if level:
-            logging.getLogger("ottla").setLevel(level.upper())
+            logging.getLogger("ottla").setLevel(_level(level))
         in_processes = subprocess
         if in_processes is None:
             in_processes = bool(
@@ -191,7 +191,17 @@ def _cluster_brokers(config: pytest.Config) -> int:
     found = config.getoption("ottla_brokers")
     if found is None:
         found = config.getini("ottla_brokers") or CLUSTER_BROKERS
-    return int(found)
+    try:
+        return int(found)
+    except ValueError:
+        raise pytest.UsageError(f"ottla_brokers is a number of brokers, not {found!r}") from None
+
+
+def _level(name: str) -> int:
+    found = logging.getLevelName(name.upper())
+    if not isinstance(found, int):
+        raise pytest.UsageError(f"brokers log DEBUG, INFO, WARNING or ERROR, not {name!r}")
+    return found
 
 
 def _settings(config: pytest.Config) -> dict[str, str]:

@@ -249,3 +249,23 @@ def test_a_setting_that_is_none_is_refused(pytester: pytest.Pytester) -> None:
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*wants KEY=VALUE, not 'nonsense'*"])
+
+
+@pytest.mark.parametrize(
+    ("ini", "words"),
+    [
+        ("ottla_brokers = many", "*UsageError: ottla_brokers is a number of brokers, not 'many'"),
+        ("ottla_log_level = loud", "*UsageError: brokers log DEBUG*, not 'loud'"),
+    ],
+)
+def test_an_option_that_is_none_is_told_by_its_name(
+    pytester: pytest.Pytester, ini: str, words: str
+) -> None:
+    """The number of a ValueError says nothing of the file that it stands in."""
+    pytester.makeini(f"[pytest]\n{ini}\n")
+    pytester.makepyfile("def test_one(ottla_cluster): pass")
+
+    result = run(pytester)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([words])
