@@ -52,16 +52,22 @@ def begin(
         return begun
     # Whoever is in no list any more must neither lead nor be waited for.
     isr = tuple(one for one in state.isr if one in replicas)
+    eligible = tuple(one for one in state.eligible_leaders if one in replicas)
     leader = state.leader
     if leader not in replicas:
         leader = next((one for one in replicas if one in isr and now.may_lead(one)), NO_LEADER)
-    if (state.isr and not isr) or (leader == NO_LEADER and state.leader != NO_LEADER):
+    has_lost_all = bool(state.eligible_leaders) and not isr and not eligible
+    if (
+        (state.isr and not isr)
+        or has_lost_all
+        or (leader == NO_LEADER and state.leader != NO_LEADER)
+    ):
         return None
     return replace(
         begun,
         leader=leader,
         isr=isr,
-        eligible_leaders=tuple(one for one in state.eligible_leaders if one in replicas),
+        eligible_leaders=eligible,
         leader_epoch=state.leader_epoch + 1,
         controller_epoch=now.controller_epoch,
     )

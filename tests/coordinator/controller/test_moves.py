@@ -254,3 +254,20 @@ def test_the_next_step_follows_from_the_state() -> None:
     without = begin(PartitionState((1,)), (2,), now)
     assert without is not None
     assert (without.replicas, without.leader, without.leader_epoch) == ((2, 1), NO_LEADER, 0)
+
+
+def test_a_move_does_not_leave_the_last_eligible_leader_behind() -> None:
+    """R-21: with nobody in either list no replica is ever elected again, though this one has all
+    records and may only be away."""
+    state = PartitionState(
+        (4, 1, 2, 3),
+        leader=NO_LEADER,
+        leader_epoch=7,
+        isr=(),
+        partition_epoch=3,
+        eligible_leaders=(4,),
+        adding=(4,),
+    )
+
+    assert begin(state, (1, 2, 3), Circumstances(live=frozenset({1, 2, 3}))) is None
+    assert begin(state, (4, 1), Circumstances(live=frozenset({1, 2, 3}))) is not None
