@@ -140,14 +140,13 @@ async def delete(
     wanted = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     response = DeleteTopicsResponse()
     found: dict[str, DeletableTopicResult] = {}
-    for topic in wanted:
-        name = topic.name
-        if topic.topic_id != ZERO_UUID and name is None:
-            name = services.metadata.topic_name(topic.topic_id)
+    names = [_name_to_delete(services, topic) for topic in wanted]
+    counts = Counter(names)
+    for topic, name in zip(wanted, names, strict=True):
         answer = DeletableTopicResult(name=name, topic_id=topic.topic_id)
         response.responses.append(answer)
         answer.error_code, answer.error_message = _check_delete(
-            services, context, topic, name, found
+            services, context, topic, name, counts
         )
         if answer.error_code == ErrorCode.NONE and name is not None:
             found[name] = answer
@@ -162,18 +161,25 @@ async def delete(
     return response
 
 
+def _name_to_delete(services: Services, topic: DeleteTopicState) -> str | None:
+    if topic.topic_id != ZERO_UUID and topic.name is None:
+        return services.metadata.topic_name(topic.topic_id)
+    return topic.name
+
+
 def _check_delete(
     services: Services,
     context: RequestContext,
     topic: DeleteTopicState,
     name: str | None,
-    found: dict[str, DeletableTopicResult],
+    counts: Counter[str | None],
 ) -> tuple[ErrorCode, str | None]:
     if topic.name is not None and topic.topic_id != ZERO_UUID:
         return ErrorCode.INVALID_REQUEST, "name the topic or give its id, not both"
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id"
-    if name in found:
+    if counts[name] > 1:
+        # Whoever says it twice may have meant another: nothing is deleted.
         return ErrorCode.INVALID_REQUEST, _TWICE
     if not services.config.delete_topic_enable:
         if context.api_version < _DELETION_DISABLED_VERSION:

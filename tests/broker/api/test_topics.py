@@ -161,6 +161,24 @@ async def delete(client: RawClient, *names: str) -> list[int]:
     return [result.error_code for result in answer.responses]
 
 
+async def test_a_topic_that_is_to_be_deleted_twice_is_kept(client: RawClient) -> None:
+    """By name or by id: whoever says it twice may have meant another."""
+    made = await create(client, "kept")
+    await create(client, "other")
+    topics = [DeleteTopicState(name="kept"), DeleteTopicState(topic_id=made.topic_id)]
+
+    assert await delete(client, "kept", "other", "kept") == [
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NONE,
+        ErrorCode.INVALID_REQUEST,
+    ]
+    answer = await client.call(6, DeleteTopicsRequest(topics=topics, timeout_ms=5000))
+
+    assert {result.error_code for result in answer.responses} == {ErrorCode.INVALID_REQUEST}
+    (found,) = (await metadata_of(client, "kept")).topics
+    assert found.error_code == ErrorCode.NONE
+
+
 async def test_a_deleted_topic_is_gone_and_its_name_is_free(client: RawClient) -> None:
     """The new topic of that name has another id and none of the old records (KIP-516)."""
     first = await create(client)
