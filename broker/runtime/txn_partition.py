@@ -163,6 +163,10 @@ class MarkerWriter:
         if partition is None:
             outcome.complete(self._partitions.error_for_missing(topic, index))
             return outcome
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            # It would end nobody's transaction.
+            outcome.complete(ErrorCode.INVALID_PRODUCER_EPOCH)
+            return outcome
         if topic == self._groups.topic:
             shard = self._groups.shard_of(partition)
             if shard is not None and shard.check() is _NONE:

@@ -45,6 +45,16 @@ async def test_every_version_ends_a_transaction(version: int) -> None:
         assert written == (PRODUCER, 0, ControlType.COMMIT, 5)
 
 
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, -1), (-1, 0), (5, -1), (-7, -9)])
+async def test_an_end_of_nobodys_transaction_is_not_written(producer_id: int, epoch: int) -> None:
+    """-1 is what producers without an id have; a marker of them would be kept for ever."""
+    async with scene() as (_running, client, _coordinator):
+        answered = await marked(client, producer_id=producer_id, epoch=epoch)
+
+        assert answered == [ErrorCode.INVALID_PRODUCER_EPOCH]
+        assert (await fetched(client, 0)).high_watermark == 0
+
+
 @pytest.mark.requirement("TXN-29", "TXN-30")
 @pytest.mark.parametrize("commit", [True, False])
 async def test_readers_of_committed_records_wait_and_are_told_what_to_skip(commit: bool) -> None:
