@@ -66,7 +66,7 @@ async def test_nothing_lingers_while_somebody_waits_for_room(toy: ToyCluster) ->
 @pytest.mark.parametrize("is_batch", [False, True])
 async def test_large_records_get_in_beside_many_small_ones(toy: ToyCluster, is_batch: bool) -> None:
     """Those would take every bit of memory as soon as it is free."""
-    toy.add_topic("t")
+    topic = toy.add_topic("t")
     is_over = False
 
     async def send_small_ones(producer: Producer) -> None:
@@ -83,6 +83,8 @@ async def test_large_records_get_in_beside_many_small_ones(toy: ToyCluster, is_b
             else:
                 await producer.send("t", LARGE)
         is_over = True
+
+    assert [record.value for record in stored(topic)].count(LARGE) == 1
 
 
 async def test_who_comes_later_waits_behind(toy: ToyCluster) -> None:
@@ -104,7 +106,7 @@ async def test_who_comes_later_waits_behind(toy: ToyCluster) -> None:
 
 async def test_who_gives_up_waiting_holds_up_nobody(toy: ToyCluster) -> None:
     """The room that was kept for it is there for all others."""
-    toy.add_topic("t")
+    topic = toy.add_topic("t")
     async with tight(toy) as producer:
         waiting = await filled(toy, producer)
         waiting.cancel()
@@ -113,6 +115,8 @@ async def test_who_gives_up_waiting_holds_up_nobody(toy: ToyCluster) -> None:
             await producer.send("t", b"small")
         toy.judge = lambda _: None
         toy.nodes[1].drop_connections()
+
+    assert [len(record.value or b"") for record in stored(topic)] == [20_000, len(b"small")]
 
 
 async def test_a_producer_that_closes_takes_nothing_from_those_who_wait(toy: ToyCluster) -> None:
@@ -169,3 +173,6 @@ async def test_what_does_not_leave_is_not_waited_for_for_ever() -> None:
             async with asyncio.timeout(10):
                 await producer.flush()
             cluster.faults.resume(1)
+        where = TopicPartition("t", 0)
+        async with Consumer(cluster.bootstrap_servers) as reader:
+            assert (await reader.end_offsets([where]))[where] < 15_000

@@ -22,6 +22,17 @@ async def room(**configs: str) -> CleanRoom:
     return made
 
 
+async def timed_room() -> tuple[CleanRoom, list[int]]:
+    """One with a hundred records of thirty keys, a second apart, and their times."""
+    one = await room(segment_bytes="1000", index_interval_bytes="100")
+    times = []
+    for number in range(100):
+        one.clock.time_ms += 1000
+        times.append(one.clock.wall_ms())
+        one.write((b"k%d" % (number % 30), b"v"))
+    return one, times
+
+
 @pytest.mark.requirement("LOG-34")
 async def test_the_latest_value_of_each_key_stays_at_its_offset() -> None:
     """Offsets never change, and what was sealed no longer holds older values."""
@@ -189,12 +200,7 @@ async def test_a_reader_is_not_disturbed_by_a_swap() -> None:
 
 async def test_times_are_found_in_cleaned_segments() -> None:
     """The time index belongs to what is there now."""
-    one = await room(segment_bytes="1000", index_interval_bytes="100")
-    times = []
-    for number in range(100):
-        one.clock.time_ms += 1000
-        times.append(one.clock.wall_ms())
-        one.write((b"k%d" % (number % 30), b"v"))
+    one, times = await timed_room()
     await one.seal_and_clean()
 
     for offset in range(70, 100):

@@ -6,19 +6,13 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tests.broker.runtime.clean_room import CleanRoom
+from tests.broker.runtime.test_cleaning import room, timed_room
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ottla.broker.log.timestamps import TimestampedOffset
     from ottla.protocol.ports import Disk
-
-
-async def room(**configs: str) -> CleanRoom:
-    made = CleanRoom(None, **configs)
-    await made.open()
-    return made
 
 
 class Watched:
@@ -42,12 +36,7 @@ class Watched:
 async def test_times_are_looked_up_while_segments_are_swapped() -> None:
     """Files that have no name, or another's, for a moment are no fault of the disk: taken for one,
     it would take all logs of the directory offline."""
-    one = await room(segment_bytes="1000", index_interval_bytes="100")
-    times = []
-    for number in range(100):
-        one.clock.time_ms += 1000
-        times.append(one.clock.wall_ms())
-        one.write((b"k%d" % (number % 30), b"v"))
+    one, times = await timed_room()
     lookups: list[asyncio.Future[TimestampedOffset | None]] = []
 
     async def look_up() -> None:

@@ -150,6 +150,25 @@ def test_a_record_larger_than_the_memory_is_taken_when_it_is_alone() -> None:
     assert put(accumulator) is None
 
 
+def test_open_batches_take_nothing_of_what_somebody_waits_for() -> None:
+    """And as much as before when nobody waits any more: each record in a batch of its own would be
+    slow for ever, and nobody would know why. Meanwhile nothing lingers."""
+    accumulator = Accumulator(LIMITS)
+    batch = put(accumulator)
+    assert batch is not None
+    item = (0, None, VALUE, ())
+
+    accumulator.begin_wait(LIMITS.memory_bytes_max - accumulator.held_bytes)
+    assert accumulator.append_open(FIRST, item, item_size_bytes(item)) is None
+    assert not accumulator.append_value(batch, 0, VALUE)
+    assert collect(accumulator, 0) == {1: [batch]}
+
+    accumulator.end_wait()
+    assert collect(accumulator, 0) == {}
+    assert accumulator.append_open(FIRST, item, item_size_bytes(item)) is batch
+    assert accumulator.append_value(batch, 0, VALUE)
+
+
 def test_many_that_come_together_are_a_batch_of_their_own() -> None:
     """They are encoded as they came, in their place between what came before and after."""
     accumulator = Accumulator(LIMITS)
