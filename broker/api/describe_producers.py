@@ -1,6 +1,7 @@
 """DescribeProducers (key 61): what a partition knows of those who write to it. Version 0.
 
-Asked of the leader, to find the transaction that holds readers back, and to end it (KIP-664).
+Asked to find the transaction that holds readers back, and to end it (KIP-664). Every replica
+answers from its own log: kafka-transactions asks one broker about all partitions that it has.
 """
 
 from __future__ import annotations
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.services import Services
-
-_NONE = ErrorCode.NONE
 
 
 def handle(
@@ -50,9 +49,6 @@ def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
     partition = services.partitions.find(topic, index)
     if partition is None:
         return _refused(index, services.metadata.error_for_missing(topic, index))
-    error = partition.check_leader_epoch(-1)
-    if error is not _NONE:
-        return _refused(index, error)
     return PartitionResponse(partition_index=index, active_producers=_producers(partition))
 
 

@@ -11,7 +11,8 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from ottla.protocol.records.batch import iterate_batches
 from ottla.protocol.records.control import ControlType, read_marker
-from tests.broker.api.requests import TOPIC, batch, create, fetch, fetched, listed
+from tests.broker.api.followers import replicated
+from tests.broker.api.requests import TOPIC, batch, create, fetch, fetched, listed, produce
 from tests.broker.api.test_transactional_produce import scene
 from tests.broker.api.transactions import (
     PRODUCER,
@@ -193,6 +194,20 @@ async def test_sequences_go_on_across_transactions_of_one_epoch() -> None:
 
 
 # ---- DescribeProducers ----
+
+
+async def test_a_follower_describes_the_producers_of_its_own_log() -> None:
+    """kafka-transactions find-hanging asks one broker about every partition that it has."""
+    async with replicated(fetching=True) as site:
+        async with site.connect() as leader:
+            records = batch(b"x", producer_id=PRODUCER, producer_epoch=0, base_sequence=0)
+            await leader.call(11, produce(records, -1))
+            led = await producers(leader)
+        async with site.connect(site.first) as follower:
+            followed = await producers(follower)
+
+        assert [one.producer_id for one in led.active_producers] == [PRODUCER]
+        assert followed == led
 
 
 async def test_producers_are_described_to_who_looks_for_a_hanging_transaction() -> None:
