@@ -35,6 +35,21 @@ NOT_ADMINISTRATION = {
     ApiKey.HEARTBEAT: "Consumer, in a group",
     ApiKey.LEAVE_GROUP: "Consumer, in a group",
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "Consumer, in a group of the newer protocol",
+    ApiKey.SASL_HANDSHAKE: "connections, when there are listeners with SASL",
+    ApiKey.SASL_AUTHENTICATE: "connections, when there are listeners with SASL",
+    **dict.fromkeys(
+        (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS),
+        "always refused: there is no authorizer",
+    ),
+    **dict.fromkeys(
+        (
+            ApiKey.CREATE_DELEGATION_TOKEN,
+            ApiKey.RENEW_DELEGATION_TOKEN,
+            ApiKey.EXPIRE_DELEGATION_TOKEN,
+            ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        ),
+        "always refused: there is no listener with SASL",
+    ),
     ApiKey.LEADER_AND_ISR: "between brokers: the controller's order to replicas",
     ApiKey.STOP_REPLICA: "between brokers: the controller's order to replicas",
     ApiKey.UPDATE_METADATA: "between brokers: the controller's news",
