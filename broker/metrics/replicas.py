@@ -35,12 +35,12 @@ def _is_under_replicated(one: PartitionRuntime) -> bool:
 
 def _is_under_min_isr(one: PartitionRuntime) -> bool:
     leading = one.replica.leading
-    return leading is not None and leading.insync_count < one.settings.min_insync_replicas
+    return leading is not None and leading.is_under_min_insync
 
 
 def _is_at_min_isr(one: PartitionRuntime) -> bool:
     leading = one.replica.leading
-    return leading is not None and leading.insync_count == one.settings.min_insync_replicas
+    return leading is not None and leading.insync_count == leading.min_insync
 
 
 _COUNTED = (

@@ -188,12 +188,19 @@ class Leading:
         minimum that was lowered counts when the store has forgotten those."""
         if self.in_sync.eligible_leaders:
             return False
-        wanted = self._limits.min_insync_replicas
-        # The effective minimum is never above the configured one: nearly always that says it all.
-        return self.insync_count >= wanted or self.insync_count >= self._min_insync
+        return not self.is_under_min_insync
 
     @property
-    def _min_insync(self) -> int:
+    def is_under_min_insync(self) -> bool:
+        """Whether fewer replicas are certainly in sync than acks=all needs."""
+        # The effective minimum is never above the configured one: nearly always that says it all.
+        count = self.insync_count
+        return count < self._limits.min_insync_replicas and count < self.min_insync
+
+    @property
+    def min_insync(self) -> int:
+        """How many replicas acks=all needs in sync: ``min.insync.replicas``, or all replicas where
+        the partition has fewer than that."""
         limits, leadership = self._limits, self.leadership
         return effective_min_insync(limits.min_insync_replicas, len(leadership.replicas))
 
@@ -256,10 +263,10 @@ class Leading:
             if self.may_join(node, high_watermark) and live.get(node) == follower.broker_epoch
         )
         target = staying + tuple(node for node, _broker_epoch in joining)
-        if not self.in_sync.differs(target, self._min_insync):
+        if not self.in_sync.differs(target, self.min_insync):
             return None
         change = self.in_sync.propose(
-            target, joining, self.leadership.leader_epoch, self._min_insync
+            target, joining, self.leadership.leader_epoch, self.min_insync
         )
         self._count()
         return change

@@ -166,7 +166,7 @@ class Replica:
             may_vanish = self.limits.unclean_leader_election and leading.is_alone
             if required_acks != ACKS_ALL or may_vanish:
                 return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if required_acks == ACKS_ALL and leading.insync_count < self.limits.min_insync_replicas:
+        if required_acks == ACKS_ALL and leading.is_under_min_insync:
             return ErrorCode.NOT_ENOUGH_REPLICAS
         return _NONE
 
@@ -181,7 +181,7 @@ class Replica:
             return False
         if (
             leading.followers
-            or leading.insync_count < self.limits.min_insync_replicas
+            or leading.is_under_min_insync
             or self.history.producers.transactions.awaits_watermark
             or self.limits.counts_flushed
         ):
@@ -234,7 +234,7 @@ class Replica:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.high_watermark >= required_offset:
             return _NONE
-        if self.leading.insync_count < self.limits.min_insync_replicas:
+        if self.leading.is_under_min_insync:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return None
 

@@ -112,7 +112,7 @@ def judge(
             name = f"{view.name}:{part.partition}"
             if part.leader_id < 0:
                 health.leaderless.append(name)
-            if len(part.isr) < limits.get(view.name, 1):
+            if len(part.isr) < min(limits.get(view.name, 1), len(part.replicas)):
                 health.under_min_isr.append(name)
             if len(part.isr) < len(part.replicas):
                 health.under_replicated.append(name)

@@ -77,7 +77,8 @@ def test_a_log_that_stayed_in_use_is_taken_up_at_the_watermark_it_had_reached() 
 @pytest.mark.requirement("REP-20")
 def test_too_few_in_sync_refuse_acks_all_and_nothing_else() -> None:
     """The refusal comes before the append, so it is definite (R-18, R-20)."""
-    replica = leader_of(1, min_insync=2)
+    replica = replica_of(limits=ReplicaLimits(2))
+    replica.become_leader(led_by(1, isr=(1,), replicas=(1, 2, 3)), now_ms=0)
 
     assert replica.can_append(-1) is ErrorCode.NOT_ENOUGH_REPLICAS
     assert replica.can_append(1) is ErrorCode.NONE
@@ -133,11 +134,33 @@ def test_the_watermark_stands_still_below_min_insync() -> None:
     assert replica.replication_state(10, 0) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
-def test_a_topic_with_fewer_replicas_than_it_demands_still_shows_its_records() -> None:
-    """acks=1 is accepted there, so the records must become visible."""
+@pytest.mark.parametrize(
+    ("isr", "refusal", "outcome"),
+    [
+        ((1, 2), ErrorCode.NONE, None),
+        ((1,), ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND),
+    ],
+)
+def test_a_minimum_above_the_number_of_replicas_asks_for_all_of_them(
+    isr: tuple[int, ...], refusal: ErrorCode, outcome: ErrorCode | None
+) -> None:
+    """Not for more than there are: three of two would refuse acks=all for ever."""
+    replica = replica_of(limits=ReplicaLimits(3))
+    replica.become_leader(led_by(1, isr=isr, replicas=(1, 2)), now_ms=0)
+    before = replica.can_append(-1)
+    replica.on_appended(10, now_ms=0)
+
+    assert before is refusal
+    assert replica.replication_state(10, 0) is outcome
+
+
+def test_a_partition_with_one_replica_takes_acks_all_whatever_the_minimum() -> None:
+    """One broker with the configuration of three still serves."""
     replica = leader_of(1, min_insync=2)
 
+    assert replica.can_append(-1) is ErrorCode.NONE
     assert replica.on_appended(10, now_ms=0)
+    assert replica.replication_state(10, 0) is ErrorCode.NONE
 
 
 def test_waiting_for_replication_ends_with_the_leadership() -> None:

@@ -222,4 +222,5 @@ def test_health_names_each_kind_of_trouble() -> None:
     assert "do not answer: 3" in text
     assert "without a leader, neither written nor read: t:2" in text
     assert judge([_topic(whole)], {}, [], has_controller=True).is_healthy
+    assert judge([_topic(whole)], {"t": 4}, [], has_controller=True).is_healthy
     assert not judge([], {}, [], has_controller=False).is_healthy
