@@ -73,22 +73,24 @@ class ModifiedTimeRetention:
 
 @dataclass(frozen=True, slots=True)
 class SizeRetention:
-    """``retention.bytes``: delete the oldest until the rest fits. Negative is no limit.
+    """``retention.bytes``: keep at least that many bytes, as Kafka does. Negative: no limit.
 
-    The active segment stays: it is what the limit cannot go below."""
+    The oldest segment is deleted only while what remains is not below the limit. The partition is
+    therefore larger than the limit by up to one segment; deleting until it fits would leave a
+    topic whose limit is one segment with nothing but the newest batch after every roll."""
 
     retention_bytes: int
 
     def __call__(self, segments: Sequence[SegmentFacts], wall_ms: int) -> list[SegmentFacts]:
         if self.retention_bytes < 0:
             return []
-        excess_bytes = sum(one.size_bytes for one in segments) - self.retention_bytes
+        remaining_bytes = sum(one.size_bytes for one in segments)
         chosen = []
         for segment in segments:
-            if excess_bytes <= 0 or segment.is_active:
+            remaining_bytes -= segment.size_bytes
+            if remaining_bytes < self.retention_bytes:
                 break
             chosen.append(segment)
-            excess_bytes -= segment.size_bytes
         return chosen
 
 

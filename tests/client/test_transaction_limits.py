@@ -96,7 +96,7 @@ async def test_compaction_can_leave_part_of_a_transaction(bootstrap: str) -> Non
 @pytest.mark.requirement("TXN-37")
 async def test_retention_can_leave_part_of_a_transaction(bootstrap: str) -> None:
     """Limit 2: its beginning was in a segment that is gone."""
-    await create(bootstrap, retention_bytes="1100000")
+    await create(bootstrap, retention_bytes="500000")
     filler = [(b"filler", FILLER, 0)] * 30
     await transact(bootstrap, (b"a", b"1", 0), *filler, (b"b", b"2", 0))
     async with asyncio.timeout(90):

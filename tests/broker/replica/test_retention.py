@@ -65,20 +65,34 @@ def test_the_older_rule_looks_at_the_file() -> None:
 
 @pytest.mark.requirement("LOG-21")
 @pytest.mark.parametrize(
-    ("limit_bytes", "deleted"), [(400, 0), (399, 1), (300, 1), (250, 2), (100, 3), (0, 3), (-1, 0)]
+    ("limit_bytes", "deleted"),
+    [(400, 0), (399, 0), (301, 0), (300, 1), (250, 1), (200, 2), (100, 3), (1, 3), (0, 4), (-1, 0)],
 )
-def test_the_oldest_go_until_the_rest_fits(limit_bytes: int, deleted: int) -> None:
-    """A limit is what the partition may be at most; no limit deletes nothing."""
+def test_the_oldest_go_only_while_what_remains_is_not_below_the_limit(
+    limit_bytes: int, deleted: int
+) -> None:
+    """As in Kafka the limit is what a partition keeps at least; no limit deletes nothing."""
     segments = segments_of(0, 0, 0, 0)
 
     assert count(segments, SizeRetention(limit_bytes)) == deleted
+
+
+@pytest.mark.requirement("LOG-21")
+def test_a_limit_of_one_segment_keeps_a_full_segment_after_a_roll() -> None:
+    """Deleting until the partition fits would leave the one batch behind the roll, and take what a
+    consumer has not read that is a second behind."""
+    full = SegmentFacts(0, 10, 1_000_720, NOW_MS, NOW_MS)
+    active = SegmentFacts(10, 11, 100_072, NOW_MS, NOW_MS, is_active=True)
+
+    assert count([full, active], SizeRetention(1_048_576)) == 0
+    assert count([full, active], SizeRetention(100_072)) == 1
 
 
 @pytest.mark.requirement("LOG-22")
 def test_either_policy_is_enough() -> None:
     """One names the first segment, the other the second: both go."""
     segments = segments_of(0, 2 * DAY_MS, 0)
-    by_size, by_time = SizeRetention(250), TimeRetention(DAY_MS)
+    by_size, by_time = SizeRetention(200), TimeRetention(DAY_MS)
 
     assert [count(segments, by_size), count(segments, by_time)] == [1, 0]
     assert count(segments, by_size, by_time) == 2
