@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from ottla.broker.real_usage import process_families
+from ottla.client.real_signals import hangups
 
 if sys.platform == "win32":
     import msvcrt
@@ -258,7 +259,9 @@ class RealDisk:
 
 
 class RealProcess:
-    """The process. SIGTERM and SIGINT ask once; the second one gets its usual deadly meaning."""
+    """The process. SIGTERM, SIGINT and SIGHUP ask once; a second one has its usual deadly meaning.
+
+    Under ``nohup`` SIGHUP stays ignored."""
 
     __slots__ = ()
 
@@ -268,9 +271,10 @@ class RealProcess:
 
     def on_stop(self, callback: Callable[[], object]) -> None:
         loop = asyncio.get_running_loop()
+        signals = (signal.SIGTERM, signal.SIGINT, *hangups())
 
         def stop() -> None:
-            for stopping in (signal.SIGTERM, signal.SIGINT):
+            for stopping in signals:
                 if sys.platform == "win32":
                     signal.signal(stopping, signal.SIG_DFL)
                 else:
@@ -280,7 +284,7 @@ class RealProcess:
         def stop_soon(_number: int, _frame: FrameType | None) -> None:
             loop.call_soon_threadsafe(stop)
 
-        for stopping in (signal.SIGTERM, signal.SIGINT):
+        for stopping in signals:
             if sys.platform == "win32":
                 signal.signal(stopping, stop_soon)
             else:

@@ -20,6 +20,7 @@ import time
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.real import RealDisk, RealOffload
+from ottla.client.real_signals import hangups
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -214,7 +215,9 @@ class RealApart:
 
 def serve() -> None:
     """Work until there is none for a while, or nobody to work for."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the broker, which tells us
+    # Ctrl-C and a closed terminal are for the broker, which tells us.
+    for number in (signal.SIGINT, *hangups()):
+        signal.signal(number, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
     orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")

@@ -1,4 +1,4 @@
-"""Work that Ctrl-C or SIGTERM lets end in order, and a second one ends at once.
+"""Which signals ask for an end, and work that the first lets end in order, the second at once.
 
 A signal breaks whatever the main thread is at: a call to another process, say, whose connection is
 of no use then. So the work has a thread of its own, and the main one, which signals reach, waits
@@ -8,6 +8,7 @@ for it and sees to its end.
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from typing import TYPE_CHECKING, Self
 
@@ -15,10 +16,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType, TracebackType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # The exit status of what a signal has ended is this and its number, as shells have it.
 SIGNALLED = 128
 LOOK_S = 0.2
+
+
+def hangups() -> tuple[signal.Signals, ...]:
+    """SIGHUP, which comes when the terminal is closed, unless this process was told to ignore it.
+
+    ``nohup`` starts commands so, because they shall outlive the terminal. Windows has none."""
+    if sys.platform == "win32" or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return ()
+    return (signal.SIGHUP,)
 
 
 class Signals:
@@ -32,7 +41,7 @@ class Signals:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:
+            for number in (signal.SIGINT, signal.SIGTERM, *hangups()):
                 self._before[number] = signal.signal(number, self._take) or signal.SIG_DFL
         return self
 

@@ -287,7 +287,7 @@ class Process(Protocol):
     def pid(self) -> int: ...
 
     def on_stop(self, callback: Callable[[], object]) -> None:
-        """Call back on the loop at the first SIGTERM or SIGINT."""
+        """Call back on the loop at the first SIGTERM, SIGINT or, unless it is ignored, SIGHUP."""
 
     def abort(self, reason: str) -> None:
         """Say why on standard error and end at once, without any clean-up."""

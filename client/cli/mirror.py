@@ -20,6 +20,7 @@ from ottla.client.mirror.mirror import Mirror
 from ottla.client.mirror.notebook import read_notes
 from ottla.client.mirror.settings import MirrorSettings, Source, from_document
 from ottla.client.mirror.translation import Notes
+from ottla.client.real_signals import hangups
 
 if TYPE_CHECKING:
     import argparse
@@ -82,12 +83,12 @@ def settings_of(arguments: argparse.Namespace) -> MirrorSettings:
 
 
 async def copy(arguments: argparse.Namespace) -> int:
-    """Until it ends by itself, by Ctrl-C or by SIGTERM; always in order."""
+    """Until it ends by itself, by Ctrl-C, SIGTERM or SIGHUP; always in order."""
     settings = settings_of(arguments)
     tell_of_events()
     mirror = Mirror(settings, until_end=arguments.exit)
     try:
-        with _told_by_sigterm(mirror.stop):
+        with _told_by_signals(mirror.stop):
             async with mirror:
                 waiting = asyncio.ensure_future(mirror.wait())
                 try:
@@ -104,18 +105,21 @@ async def copy(arguments: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _told_by_sigterm(stop: Callable[[], object]) -> Iterator[None]:
+def _told_by_signals(stop: Callable[[], object]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
+    signals = (signal.SIGTERM, *hangups())
     try:
-        loop.add_signal_handler(signal.SIGTERM, stop)
+        for one in signals:
+            loop.add_signal_handler(one, stop)
     except NotImplementedError:
         yield
         return
     try:
         yield
     finally:
-        # A loop of uvloop's would leave the process deaf to it when it is closed.
-        loop.remove_signal_handler(signal.SIGTERM)
+        # A loop of uvloop's would leave the process deaf to them when it is closed.
+        for one in signals:
+            loop.remove_signal_handler(one)
 
 
 def tell_of_events() -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.config import parse_addresses
 from ottla.client.errors import BrokerUnreachable, ClientError, RequestRefused
+from ottla.client.real_signals import SIGNALLED, hangups
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
 
 FAILED = 1
 USAGE_ERROR = 2
-# 128 and the number of SIGINT, or SIGTERM, as shells have it.
-INTERRUPTED = 130
-TERMINATED = 143
+# 128 and the number of SIGINT, as shells have it.
+INTERRUPTED = SIGNALLED + signal.SIGINT
 
 
 class CommandError(Exception):
@@ -67,33 +67,39 @@ def run(perform: Perform, arguments: argparse.Namespace, *, is_busy: bool = Fals
 
 
 async def terminable(work: Coroutine[Any, Any, int]) -> int:
-    """The work, which SIGTERM ends as Ctrl-C does: a member leaves its group, a topic that was made
-    for a measurement is deleted. A second SIGTERM ends the process."""
+    """The work, which SIGTERM and SIGHUP end as Ctrl-C does: a member leaves its group, a topic
+    that was made for a measurement is deleted. A second signal ends the process."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
-    is_asked = False
+    asked: signal.Signals | None = None
+    signals = (signal.SIGTERM, *hangups())
 
-    def stop() -> None:
-        nonlocal is_asked
-        is_asked = True
-        loop.remove_signal_handler(signal.SIGTERM)
+    def stop(number: signal.Signals) -> None:
+        nonlocal asked
+        asked = number
+        stop_listening()
         task.cancel()
+
+    def stop_listening() -> None:
+        for one in signals:
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.remove_signal_handler(one)
 
     # Neither on Windows nor in a thread.
     with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-        loop.add_signal_handler(signal.SIGTERM, stop)
+        for one in signals:
+            loop.add_signal_handler(one, stop, one)
     try:
         status = await work
     except asyncio.CancelledError:
-        if not is_asked:
+        if asked is None:
             raise
         task.uncancel()
-        return TERMINATED
+        return SIGNALLED + asked
     finally:
-        if not is_asked:
-            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-                loop.remove_signal_handler(signal.SIGTERM)
-    return TERMINATED if is_asked else status
+        if asked is None:
+            stop_listening()
+    return status if asked is None else SIGNALLED + asked
 
 
 def occupy_standard_descriptors() -> None:

@@ -122,6 +122,19 @@ async def test_a_process_that_dies_fails_one_run_and_is_replaced(worker: RealWor
     assert len([item async for item in worker.run(count_up, 2)]) == 2
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+async def test_signals_of_the_terminal_are_left_to_the_broker(
+    worker: RealWorker, number: signal.Signals
+) -> None:
+    """They reach every process that was started there; a cleaning goes on until the broker ends."""
+    async with aclosing(worker.run(count_up, 1000)) as items:
+        _number, process_id = await anext(items)
+        os.kill(process_id, number)
+        rest = [item async for item in items]
+
+    assert len(rest) == 999
+
+
 async def test_work_that_nobody_wants_any_more_is_killed(worker: RealWorker) -> None:
     """A broker that stops does not wait for a cleaning of an hour."""
     async with aclosing(worker.run(count_up, 1000)) as items:

@@ -7,11 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.broker_process import ROOT, STOPPED_TIMEOUT_S, BrokerProcess
+from tests.support.terminals import HEARS_HANGUPS, IN_A_TERMINAL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,10 +42,10 @@ def assert_one_sentence(done: subprocess.CompletedProcess[str], *words: str) -> 
         assert word in last, last
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_it_prints_one_line_and_ends_well(tmp_path: Path, number: int) -> None:
     """Scripts wait for the ready line and read nothing else from standard output."""
-    broker = BrokerProcess(tmp_path / "data").start()
+    broker = BrokerProcess(tmp_path / "data", launcher=HEARS_HANGUPS).start()
 
     broker.signal(number)
     status = broker.wait()
@@ -51,6 +53,49 @@ def test_it_prints_one_line_and_ends_well(tmp_path: Path, number: int) -> None:
     assert broker.ready_line == f"ottla: ready at 127.0.0.1:{broker.port}\n"
     assert broker.stdout_after_ready() == b""
     assert status == 0, broker.stderr()
+
+
+def test_a_closed_terminal_stops_the_broker_in_order(tmp_path: Path) -> None:
+    """The kernel sends SIGHUP, and what the broker logs on its way has no place to go."""
+    broker = BrokerProcess(tmp_path / "data", launcher=(*HEARS_HANGUPS, *IN_A_TERMINAL))
+    terminal, other_end = os.openpty()
+    process = subprocess.Popen(
+        broker.command(),
+        stdin=other_end,
+        stdout=subprocess.PIPE,
+        stderr=other_end,
+        start_new_session=True,
+    )
+    os.close(other_end)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"ottla: ready at ")
+        os.close(terminal)
+        status = process.wait(STOPPED_TIMEOUT_S)
+    finally:
+        process.kill()
+        process.communicate()
+
+    assert status == 0
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_broker_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
+    """SIGHUP was ignored when it was started, and stays ignored."""
+    broker = BrokerProcess(tmp_path / "data", launcher=["nohup"]).start()
+
+    for _ in range(3):
+        broker.signal(signal.SIGHUP)
+        time.sleep(0.05)
+    made = subprocess.run(
+        [sys.executable, "-m", "ottla", "topics", "create", "t", "-b", broker.address],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert made.returncode == 0, made.stderr
+    assert broker.stop() == 0
 
 
 def test_port_and_directory_can_be_taken_again_after_a_kill(tmp_path: Path) -> None:

@@ -64,15 +64,16 @@ def silence(spark: SparkSession) -> None:
 
 
 def spare_java(spark: SparkSession) -> None:
-    """Ctrl-C reaches all processes of a terminal. Where Spark's own was first, as with
+    """Ctrl-C and SIGHUP reach all processes of a terminal. Where Spark's own was first, as with
     spark-submit, it would be gone before anything could be ended in order; where Python has
-    started it, it ignores that already."""
+    started it, it ignores Ctrl-C already."""
     java = spark._jvm
     if java is not None:
         # TypeError: this Java has no such class.
         with suppress(TypeError, *SPARK_ERRORS):
             of_java = java.sun.misc
-            of_java.Signal.handle(of_java.Signal("INT"), of_java.SignalHandler.SIG_IGN)
+            for name in ("INT", "HUP"):
+                of_java.Signal.handle(of_java.Signal(name), of_java.SignalHandler.SIG_IGN)
 
 
 def newest_batch(query: StreamingQuery) -> int:

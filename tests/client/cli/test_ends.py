@@ -1,4 +1,4 @@
-"""How commands end that would go on: by SIGTERM, or because nobody reads what they write."""
+"""How commands end that would go on: by a signal, or because nobody reads what they write."""
 
 from __future__ import annotations
 
@@ -45,17 +45,22 @@ async def test_a_measurement_that_is_terminated_takes_its_topic_with_it(broker: 
     assert b"ottla-perf-" not in (await ottla("topics", "list", "-b", broker)).output
 
 
-async def test_a_member_that_is_terminated_commits_and_leaves(broker: str) -> None:
-    """As ``docker stop`` ends it. The others of its group waited out its session."""
-    await ottla("topics", "create", "termed", "-p", "1", "-b", broker)
-    await ottla("produce", "termed", "-b", broker, stdin=b"a\nb\n")
-    reading = ("consume", "termed", "-g", "termed", "-b", broker, "-o", "beginning")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+async def test_a_member_that_is_terminated_commits_and_leaves(
+    broker: str, number: signal.Signals, status: int
+) -> None:
+    """As ``docker stop`` ends it, or the end of a terminal. The others of its group waited out its
+    session."""
+    name = f"termed-{number.name}"
+    await ottla("topics", "create", name, "-p", "1", "-b", broker)
+    await ottla("produce", name, "-b", broker, stdin=b"a\nb\n")
+    reading = ("consume", name, "-g", name, "-b", broker, "-o", "beginning")
     process = await start(*reading)
     assert process.stdout is not None
     assert [await process.stdout.readline() for _ in range(2)] == [b"a\n", b"b\n"]
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     output, errors = await process.communicate()
 
-    assert (process.returncode, output, errors) == (143, b"", b"")
+    assert (process.returncode, output, errors) == (status, b"", b"")
     again = await ottla(*reading, "-e")
     assert (again.status, again.output) == (0, b"")

@@ -14,6 +14,7 @@ import pytest
 
 from ottla.client.cli.lines import read_lines
 from tests.client.cli.command import ottla
+from tests.support.terminals import HEARS_HANGUPS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,10 +23,9 @@ if TYPE_CHECKING:
 
 
 async def start(*arguments: str) -> asyncio.subprocess.Process:
-    """A command with pipes on all three sides."""
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "ottla", *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE
-    )
+    """A command with pipes on all three sides, which SIGHUP reaches."""
+    command = (*HEARS_HANGUPS, sys.executable, "-m", "ottla", *arguments)
+    return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
 
 
 async def test_a_line_is_sent_before_the_next_one_is_there(toy: ToyCluster) -> None:

@@ -13,6 +13,7 @@ import pytest
 from ottla import Admin, Cluster, Producer, TopicPartition
 from ottla.client.offsets import OffsetAt
 from tests.client.mirror.clusters import PATIENCE_S, fill, read
+from tests.support.terminals import HEARS_HANGUPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,7 @@ def target() -> Iterator[Cluster]:
 async def start(source: Cluster, target: Cluster, *more: str) -> asyncio.subprocess.Process:
     """``ottla mirror run``."""
     return await asyncio.create_subprocess_exec(
+        *HEARS_HANGUPS,
         *(sys.executable, "-m", "ottla", "mirror", "run", "-b", target.bootstrap_servers),
         *(
             "--from",
@@ -113,7 +115,7 @@ async def slowly(source: Cluster, topic: str, values: list[bytes]) -> None:
                 await asyncio.sleep(0.02)
 
 
-@pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_a_mirror_that_is_asked_to_end_leaves_no_duplicate(
     source: Cluster, target: Cluster, signal_: signal.Signals
 ) -> None:

@@ -20,6 +20,7 @@ from tests.client.spark.jobs.pipelines import Lasting, committed
 from tests.client.spark.sessions import prepare_environment
 from tests.client.spark.standalone import Standalone, script_of
 from tests.client.spark.topics import fill
+from tests.support.terminals import HEARS_HANGUPS
 
 if TYPE_CHECKING:
     import argparse
@@ -81,7 +82,8 @@ def lasting(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 @pytest.fixture(autouse=True)
 def survivor() -> Iterator[None]:
     """A signal that comes when nobody waits for one any more does not end all tests."""
-    before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGINT, signal.SIGTERM)}
+    heard = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {one: signal.signal(one, lambda *_: None) for one in heard}
     yield
     for one, handler in before.items():
         signal.signal(one, handler)
@@ -115,7 +117,10 @@ def test_a_query_ends_with_a_sentence_and_goes_on_the_next_time(
 
 
 @pytest.mark.usefixtures("lasting")
-def test_what_is_no_query_is_cancelled(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_what_is_no_query_is_cancelled(
+    capfd: pytest.CaptureFixture[str], number: signal.Signals, status: int
+) -> None:
     """A load may take hours."""
     started = threading.Event()
 
@@ -124,8 +129,8 @@ def test_what_is_no_query_is_cancelled(capfd: pytest.CaptureFixture[str]) -> Non
         started.set()
         return str(rows.selectExpr("sum(hash(id))").collect())
 
-    with when(started.is_set, partial(os.kill, os.getpid(), signal.SIGTERM)):
-        assert run(Job(lambda _: None, work), parser().parse_args(LOAD)) == 143
+    with when(started.is_set, partial(os.kill, os.getpid(), number)):
+        assert run(Job(lambda _: None, work), parser().parse_args(LOAD)) == status
 
     assert capfd.readouterr() == ("", ENDING)
 
@@ -171,9 +176,14 @@ def test_a_failure_that_nobody_expects_is_not_hidden(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("is_submitted", [False, True], ids=["run", "submitted"])
-def test_ctrl_c_at_a_terminal_reaches_all_processes_and_ends_in_order(
-    is_submitted: bool, broker: str, new_topic: Callable[..., str], tmp_path: Path
+def test_a_signal_of_the_terminal_reaches_all_processes_and_ends_in_order(
+    is_submitted: bool,
+    number: signal.Signals,
+    broker: str,
+    new_topic: Callable[..., str],
+    tmp_path: Path,
 ) -> None:
     """Java gets it as well, which would go at once."""
     prepare_environment()
@@ -184,13 +194,14 @@ def test_ctrl_c_at_a_terminal_reaches_all_processes_and_ends_in_order(
     if is_submitted:
         program = Standalone(tmp_path, tmp_path).program("spark-submit")
         command = [program, "--master", "local[2]", script_of("transform")]
+    command = [*HEARS_HANGUPS, *command, *words]
     with (tmp_path / "told").open("wb") as out:
-        process = subprocess.Popen([*command, *words], stdout=out, stderr=out, process_group=0)
+        process = subprocess.Popen(command, stdout=out, stderr=out, process_group=0)
         commit = tmp_path / "cp" / "commits" / "0"
-        with when(commit.exists, lambda: os.killpg(process.pid, signal.SIGINT)):
+        with when(commit.exists, lambda: os.killpg(process.pid, number)):
             status = process.wait(PATIENCE_S)
 
     told = (tmp_path / "told").read_text("utf-8")
-    assert status == 130, told
+    assert status == 128 + number, told
     assert ENDING in told
     assert "Traceback" not in told
