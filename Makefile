@@ -6,8 +6,9 @@ SEED ?= 1
 SIM ?=
 START ?=
 LOTS ?=
+MUTANTS ?=
 
-.PHONY: run test check interop sim soak bench requirements clean
+.PHONY: run test check interop sim soak bench requirements mutants clean
 
 run: .venv/run
 	$(BIN)/ottla start $(START)
@@ -40,6 +41,11 @@ bench: .venv/test
 
 requirements: .venv/test
 	$(BIN)/python -m tests.requirements
+
+# Plants one bug at a time in a copy of the tree, and expects a test to fail. Some of them:
+# make mutants MUTANTS="short-* sendfile-never-used"; their names: MUTANTS=--list.
+mutants: .venv/test
+	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 clean:
 	rm -rf .venv .venv-interop .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info protocol/records/*.so

@@ -196,7 +196,9 @@ def test_before_the_tests_the_requirements_command_says_what_to_do(tmp_path: Pat
     assert report(tmp_path).endswith("run 'make test' first")
 
 
-@pytest.mark.parametrize("target", ["run", "test", "sim", "interop", "bench", "requirements"])
+@pytest.mark.parametrize(
+    "target", ["run", "test", "sim", "interop", "bench", "requirements", "mutants"]
+)
 def test_make_knows_the_target(target: str) -> None:
     """The page and the Makefile name the same commands."""
     assert f"make {target}" in README

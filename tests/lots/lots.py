@@ -69,6 +69,7 @@ _REAL = tuple(
         "broker",
         "ottla",
         "lots",
+        "mutants",
         "tidy",
     )
 )

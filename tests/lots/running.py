@@ -35,14 +35,26 @@ class Outcome(NamedTuple):
         return self.is_overdue or self.status not in (PASSED, FAILED) or bool(self.record.under_way)
 
 
-def run_pytest(arguments: Sequence[str], record: Path, deadline_s: float | None) -> Outcome:
-    """``deadline_s`` is a point of the monotonic clock. Whatever the tests have started has ended
-    when this returns or raises."""
+def run_pytest(
+    arguments: Sequence[str],
+    record: Path,
+    deadline_s: float | None,
+    root: Path = ROOT,
+    *,
+    is_quiet: bool = False,
+) -> Outcome:
+    """``deadline_s`` is a point of the monotonic clock, ``root`` the tree whose tests are run.
+    Whatever the tests have started has ended when this returns or raises."""
     command = [sys.executable, "-m", "tests.lots.keeper", sys.executable, "-m", "pytest"]
     command += ["-p", "tests.lots.recording", "--record", str(record), "--durations=10"]
     begun = time.monotonic()
     # A terminal's Ctrl-C reaches this process alone, which tells the others in order.
-    keeper = subprocess.Popen([*command, *arguments], cwd=ROOT, start_new_session=True)
+    keeper = subprocess.Popen(
+        [*command, *arguments],
+        cwd=root,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL if is_quiet else None,
+    )
     try:
         is_overdue = _wait(keeper, deadline_s)
     except BaseException:

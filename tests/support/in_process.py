@@ -10,7 +10,7 @@ from ottla.broker.server import Broker
 from ottla.broker.testing.memory_disk import MemoryDisk
 from ottla.client.real import RealClock, RealNet, RealRandom
 from ottla.coordinator.metadata.broker_configs import parse_broker_config
-from ottla.protocol.ports import Clock, Disk, Ports
+from ottla.protocol.ports import Clock, Disk, Net, Ports
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:
@@ -34,13 +34,14 @@ async def running_broker(
     settings: dict[str, str] | None = None,
     disk: Disk | None = None,
     clock: Clock | None = None,
+    net: Net | None = None,
 ) -> AsyncIterator[RunningBroker]:
     """Start with Kafka's settings by name, stop at the end."""
     wanted = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": "/data", **(settings or {})}
     ports = Ports(
         clock=clock if clock is not None else RealClock(),
         random=RealRandom(),
-        net=RealNet(),
+        net=net if net is not None else RealNet(),
         disk=disk if disk is not None else MemoryDisk(),
         offload=RealOffload(),
         process=RealProcess(),

@@ -19,7 +19,7 @@ from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.broker.api.requests import batch, create, fetched, listed, produced
+from tests.broker.api.requests import batch, create, fetched, listed, produce, produced
 from tests.support.in_process import RunningBroker, running_broker
 
 if TYPE_CHECKING:
@@ -123,6 +123,33 @@ async def test_a_full_disk_is_freed_by_deleting_topics() -> None:
         assert (await produced(client, batch(b"y"))).base_offset == 0
         content = read_file(running.broker.ports.disk, "/data/replication-offset-checkpoint")
         assert content is None or b"t 0 1" not in content
+
+
+@pytest.mark.parametrize("client_id", ["raw", None])
+async def test_a_disk_that_is_almost_full_takes_no_produce_on_either_path(
+    client_id: str | None,
+) -> None:
+    """S-11: what is left of the disk belongs to replication, checkpoints and deletion. Requests
+    with a client id take the short path from the second one of a version on."""
+    async with with_faults() as (running, client, _):
+        await create(client)
+        request = produce(batch(b"x"))
+        client.send(9, request, client_id)
+        before = (await client.answer(9, request)).responses[0].partition_responses[0]
+        partition = running.broker.partitions.find("t", 0)
+        assert partition is not None
+        partition.log.home.health.is_low_on_space = True
+        client.send(9, request, client_id)
+        refused = (await client.answer(9, request)).responses[0].partition_responses[0]
+        read = await fetched(client, 0)
+        partition.log.home.health.is_low_on_space = False
+        client.send(9, request, client_id)
+        after = (await client.answer(9, request)).responses[0].partition_responses[0]
+
+    assert (before.error_code, before.base_offset) == (ErrorCode.NONE, 0)
+    assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (read.error_code, read.high_watermark) == (ErrorCode.NONE, 1)
+    assert (after.error_code, after.base_offset) == (ErrorCode.NONE, 1)
 
 
 async def test_a_partition_on_a_dead_disk_is_told_once_that_nobody_leads_it(

@@ -1,4 +1,4 @@
-"""Fetch: when it answers at once, when it waits, what wakes it, how much it gives."""
+"""Fetch: what it gives, and what it refuses. How long it waits: ``test_fetch_waiting.py``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.records.batch import iterate_batches
 from tests.broker.api.requests import (
     batch,
@@ -24,97 +23,6 @@ if TYPE_CHECKING:
     from tests.support.raw_client import RawClient
 
 
-# A wait that nothing ends, and what is less than that on the busiest machine.
-LONG_MS, AT_ONCE_S = 60_000, 30.0
-
-
-def now() -> float:
-    """Seconds on the loop's clock."""
-    return asyncio.get_running_loop().time()
-
-
-@pytest.mark.requirement("NET-22")
-async def test_without_a_wait_it_answers_at_once(client: RawClient) -> None:
-    """max_wait=0 is how a client asks whether there is anything."""
-    await create(client)
-    started = now()
-
-    answer = await fetched(client, 0, max_wait_ms=0)
-
-    assert (answer.error_code, bytes(answer.records)) == (ErrorCode.NONE, b"")
-    assert now() - started < AT_ONCE_S
-
-
-@pytest.mark.requirement("NET-23")
-async def test_without_partitions_it_answers_at_once(client: RawClient) -> None:
-    """There is nothing to wait for."""
-    started = now()
-
-    answer = await client.call(12, FetchRequest(max_wait_ms=LONG_MS, min_bytes=1))
-
-    assert answer.responses == []
-    assert now() - started < AT_ONCE_S
-
-
-@pytest.mark.requirement("NET-21", "NET-24")
-async def test_with_enough_bytes_it_answers_at_once(client: RawClient) -> None:
-    """Whatever max_wait says."""
-    await create(client)
-    await produced(client, batch(b"x"))
-    started = now()
-
-    answer = await fetched(client, 0, max_wait_ms=LONG_MS, min_bytes=1)
-
-    assert len(bytes(answer.records)) > 0
-    assert now() - started < AT_ONCE_S
-
-
-@pytest.mark.requirement("NET-25", "LOG-16")
-async def test_with_an_error_it_answers_at_once(client: RawClient) -> None:
-    """The client must reset its position now, not in five seconds."""
-    await create(client)
-    started = now()
-
-    answer = await fetched(client, 100, max_wait_ms=LONG_MS, min_bytes=1)
-
-    assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert now() - started < AT_ONCE_S
-
-
-@pytest.mark.requirement("NET-26")
-async def test_otherwise_it_waits_for_its_time(client: RawClient) -> None:
-    """500 ms with a tick of the timing wheel more, never less; and not for ever."""
-    await create(client)
-    await produced(client, batch(b"x"))
-    started = now()
-
-    answer = await fetched(client, 0, max_wait_ms=500, min_bytes=1_000_000)
-
-    assert 0.49 <= now() - started < AT_ONCE_S
-    assert len(bytes(answer.records)) > 0
-
-
-@pytest.mark.requirement("NET-26")
-async def test_new_records_end_the_wait() -> None:
-    """A consumer at the end of the log sees a record as soon as it is there."""
-    async with (
-        running_broker() as running,
-        running.connect() as reader,
-        running.connect() as writer,
-    ):
-        await create(writer)
-        started = now()
-        reader.send(12, fetch(0, max_wait_ms=LONG_MS, min_bytes=1))
-        await asyncio.sleep(0.05)
-        await produced(writer, batch(b"hello"))
-
-        answer = await reader.answer(12, fetch(0))
-
-    assert b"hello" in bytes(answer.responses[0].partitions[0].records)
-    assert now() - started < AT_ONCE_S
-
-
-@pytest.mark.requirement("NET-26")
 async def test_a_disconnected_waiter_is_forgotten() -> None:
     """Ten thousand impatient clients must leave nothing behind (hazard N-09)."""
     async with running_broker() as running, running.connect() as client:

@@ -69,6 +69,28 @@ async def test_acks_all_is_answered_when_the_last_of_the_isr_has_fetched_past_it
         assert site.leader.waiting.count == 0
 
 
+@pytest.mark.requirement("NET-28", "REP-06")
+async def test_acks_all_waits_for_a_batch_of_one_record_when_all_before_it_is_committed() -> None:
+    """The high watermark is one short then, which must not be taken for enough."""
+    async with replicated() as site, site.connect() as producer:
+        # The first request of a version prepares the short path, which the second one takes.
+        await producer.call(11, produce(batch(b"x"), 1))
+        for node in (site.first, site.second):
+            await site.fetched(node, 1)
+        assert site.high_watermark == 1
+        request = produce(batch(b"y"), -1)
+        producer.send(11, request)
+        await until(lambda: site.partition.log.log_end_offset == 2)
+        waiting = site.leader.waiting.count
+        for node in (site.first, site.second):
+            await site.fetched(node, 2)
+        part = (await producer.answer(11, request)).responses[0].partition_responses[0]
+
+        # The append and what follows it are one step of the loop.
+        assert waiting == 1
+        assert (part.error_code, part.base_offset) == (ErrorCode.NONE, 1)
+
+
 async def test_produces_of_one_connection_wait_together_and_are_answered_in_order() -> None:
     """Five in flight are what clients have; one that waits must not stop the next."""
     async with replicated() as site, site.connect() as producer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import socket
 import struct
 import subprocess
@@ -19,6 +18,7 @@ from ottla.broker.real import RealDisk, RealOffload
 from ottla.protocol.ports import FileRegion
 from tests.support.loops import on_both_loops
 from tests.support.network_site import LOOPBACK, Site
+from tests.support.tracing import can_trace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,14 +101,6 @@ async def test_deleted_segment_is_still_sent(tmp_path: Path) -> None:
         del toy.file
 
         assert (await client.answer())[6:-7] == CONTENT
-
-
-def can_trace() -> bool:
-    """Whether strace is there and allowed to work."""
-    if shutil.which("strace") is None:
-        return False
-    traced = subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, check=False)
-    return traced.returncode == 0
 
 
 def traced_fetch(tmp_path: Path, transport: str) -> tuple[bytes, str, str]:

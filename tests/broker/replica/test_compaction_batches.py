@@ -144,6 +144,25 @@ def test_an_empty_batch_remembers_its_producer_and_a_placeholder_nobody() -> Non
     assert (nobody.producer_id, nobody.base_sequence) == (-1, -1)
 
 
+def test_of_one_key_several_times_in_a_batch_the_last_counts() -> None:
+    """A producer that batches sends a key's old value and its new one together."""
+    entries: list[Entry] = [
+        (TIME, b"k", b"old", ()),
+        (TIME, b"other", b"x", ()),
+        (TIME, b"k", b"new", ()),
+    ]
+    batch = made(entries)
+    keys = KeyMap(1 << 20, 1000)
+    assert keys.note(batch, record_bytes(batch))
+
+    superseded = [
+        span.key is not None and keys.is_superseded(span.key, 1000 + span.offset_delta)
+        for span in scan_records(batch, record_bytes(batch))
+    ]
+
+    assert superseded == [True, False, False]
+
+
 @pytest.mark.parametrize("size", [EXACT_KEY_BYTES_MAX, EXACT_KEY_BYTES_MAX + 1, 5000])
 def test_keys_of_any_length_are_told_apart(size: int) -> None:
     """A key that is as long as a digest is not taken for one."""

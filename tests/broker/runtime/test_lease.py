@@ -7,6 +7,7 @@ import pytest
 from ottla.broker.runtime.lease import BELIEF_MS, Lease, endless_lease
 from ottla.coordinator.store.store import SessionState
 from ottla.protocol.errors import ErrorCode
+from tests.broker.api.requests import batch
 from tests.broker.runtime.leader_site import LeaderSite, open_site
 from tests.coordinator.store.flaky import FlakySession
 
@@ -76,6 +77,24 @@ def test_without_a_store_it_never_ends() -> None:
     assert endless_lease().holds(1e18)
 
 
+def write_short(site: LeaderSite, acks: int) -> int:
+    """One record by the short path: its offset, or -1."""
+    return site.one.write_plain(memoryview(bytearray(batch(b"x"))), acks)
+
+
+@pytest.mark.parametrize("acks", [0, 1, -1])
+async def test_the_short_path_writes_with_a_lease_and_declines_without_one(acks: int) -> None:
+    """It asks the same question as the long path, or a zombie writes what will be cut (R-19)."""
+    site = await open_site(1, 2, 3)
+    first = write_short(site, acks)
+    site.lease._session = Silent(site.session.inner)
+    site.clock.now = TIMEOUT_MS
+
+    assert (first, write_short(site, acks)) == (0, -1)
+    assert site.one.log.log_end_offset == 1
+    await site.close()
+
+
 @pytest.mark.parametrize("acks", [0, 1])
 async def test_without_a_lease_what_could_vanish_is_refused(acks: int) -> None:
     """A zombie that its clients still reach would acknowledge what is truncated later (R-19)."""
@@ -87,7 +106,6 @@ async def test_without_a_lease_what_could_vanish_is_refused(acks: int) -> None:
 
     assert before == ErrorCode.NONE
     assert site.write(acks).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert site.one.write_plain(memoryview(b""), acks) == -1
     assert site.write(-1).error_code == ErrorCode.NONE
     await site.close()
 

@@ -70,6 +70,34 @@ def test_preferred_leaders_are_elected_where_they_are_in_sync() -> None:
     assert scene.state("t", 2).leader == 1
 
 
+@pytest.mark.requirement("ZKT-09", "CTL-32")
+def test_the_preferred_leader_is_the_first_replica_and_not_the_smallest_id() -> None:
+    """An operator orders the replicas to say who shall lead."""
+    scene = Scene(broker(1), broker(2), broker(3))
+    scene.create(TopicSpec("t", assignment={0: [2, 3, 1]}))
+    assert scene.state("t", 0).leader == 2
+    scene.live(broker(1), broker(3))
+    assert scene.state("t", 0).leader == 3
+    scene.live(broker(1), broker(2, 2, 1), broker(3))
+    scene.leader_writes("t", 0, (3, 1, 2), 1000)
+
+    assert partition_errors(elect(scene, T0)) == [ErrorCode.NONE]
+    assert scene.state("t", 0).leader == 2
+
+
+@pytest.mark.requirement("ZKT-09", "CTL-33")
+def test_leaderships_go_back_by_themselves_to_the_first_replica_and_not_the_smallest_id() -> None:
+    """A restart displaces them, and no operator is there."""
+    scene = Scene(broker(1), broker(2), broker(3))
+    scene.create(TopicSpec("t", assignment={0: [2, 3, 1]}))
+    scene.live(broker(1), broker(3))
+    scene.live(broker(1), broker(2, 2, 1), broker(3))
+    scene.leader_writes("t", 0, (3, 1, 2), 1000)
+    scene.handle(BalanceDue(), LATER_MS)
+
+    assert scene.state("t", 0).leader == 2
+
+
 def test_a_partition_named_twice_is_elected_once() -> None:
     """The second write would be refused by the store, and the first with it."""
     scene = displaced()

@@ -1,0 +1,7 @@
+"""Planted bugs: one for each promise that the code makes, to see whether a test notices.
+
+``make mutants`` copies the tree, plants one bug at a time and runs the tests that ought to fail. A
+bug that no test notices within three minutes is a survivor: the promise that it breaks is kept by
+luck. The tables of bugs lie beside this file, one for each room; ``test_tables.py`` checks in
+``make test`` that every bug can still be planted.
+"""
