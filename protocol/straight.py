@@ -1,6 +1,6 @@
 """The produce request that nearly every producer sends, read and answered without making objects.
 
-One topic, one partition, no transaction, versions 7 to 12. Whatever differs in a single byte from
+One topic, one partition, no transaction, versions 7 to 13. Whatever differs in a single byte from
 what is expected here is left to the compiled codec: ``read_produce`` then answers None, and never
 says that something is wrong. A test holds the two against each other. HOT.
 """
@@ -8,34 +8,61 @@ says that something is wrong. A test holds the two against each other. HOT.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.primitives import read_long_uvarint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PRODUCE_VERSIONS = range(7, 13)
+PRODUCE_VERSIONS = range(7, 14)
 _FLEXIBLE_FROM = 9
+_TOPIC_ID_FROM = 13
 _ERRORS_FROM = 8
 # Behind the client id: transactional id, acks, timeout, number of topics, length of the name.
 _CLASSIC_START = struct.Struct(">hhiih").unpack_from
 _COMPACT_START = struct.Struct(">BBhiBB").unpack_from
+# The same with topic ids: the last field is the number of topics.
+_ID_START = struct.Struct(">BBhiB").unpack_from
+_ID_START_BYTES = 9
+_ID_BYTES = 16
 # Behind the name: number of partitions, index, length of the records (its first byte).
 _CLASSIC_PARTITION = struct.Struct(">iii").unpack_from
 _COMPACT_PARTITION = struct.Struct(">BiB").unpack_from
 # Empty tag sections of partition, topic and request.
 _NO_TAGS = struct.Struct(">BH").unpack_from
 
-SingleProduce = tuple[int, str, int, memoryview, memoryview, int]
-"""acks, topic, partition index, records, the topic as an answer spells it again, and timeout in
-ms."""
+SingleProduce = tuple[int, Any, int, memoryview, memoryview, int]
+"""acks, topic (its name, from version 13 on its id), partition index, records, the topic as an
+answer spells it again, and timeout in ms."""
 
 
 def produce_reader(version: int) -> Callable[[memoryview, int], SingleProduce | None]:
     """What reads a whole frame of that version, given where its header's client id ends."""
     assert version in PRODUCE_VERSIONS
+    if version >= _TOPIC_ID_FROM:
+        return _read_by_id
     return _read_compact if version >= _FLEXIBLE_FROM else _read_classic
+
+
+def _read_by_id(frame: memoryview, position: int) -> SingleProduce | None:
+    try:
+        tags, transactional_id, acks, timeout_ms, topics = _ID_START(frame, position)
+        topic = position + _ID_START_BYTES
+        partitions = topic + _ID_BYTES
+        count, index, length = _COMPACT_PARTITION(frame, partitions)
+        if tags or transactional_id or topics != 2 or count != 2:
+            return None
+        start = partitions + 6
+        if length > 127:
+            length, start = read_long_uvarint(frame, start, length)
+        end = start + length - 1
+        if not length or _NO_TAGS(frame, end) != (0, 0) or len(frame) != end + 3:
+            return None
+    except (struct.error, IndexError, ValueError):
+        return None
+    topic_id, named = bytes(frame[topic:partitions]), frame[topic - 1 : partitions + 1]
+    return acks, topic_id, index, frame[start:end], named, timeout_ms
 
 
 def _read_compact(frame: memoryview, position: int) -> SingleProduce | None:

@@ -1,7 +1,7 @@
 """The fetch request that nearly every consumer sends, read and answered without making objects.
 
 One partition, in full, without a session and without a claim about the last record, versions 11
-to 17; see straight.py, whose rules hold here too. HOT.
+to 18; see straight.py, whose rules hold here too. HOT.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ottla.protocol.primitives import write_uvarint
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FETCH_VERSIONS = range(11, 18)
+FETCH_VERSIONS = range(11, 19)
 _FLEXIBLE_FROM = 12
 _TOPIC_ID_FROM = 13
 # The replica is a tag at the end then, which a consumer does not send.

@@ -1,8 +1,9 @@
 """FindCoordinator (key 10): which broker leads the partition that holds a group or a transactional
-id. Versions 0-5.
+id. Versions 0-6.
 
 0 knows groups only. 1: kind of key (0 group, 1 transactional id), error message. 4: many keys at
 once, an error for each (KIP-699). 5: TRANSACTION_ABORTABLE allowed.
+6: keys of share groups (KIP-932), refused with INVALID_REQUEST as by a Kafka without share groups.
 
 The internal topic is made when somebody first asks; until then, and while too few brokers live for
 it, COORDINATOR_NOT_AVAILABLE, which clients repeat.

@@ -1,9 +1,11 @@
-"""Fetch (key 1): batches from partitions led here, for consumers and followers. Versions 4-17.
+"""Fetch (key 1): batches from partitions led here, for consumers and followers. Versions 4-18.
 
 4: isolation level, last stable offset, aborted transactions. 5: log start offset. 7: sessions.
 9: current leader epoch (KIP-320). 10: zstd. 11: rack, preferred replica (KIP-392). 12: last
 fetched epoch, diverging epoch (KIP-595). 13: topics by id (KIP-516). 15: the follower's broker
-epoch (KIP-903). 16: where the new leader is (KIP-951). 17: the directory (KIP-853), not looked at.
+epoch (KIP-903). 16: where the new leader is (KIP-951). 17: the directory (KIP-853). 18: the
+high watermark that the replica knows (KIP-1166). Only KRaft's controllers use these two; they are
+read and not looked at.
 
 Sessions (KIP-227) are for followers and for consumers of many partitions. Others get session id 0,
 which tells them to keep sending full requests.

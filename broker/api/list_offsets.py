@@ -1,8 +1,9 @@
-"""ListOffsets (key 2): offsets by time and by name. Versions 1-9.
+"""ListOffsets (key 2): offsets by time and by name. Versions 1-10.
 
 1: one offset per partition. 2: isolation level. 4: leader epoch both ways (KIP-320).
 5: OFFSET_NOT_AVAILABLE. 7: offset of the largest timestamp (KIP-734). 8: earliest local offset.
-9: latest tiered offset (KIP-1005); nothing is tiered here, so it is -1.
+9: latest tiered offset (KIP-1005); nothing is tiered here, so it is -1. 10: how long to wait for
+remote storage (KIP-1075); there is none, so no request waits for it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Produce (key 0): append batches to partitions led here.
 
-Versions 3-12 are served. 0-2 are advertised, because librdkafka before 2.11.1 tests for them, but
+Versions 3-13 are served. 0-2 are advertised, because librdkafka before 2.11.1 tests for them, but
 carry the formats before record batches; no client that is asked to choose picks them.
 3: record batches, transactional id. 5: log start offset. 7: zstd. 8: record errors (KIP-467).
 10: current leader (KIP-951). 11: TRANSACTION_ABORTABLE allowed. 12: partitions join the transaction
-with their first batch (KIP-890).
-
-Not done here: topics by id (13).
+with their first batch (KIP-890). 13: topics by id (KIP-516).
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from ottla.broker.runtime.later import Later
 from ottla.broker.runtime.produces import (
     ACKS_ALL,
     LEADER_VERSION,
+    TOPIC_ID_VERSION,
     VALID_ACKS,
     PendingProduce,
     ProducePart,
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.appended import Appended
     from ottla.broker.runtime.services import Services
+    from ottla.protocol.ids import Uuid
 
 _MESSAGE_VERSION = 8
 _STORAGE_ERROR_VERSION = 4
@@ -69,9 +69,13 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
     acks = request.acks
     for topic in request.topic_data:
         name = topic.name
+        if context.api_version >= TOPIC_ID_VERSION:
+            name = services.metadata.topic_name(topic.topic_id) or ""
         answers: list[PartitionProduceResponse] = []
         refusal = _NONE
-        if acks not in VALID_ACKS:
+        if context.api_version >= TOPIC_ID_VERSION and not name:
+            refusal = ErrorCode.UNKNOWN_TOPIC_ID
+        elif acks not in VALID_ACKS:
             refusal = ErrorCode.INVALID_REQUIRED_ACKS
         elif not services.door.is_allowed(context, _WRITE, _TOPIC, name):
             refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -84,7 +88,7 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
             answers.append(answer)
             if refusal is not _NONE:
                 continue
-            part = _judge(services, context, name, wanted, answer)
+            part = _judge(services, context, (name, topic.topic_id), wanted, answer)
             if part is None:
                 continue
             if part.is_transactional:
@@ -93,7 +97,9 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
                 suspended.append(part)
             else:
                 _write(services, context, acks, pending, part)
-        response.responses.append(TopicProduceResponse(name=name, partition_responses=answers))
+        response.responses.append(
+            TopicProduceResponse(name=name, topic_id=topic.topic_id, partition_responses=answers)
+        )
     if not suspended and not transactional:
         return _finish(services, context, request, response, pending)
     write = partial(_write, services, context, acks, pending)
@@ -115,13 +121,18 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
 def _judge(
     services: Services,
     context: RequestContext,
-    topic: str,
+    topic: tuple[str, Uuid],
     wanted: PartitionProduceData,
     answer: PartitionProduceResponse,
 ) -> ProducePart | None:
-    partition = services.partitions.find(topic, wanted.index)
+    name, topic_id = topic
+    partition = services.partitions.find(name, wanted.index)
     if partition is None:
-        answer.error_code = services.metadata.error_for_missing(topic, wanted.index)
+        answer.error_code = services.metadata.error_for_missing(name, wanted.index)
+        return None
+    if context.api_version >= TOPIC_ID_VERSION and partition.log.topic_id != topic_id:
+        # The topic was made anew, and this replica still has the one before or already the next.
+        answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         return None
     records = wanted.records
     assert not isinstance(records, FileRegion), "requests hold their records in memory"

@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.policy.door import Operation, ResourceType
 from ottla.broker.runtime.later import Later
-from ottla.broker.runtime.produces import ACKS_ALL, LEADER_VERSION, VALID_ACKS, add_leaders
+from ottla.broker.runtime.produces import (
+    ACKS_ALL,
+    LEADER_VERSION,
+    TOPIC_ID_VERSION,
+    VALID_ACKS,
+    add_leaders,
+)
 from ottla.coordinator.metadata.image import INTERNAL_TOPICS
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compile import encoder
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import response_header
+from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceResponse,
@@ -42,6 +49,7 @@ def straight(version: int) -> Straight | None:
     if version not in PRODUCE_VERSIONS:
         return None
     read, answer = produce_reader(version), produce_answer(version)
+    by_id = version >= TOPIC_ID_VERSION
 
     def append(
         services: Services, peer: Peer, frame: memoryview, body: int, correlation_id: int
@@ -49,11 +57,16 @@ def straight(version: int) -> Straight | None:
         asked = read(frame, body)
         if asked is None:
             return None
-        acks, topic, index, records, named, timeout_ms = asked
+        acks, wanted, index, records, named, timeout_ms = asked
+        topic: str | None = services.metadata.topic_name(wanted) if by_id else wanted
+        if topic is None:
+            return None
         partition = services.partitions.find(topic, index)
         if partition is None or acks not in VALID_ACKS or topic in INTERNAL_TOPICS:
             return None
         if not services.door.is_allowed(peer, _WRITE, _TOPIC, topic):
+            return None
+        if by_id and partition.log.topic_id != wanted:
             return None
         base_offset = partition.write_plain(records, acks)
         if base_offset < 0:
@@ -115,7 +128,13 @@ class _Pending(NamedTuple):
             log_start_offset=self.partition.log_start_offset,
         )
         response = ProduceResponse(
-            responses=[TopicProduceResponse(name=topic, partition_responses=[part])]
+            responses=[
+                TopicProduceResponse(
+                    name=topic,
+                    topic_id=self.partition.log.topic_id or ZERO_UUID,
+                    partition_responses=[part],
+                )
+            ]
         )
         if self.version >= LEADER_VERSION:
             add_leaders(self.services.metadata, self.peer.listener, response)

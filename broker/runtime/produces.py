@@ -28,6 +28,8 @@ ACKS_ALL = -1
 VALID_ACKS = (ACKS_ALL, 0, 1)
 # From there on an answer says where the leader is.
 LEADER_VERSION = 10
+# From there on topics are named by their ids.
+TOPIC_ID_VERSION = 13
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 

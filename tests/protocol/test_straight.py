@@ -30,6 +30,7 @@ from ottla.protocol.straight import PRODUCE_VERSIONS, produce_answer, produce_re
 CLIENT_ID = "client"
 BODY = 10 + len(CLIENT_ID)
 VERSIONS = list(PRODUCE_VERSIONS)
+ID = bytes(range(100, 116))
 SIZES = [0, 1, 126, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152]
 
 
@@ -45,7 +46,7 @@ class Asked:
     def frame(self, version: int) -> bytes:
         """The whole frame without its length."""
         data = PartitionProduceData(index=self.index, records=self.records)
-        topic = TopicProduceData(name=self.topic, partition_data=[data])
+        topic = TopicProduceData(self.topic, ID, [data])
         return framed(ProduceRequest(acks=self.acks, timeout_ms=7, topic_data=[topic]), version)
 
 
@@ -60,7 +61,7 @@ def answered(version: int, topic: str, index: int, base_offset: int) -> bytes:
     out = bytearray()
     write_response_header(out, ApiKey.PRODUCE, version, 77)
     part = PartitionProduceResponse(index=index, base_offset=base_offset, log_start_offset=5)
-    named = TopicProduceResponse(name=topic, partition_responses=[part])
+    named = TopicProduceResponse(topic, ID, [part])
     return bytes(out) + encode(ProduceResponse(responses=[named]), version)
 
 
@@ -74,7 +75,8 @@ def test_what_is_read_is_what_was_sent(version: int, size: int) -> None:
 
     assert found is not None
     acks, topic, index, records, _named, timeout_ms = found
-    assert (acks, topic, index, len(records), timeout_ms) == (1, "topic", 3, size, 7)
+    wanted = ID if version >= 13 else "topic"
+    assert (acks, topic, index, len(records), timeout_ms) == (1, wanted, 3, size, 7)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -132,7 +134,8 @@ def test_whatever_is_read_the_compiled_codec_reads_the_same(
         request, end = decoder(ProduceRequest, version)(view, position)
         (topic,) = request.topic_data
         (part,) = topic.partition_data
-        assert found[:4] == (request.acks, topic.name, part.index, part.records)
+        named = bytes(topic.topic_id) if version >= 13 else topic.name
+        assert found[:4] == (request.acks, named, part.index, part.records)
         assert (request.transactional_id, end) == (None, len(view))
         assert found[5] == request.timeout_ms
 

@@ -122,6 +122,8 @@ def test_other_shapes_are_left_to_the_compiled_codec(version: int) -> None:
         others += [request(topic="x" * 127)]
     if version >= 17:
         others += [request(part=wanted(replica_directory_id=TOPIC_ID))]
+    if version >= 18:
+        others += [request(part=wanted(high_watermark=5))]
     frames = [frame(other, version) for other in others]
     frames.append(memoryview(bytes(frame(request(), version)) + b"\0"))
 

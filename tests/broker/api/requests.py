@@ -88,7 +88,11 @@ async def create(client: RawClient, topic: str = TOPIC, partitions: int = 1, **c
 
 async def produced(client: RawClient, records: bytes, version: int = 9, **more: Any) -> Any:
     """Produce one batch and return the partition's answer."""
-    response = await client.call(version, produce(records, **more))
+    request = produce(records, **more)
+    if version >= 13:
+        for topic in request.topic_data:
+            topic.topic_id = await topic_id_of(client, topic.name)
+    response = await client.call(version, request)
     return response.responses[0].partition_responses[0]
 
 
@@ -104,10 +108,15 @@ async def fetched(client: RawClient, offset: int, version: int = 12, **more: Any
 async def name_by_id(client: RawClient, request: FetchRequest) -> None:
     """Put the ids beside the names; a topic that does not exist has one that nothing has."""
     for topic in request.topics:
-        asked = MetadataRequestTopic(name=topic.topic)
-        wanted = MetadataRequest(topics=[asked], allow_auto_topic_creation=False)
-        (found,) = (await client.call(12, wanted)).topics
-        topic.topic_id = bytes(found.topic_id) if any(found.topic_id) else b"no such topic id"
+        topic.topic_id = await topic_id_of(client, topic.topic)
+
+
+async def topic_id_of(client: RawClient, name: str) -> bytes:
+    """The topic's id, or one that no topic has."""
+    asked = MetadataRequestTopic(name=name)
+    wanted = MetadataRequest(topics=[asked], allow_auto_topic_creation=False)
+    (found,) = (await client.call(12, wanted)).topics
+    return bytes(found.topic_id) if any(found.topic_id) else b"no such topic id"
 
 
 async def listed(client: RawClient, timestamp: int, version: int = 9, **more: Any) -> Any:

@@ -98,7 +98,7 @@ async def test_the_coordinator_is_the_leader_of_the_groups_partition() -> None:
     async with running_broker() as running, running.connect() as client:
         first = await found(client, 0)
         await found_at_last(client)
-        answers = [await found(client, version) for version in range(5)]
+        answers = [await found(client, version) for version in range(7)]
 
         assert first.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         address = running.broker.address
@@ -126,6 +126,17 @@ async def test_a_transactional_id_has_no_coordinator_yet(client: RawClient, vers
 
     assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert nonsense.error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("version", [5, 6])
+async def test_a_share_group_has_no_coordinator(client: RawClient, version: int) -> None:
+    """Refused for good, as by a Kafka without share groups; other keys of version 6 are found."""
+    share = await found(client, version, "group:id:0", kind=2)
+    transaction = await found(client, version, "t", kind=1)
+
+    assert share.error_code == ErrorCode.INVALID_REQUEST
+    assert (share.node_id, share.port) == (-1, -1)
+    assert transaction.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 async def test_the_offsets_topic_is_made_as_kafka_makes_it(client: RawClient) -> None:

@@ -57,9 +57,9 @@ async def test_the_answer_to_api_versions_tells_the_truth(client: RawClient, ver
     ranges = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
     assert answer.error_code == ErrorCode.NONE
     assert ranges == {
-        0: (0, 12),
-        1: (4, 17),
-        2: (1, 9),
+        0: (0, 13),
+        1: (4, 18),
+        2: (1, 10),
         3: (0, 13),
         4: (5, 7),
         5: (3, 4),
@@ -67,7 +67,7 @@ async def test_the_answer_to_api_versions_tells_the_truth(client: RawClient, ver
         7: (3, 3),
         8: (2, 9),
         9: (1, 9),
-        10: (0, 5),
+        10: (0, 6),
         11: (0, 9),
         12: (0, 4),
         13: (0, 5),

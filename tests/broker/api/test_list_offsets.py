@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.requirement("LOG-15")
-@pytest.mark.parametrize("version", range(1, 10))
+@pytest.mark.parametrize("version", range(1, 11))
 async def test_every_version_finds_offsets_by_name_and_time(
     client: RawClient, version: int
 ) -> None:
@@ -49,7 +49,7 @@ async def test_the_special_names_of_later_versions(client: RawClient) -> None:
     assert (await listed(client, -5, 9)).offset == -1
 
 
-@pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-9, 9)])
+@pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-9, 9), (-6, 10)])
 async def test_names_of_the_future_are_refused(
     client: RawClient, timestamp: int, version: int
 ) -> None:

@@ -55,7 +55,7 @@ async def test_what_is_compressed_is_stored_and_served_without_a_look_inside(cod
         list(read_records(parse_batch(got)))
 
 
-@pytest.mark.parametrize("version", range(3, 13))
+@pytest.mark.parametrize("version", range(3, 14))
 async def test_every_version_appends(client: RawClient, version: int) -> None:
     """Old clients send old versions for ever."""
     await create(client)

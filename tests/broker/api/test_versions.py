@@ -45,8 +45,9 @@ async def test_a_refused_produce_can_be_told(client: RawClient, version: int) ->
     keyless = await produced(client, batch(b"x"), version)
     unknown = await produced(client, batch(b"x"), version, topic="missing")
 
+    no_topic = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 13 else ErrorCode.UNKNOWN_TOPIC_ID
     assert keyless.error_code == ErrorCode.INVALID_RECORD
-    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert unknown.error_code == no_topic
 
 
 @pytest.mark.parametrize("version", served(ApiKey.FETCH))
