@@ -6,16 +6,11 @@ from an older lineage can raise the watermark (hazard R-10).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ottla.broker.replica.isr import ChangeOutcome, InSyncSet, IsrChange
 from ottla.broker.replica.progress import FollowerProgress
 from ottla.broker.replica.verification import Verifications
 from ottla.broker.replica.watermark import effective_min_insync
 from ottla.protocol.data_classes import dataclass
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,13 +238,15 @@ class Leading:
         self,
         high_watermark: int,
         log_end_offset: int,
-        live: Mapping[int, int],
         now_ms: float,
+        asking: int | None = None,
     ) -> IsrChange | None:
         """The next change of the ISR, if one is due and none is on its way.
 
-        ``live`` are the brokers that are registered and not shutting down, with their broker
-        epochs: the dead must not be added again (R-24), nor another incarnation (R-22)."""
+        ``asking`` is the follower whose fetch is being handled, if there is one and if its broker
+        is registered (R-24). Nobody else may join: what a follower fetched earlier says nothing
+        about whether it still does, and the watermark of a leader with too few in sync stands
+        still, so one that was cut off would go in and out for ever (R-17)."""
         if self.in_sync.pending is not None:
             return None
         staying = tuple(
@@ -257,11 +254,10 @@ class Leading:
             for node in self.in_sync.committed
             if not self._must_leave(node, log_end_offset, now_ms)
         )
-        joining = tuple(
-            (node, follower.broker_epoch)
-            for node, follower in self.followers.items()
-            if self.may_join(node, high_watermark) and live.get(node) == follower.broker_epoch
-        )
+        joining: tuple[tuple[int, int], ...] = ()
+        if asking is not None and self.may_join(asking, high_watermark):
+            # The store refuses another incarnation than the one that asked (R-22).
+            joining = ((asking, self.followers[asking].broker_epoch),)
         target = staying + tuple(node for node, _broker_epoch in joining)
         if not self.in_sync.differs(target, self.min_insync):
             return None

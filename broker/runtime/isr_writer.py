@@ -37,7 +37,7 @@ from ottla.coordinator.store.store import (
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from ottla.broker.replica.isr import IsrChange
     from ottla.broker.replica.leading import Leading
@@ -139,8 +139,10 @@ class IsrWriter:
             if leading is not None and leading.followers:
                 self.look_at(partition)
 
-    def look_at(self, partition: PartitionRuntime) -> None:
-        """Begin the change of the ISR that is due there, if one is. Never waits."""
+    def look_at(self, partition: PartitionRuntime, asking: int | None = None) -> None:
+        """Begin the change of the ISR that is due there, if one is. Never waits.
+
+        ``asking``: the follower whose fetch is being handled, the only one that may join."""
         replica = partition.replica
         leading = replica.leading
         if self._session is None or leading is None or not partition.is_open:
@@ -150,21 +152,24 @@ class IsrWriter:
         if replica.maybe_raise_watermark(now_ms):
             partition.wake_waiters()
         change = leading.propose(
-            replica.high_watermark, replica.log_end_offset, self._live(leading), now_ms
+            replica.high_watermark,
+            replica.log_end_offset,
+            now_ms,
+            asking if self._may_add(leading, asking) else None,
         )
         if change is not None:
             attempt = _Attempt(partition, leading, change)
             self._tasks.spawn(f"isr of {partition.partition}", self._carry_out(attempt))
 
-    def _live(self, leading: Leading) -> Mapping[int, int]:
-        """The image does not know which incarnation lives: the store checks that of each one
-        added. Without a broker epoch there is nothing to check."""
-        brokers = self._metadata.image.brokers
-        return {
-            node_id: follower.broker_epoch
-            for node_id, follower in leading.followers.items()
-            if node_id in brokers and follower.broker_epoch != UNKNOWN_BROKER_EPOCH
-        }
+    def _may_add(self, leading: Leading, asking: int | None) -> bool:
+        """Whether its broker is registered and says its broker epoch, which the store checks: the
+        image does not know which incarnation lives."""
+        follower = None if asking is None else leading.followers.get(asking)
+        return (
+            follower is not None
+            and follower.broker_epoch != UNKNOWN_BROKER_EPOCH
+            and asking in self._metadata.image.brokers
+        )
 
     # ---- writing ----
 

@@ -80,8 +80,9 @@ class PartitionRuntime:
         self._has_unsaved_epoch = False
         # Told after each change of role, when the partition serves in it or serves no more.
         self.on_role: Callable[[PartitionRuntime], object] = _nobody_listens
-        # Told when a follower could be in the ISR and is not, or the rules for it have changed.
-        self.on_may_join: Callable[[PartitionRuntime], object] = _nobody_listens
+        # Told when the fetch of a follower says that it could be in the ISR and is not, or, without
+        # a follower, that the rules for it have changed.
+        self.on_may_join: Callable[[PartitionRuntime, int | None], object] = _nobody_listens
         self.append_key: Hashable = WaitKey(f"log end of {partition}")
         self.watermark_key: Hashable = WaitKey(f"high watermark of {partition}")
         self.flush_key: Hashable = WaitKey(f"flush of {partition}")
@@ -152,7 +153,7 @@ class PartitionRuntime:
         if self.replica.on_flushed(self.log.recovery_point, self._clock.now_ms()):
             self.wake_waiters()
         # What was written for another minimum may have to be written anew.
-        self.on_may_join(self)
+        self.on_may_join(self, None)
 
     def wake_waiters(self) -> None:
         """Have everybody who waits here look again."""
@@ -340,7 +341,7 @@ class PartitionRuntime:
             self._waiting.release(self.watermark_key)
         self._waiting.release(self.start_key)
         if verdict.may_join:
-            self.on_may_join(self)
+            self.on_may_join(self, fetch.node_id)
         return verdict
 
     @property
@@ -389,5 +390,5 @@ class PartitionRuntime:
             self.wake_waiters()
 
 
-def _nobody_listens(_partition: PartitionRuntime) -> None:
+def _nobody_listens(_partition: PartitionRuntime, _follower: int | None = None) -> None:
     """Most partitions have nobody who lives on them, or joins."""

@@ -100,8 +100,8 @@ class Partitions:
         self.on_following: Callable[[PartitionRuntime], object] = _ignore
         # Hears of each partition here whose topic has other settings now.
         self.on_settings: Callable[[PartitionRuntime], object] = _ignore
-        # Hears of each partition led here that a follower could join the ISR of.
-        self.on_may_join: Callable[[PartitionRuntime], object] = _ignore
+        # Hears of each partition led here that a follower, if one is named, could join the ISR of.
+        self.on_may_join: Callable[[PartitionRuntime, int | None], object] = _ignore
 
     def attach(self, logs: LogDirectories) -> None:
         """Take over the loaded logs; they serve once the controller has given them a role."""
@@ -303,7 +303,7 @@ class Partitions:
         )
         runtime.traffic = self.traffic.setdefault(partition.topic, runtime.traffic)
         runtime.on_role = self._tell_of_role
-        runtime.on_may_join = lambda joined: self.on_may_join(joined)
+        runtime.on_may_join = lambda one, follower: self.on_may_join(one, follower)
         return runtime
 
     def _tell_of_role(self, runtime: PartitionRuntime) -> None:
@@ -387,5 +387,5 @@ def _unknown(_topic: str, _index: int) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _ignore(_partition: PartitionRuntime) -> None:
+def _ignore(_partition: PartitionRuntime, _follower: int | None = None) -> None:
     """Nobody listens."""

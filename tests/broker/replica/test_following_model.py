@@ -149,7 +149,7 @@ def test_nothing_committed_is_lost_on_a_long_walk(seed: int) -> None:
             case 2:
                 cluster.produce(who(), chance.randint(1, 3))
             case 3:
-                cluster.propose(who())
+                cluster.propose(who(), who())
             case 4 if cluster.proposals:
                 cluster.store_a_proposal(chance.randint(0, 9), chance.random() < 0.3)
             case 5 if cluster.answers:

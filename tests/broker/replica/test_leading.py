@@ -38,14 +38,10 @@ class Leader:
         fetch = FollowerFetch(node_id, epoch, offset, -1, 5, 0)
         return self.replica.on_follower_fetch(fetch, now_ms).may_join
 
-    def propose(self, now_ms: float, live: dict[int, int] | None = None) -> IsrChange | None:
+    def propose(self, now_ms: float, asking: int | None = None) -> IsrChange | None:
+        """``asking``: the follower whose fetch was the last."""
         replica = self.replica
-        return self.leading.propose(
-            replica.high_watermark,
-            replica.log_end_offset,
-            LIVE if live is None else live,
-            now_ms,
-        )
+        return self.leading.propose(replica.high_watermark, replica.log_end_offset, now_ms, asking)
 
 
 @pytest.mark.requirement("REP-09", "REP-10", "REP-21")
@@ -91,6 +87,33 @@ def test_a_follower_that_always_lags_one_fetch_behind_stays() -> None:
         assert leader.propose(now_ms) is None
 
 
+def test_a_follower_one_fetch_behind_had_caught_up_at_its_fetch_before() -> None:
+    """What it asks for now it had not yet asked for then: its lag is counted from that fetch, and
+    not from the present one."""
+    leader = Leader(1, 2)
+    leader.fetch(2, 100, now_ms=0)
+    leader.replica.on_appended(110, now_ms=1_000)
+    leader.fetch(2, 100, now_ms=2_000)
+    leader.replica.on_appended(120, now_ms=3_000)
+    leader.fetch(2, 110, now_ms=5_000)
+
+    assert leader.leading.followers[2].last_caught_up_ms == 2_000
+    assert leader.propose(now_ms=2_000 + LAG_MS) is None
+    assert leader.propose(now_ms=2_001 + LAG_MS) is not None
+
+
+def test_a_follower_behind_the_end_at_its_fetch_before_had_not_caught_up() -> None:
+    """One record short of that end is short of it."""
+    leader = Leader(1, 2)
+    leader.fetch(2, 100, now_ms=0)
+    leader.replica.on_appended(110, now_ms=1_000)
+    leader.fetch(2, 100, now_ms=2_000)
+    leader.replica.on_appended(120, now_ms=3_000)
+    leader.fetch(2, 109, now_ms=5_000)
+
+    assert leader.leading.followers[2].last_caught_up_ms == 0
+
+
 def test_a_follower_that_fetches_but_does_not_keep_up_leaves() -> None:
     """Being heard is not enough: lag is the time since it had caught up."""
     leader = Leader(1, 2)
@@ -121,7 +144,7 @@ def test_a_follower_that_has_caught_up_joins() -> None:
     leader.fetch(2, 100, now_ms=0)
     before = leader.fetch(3, 99, now_ms=0)
     after = leader.fetch(3, 100, now_ms=1)
-    change = leader.propose(now_ms=1)
+    change = leader.propose(now_ms=1, asking=3)
 
     assert [before, after] == [False, True]
     assert change is not None
@@ -134,18 +157,41 @@ def test_a_follower_below_the_start_of_the_epoch_does_not_join() -> None:
     leader = Leader(1, 2, log_end_offset=100, watermark=80)
 
     assert not leader.fetch(3, 85, now_ms=0)
-    assert leader.propose(now_ms=0) is None
+    assert leader.propose(now_ms=0, asking=3) is None
     assert leader.fetch(3, 100, now_ms=1)
 
 
-@pytest.mark.parametrize("live", [{1: 71, 2: 72}, {1: 71, 2: 72, 3: 99}])
-def test_the_dead_and_the_restarted_do_not_join(live: dict[int, int]) -> None:
-    """A last fetch of a broker that is gone, or an older incarnation (R-22, R-24)."""
+def test_a_follower_joins_on_its_own_fetch_only() -> None:
+    """What it fetched earlier says nothing about whether it still fetches."""
     leader = Leader(1, 2)
-    leader.fetch(2, 100, now_ms=0)
     leader.fetch(3, 100, now_ms=0)
+    leader.fetch(2, 100, now_ms=1)
 
-    assert leader.propose(now_ms=0, live=live) is None
+    assert leader.propose(now_ms=1, asking=2) is None
+    assert leader.propose(now_ms=1) is None
+    leader.fetch(3, 100, now_ms=2)
+    change = leader.propose(now_ms=2, asking=3)
+    assert change is not None
+    assert change.isr == (1, 2, 3)
+
+
+def test_a_silent_follower_leaves_once_and_stays_out() -> None:
+    """With too few in sync the watermark stands still, so it never falls below it (R-17)."""
+    leader = Leader(1, 2)
+    leader.replica.limits.min_insync_replicas = 2
+    leader.fetch(2, 100, now_ms=0)
+    leader.replica.on_appended(101, now_ms=1)
+    leave = leader.propose(now_ms=LAG_MS + 1)
+    assert leave is not None
+    leader.leading.on_answer(leave, ChangeOutcome.APPLIED, 1)
+
+    proposed = [leader.propose(now_ms=LAG_MS * step) for step in range(2, 20)]
+    assert proposed == [None] * 18
+    assert leader.leading.in_sync.committed == (1,)
+    leader.fetch(2, 100, now_ms=LAG_MS * 20)
+    back = leader.propose(now_ms=LAG_MS * 20, asking=2)
+    assert back is not None
+    assert (back.isr, back.added) == ((1, 2), ((2, 72),))
 
 
 def test_only_one_change_is_on_its_way() -> None:
@@ -154,7 +200,7 @@ def test_only_one_change_is_on_its_way() -> None:
     leader.fetch(2, 100, now_ms=0)
     leader.fetch(3, 100, now_ms=0)
 
-    assert leader.propose(now_ms=0) is not None
+    assert leader.propose(now_ms=0, asking=3) is not None
     assert leader.propose(now_ms=100_000) is None
 
 
@@ -163,7 +209,7 @@ def test_the_watermark_waits_for_a_member_that_is_being_added() -> None:
     leader = Leader(1, 2)
     leader.fetch(2, 100, now_ms=0)
     leader.fetch(3, 100, now_ms=0)
-    leader.propose(now_ms=0)
+    leader.propose(now_ms=0, asking=3)
     leader.replica.on_appended(120, now_ms=100_000)
     leader.fetch(2, 120, now_ms=100_000)
 

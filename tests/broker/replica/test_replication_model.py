@@ -86,13 +86,14 @@ class Cluster(RuleBasedStateMachine):
             node.produce([self.next_value + index for index in range(count)], self.now_ms)
             self.next_value += count
 
-    @rule(which=WHO)
-    def propose(self, which: int) -> None:
+    @rule(which=WHO, asking=WHO)
+    def propose(self, which: int, asking: int) -> None:
+        """Also on a fetch that is long over, which is more than a leader allows itself."""
         node = self.nodes[which]
         leading = node.replica.leading
         if leading is not None:
-            live = {one.node_id: one.broker_epoch for one in self.nodes}
-            change = leading.propose(node.replica.high_watermark, len(node.log), live, self.now_ms)
+            end = len(node.log)
+            change = leading.propose(node.replica.high_watermark, end, self.now_ms, asking)
             if change is not None:
                 self.proposals.append((node.replica, change))
 
@@ -192,7 +193,7 @@ class Cluster(RuleBasedStateMachine):
     def teardown(self) -> None:
         """The faults stop: everybody hears everything, and all that is in a log is committed."""
         self._announce()
-        for _ in range(30):
+        for turn in range(60):
             self.now_ms += 1
             for which in NODES:
                 while self.said[which]:
@@ -201,7 +202,7 @@ class Cluster(RuleBasedStateMachine):
             assert leader.leading is not None
             pending = leader.leading.in_sync.pending
             if pending is None:
-                self.propose(leader.node_id)
+                self.propose(leader.node_id, NODES[turn % len(NODES)])
             elif (leader, pending) not in self.proposals:
                 # Nobody knows what became of it: it is sent again (R-13).
                 self.proposals.append((leader, pending))

@@ -60,8 +60,7 @@ def test_a_leader_dies_with_what_nobody_else_has() -> None:
 
     leading = b.replica.leading
     assert leading is not None
-    live = {node.node_id: node.broker_epoch for node in nodes}
-    change = leading.propose(b.replica.high_watermark, len(b.log), live, now_ms=1)
+    change = leading.propose(b.replica.high_watermark, len(b.log), now_ms=1, asking=A)
     assert change is not None
     leading.on_answer(change, ChangeOutcome.APPLIED, 2)
     assert sorted(leading.in_sync.committed) == [A, B, C]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
+from math import inf
 from typing import TYPE_CHECKING
 
 from ottla.broker.runtime.controller import ControllerCandidate
@@ -49,6 +50,15 @@ class Cluster:
         """What the store has now."""
         node = self.tree.nodes.get(paths.state(topic, partition))
         return None if node is None else _parsed(node.data)
+
+    def leader(self, topic: str, partition: int, state: StatePayload) -> PartitionRuntime | None:
+        """The partition at the leader that a state names, if it leads there in that epoch."""
+        broker = self.brokers.get(state.leader)
+        for runtime in () if broker is None else broker.partitions:
+            replica = runtime.replica
+            if runtime.partition == (topic, partition) and replica.leading is not None:
+                return runtime if replica.leader_epoch == state.leader_epoch else None
+        return None
 
     def topics(self) -> Mapping[str, paths.TopicPayload]:
         """What the store has now, by name."""
@@ -148,6 +158,8 @@ class Watchman:
         # The last watermark of a replica in one life and one leadership.
         self._own: dict[object, int] = {}
         self._states: dict[str, StatePayload] = {}
+        # When a replica left the ISR in the present leader epoch, by the leader's clock.
+        self._left: dict[tuple[str, int], tuple[int, float]] = {}
         self._controller_epoch = 0
         self._controllers: dict[int, int] = {}
         self._judged_writes = 0
@@ -217,8 +229,36 @@ class Watchman:
                 self._violation(
                     f"{path} unclean", f"store: unclean: {topic}-{number} {before}, then {state}"
                 )
+        if not is_new_epoch:
+            self._judge_members(path, before, state)
         self.counts["expansions"] += not {*state.isr} <= {*before.isr}
         self.counts["shrinkings"] += not {*before.isr} <= {*state.isr}
+
+    def _judge_members(self, path: str, before: StatePayload, state: StatePayload) -> None:
+        """Whoever joins the ISR has fetched from this leader, and since it left.
+
+        So one that is cut off leaves once, and does not go in and out (R-17)."""
+        topic, number = _partition_of(path)
+        runtime = self._cluster.leader(topic, number, state)
+        leading = None if runtime is None else runtime.replica.leading
+        if runtime is None or leading is None:
+            return
+        epoch = state.leader_epoch
+        for node_id in {*before.isr} - {*state.isr}:
+            self._left[path, node_id] = epoch, runtime._clock.now_ms()
+        for node_id in {*state.isr} - {*before.isr}:
+            follower = leading.followers.get(node_id)
+            left_epoch, left_ms = self._left.get((path, node_id), (-1, -inf))
+            if follower is None:
+                continue
+            self.counts["returns"] += left_epoch == epoch
+            was_heard = left_epoch != epoch or follower._last_fetch_ms > left_ms
+            if not (follower.is_known and was_heard):
+                self._violation(
+                    f"{path} unheard {node_id}",
+                    f"unheard: broker {node_id} joins the ISR of {topic}-{number} and has not "
+                    f"fetched from its leader in epoch {epoch} since it left",
+                )
 
     # ---- the brokers ----
 

@@ -28,6 +28,7 @@ class Stage:
         self.history = ClusterHistory()
         self.watchman = Watchman(self.cluster, self.history, lambda _: None, clean=clean)
         self.files: dict[str, bytearray] = {}
+        self.now_ms = 0.0
         for path in (*paths.PERMANENT_PATHS, paths.topic("t"), paths.partitions("t")):
             if path not in self.tree.nodes:
                 self.write(Create(path))
@@ -52,7 +53,7 @@ class Stage:
         """A broker with one replica of the partition; returns the replica's runtime."""
         end, epoch = what.get("end", 10), what.get("epoch", 0)
         watermark = what.get("watermark", end)
-        leading = SimpleNamespace(epoch_start_offset=what.get("start", 0))
+        leading = SimpleNamespace(epoch_start_offset=what.get("start", 0), followers={})
         path = f"/{node_id}.log"
         self.files[path] = bytearray(what.get("data", b""))
         segment = SimpleNamespace(
@@ -79,6 +80,7 @@ class Stage:
             replica=replica,
             is_open=True,
             leader_epoch=epoch,
+            _clock=SimpleNamespace(now_ms=lambda: self.now_ms),
         )
         broker: Any = SimpleNamespace(partitions=[runtime], _lifecycle=None)
         files = SimpleNamespace(file=lambda path: SimpleNamespace(data=self.files[path]))
@@ -171,6 +173,35 @@ def test_states_are_judged_as_they_are_written() -> None:
         stage.state(**before)
         stage.state(**after)
         assert stage.found() == expected, (before, after)
+
+
+def test_whoever_joins_without_a_fetch_since_it_left_is_seen() -> None:
+    """R-17: a follower that was cut off is in the leader's memory and nowhere else."""
+    stage = Stage()
+    stage.state(isr=(0, 1))
+    followers = stage.broker(0, leads=True).replica.leading.followers
+    followers[1] = SimpleNamespace(is_known=True, _last_fetch_ms=5.0)
+    followers[2] = SimpleNamespace(is_known=True, _last_fetch_ms=5.0)
+    stage.state(isr=(0, 1, 2))
+    stage.now_ms = 10.0
+    stage.state(isr=(0, 2))
+    followers[1]._last_fetch_ms = 11.0
+    stage.state(isr=(0, 1, 2))
+    assert stage.found() == []
+    stage.now_ms = 20.0
+    stage.state(isr=(0, 1))
+    stage.state(isr=(0, 1, 2))
+    assert stage.found() == ["unheard"]
+
+
+def test_whoever_joins_without_any_fetch_is_seen() -> None:
+    """What it fetched from an earlier leader counts for nothing."""
+    stage = Stage()
+    stage.state(isr=(0, 1))
+    followers = stage.broker(0, leads=True).replica.leading.followers
+    followers[2] = SimpleNamespace(is_known=False, _last_fetch_ms=5.0)
+    stage.state(isr=(0, 1, 2))
+    assert stage.found() == ["unheard"]
 
 
 def test_an_election_by_a_controller_that_was_replaced_is_seen() -> None:

@@ -48,6 +48,12 @@ def lagging(options: ClusterOptions) -> ClusterOptions:
     return small._replace(settings=settings, fault_mean_ms=400.0, net=net, pace_ms=40.0)
 
 
+def silencing(options: ClusterOptions) -> ClusterOptions:
+    """A leader loses all its followers and goes on, so that its watermark stands still."""
+    small = few(options, "isolate_from_peers_only", "cut_peer")
+    return small._replace(fault_mean_ms=2_000.0, store=StoreProfile())
+
+
 def taking_over(options: ClusterOptions) -> ClusterOptions:
     """The leader goes when only one other knows what it has just acknowledged, and that one goes
     when it has added a third; catching up takes a third many requests."""

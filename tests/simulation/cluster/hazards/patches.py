@@ -96,6 +96,18 @@ def _joins_at_the_watermark(_before: Any) -> Any:
     return may_join
 
 
+def _joins_from_memory(before: Any) -> Any:
+    def propose(
+        self: Leading, high_watermark: int, end: int, now_ms: float, asking: int | None = None
+    ) -> Any:
+        for node_id, follower in self.followers.items():
+            if asking is None and follower.broker_epoch >= 0:
+                asking = node_id if self.may_join(node_id, high_watermark) else None
+        return before(self, high_watermark, end, now_ms, asking)
+
+    return propose
+
+
 def _counts_the_stored_set_only(_before: Any) -> Any:
     def counted_ends(self: Leading, _log_end_offset: int, _now_ms: float) -> list[int]:
         members = self.in_sync.committed
@@ -295,6 +307,11 @@ HAZARDS = MappingProxyType(
                 Replacement(Leading, "counted_ends", _counts_members_only),
             ),
             mixes.expanding,
+        ),
+        "R-17": Hazard(
+            "a follower joins the ISR because it once had what the leader has",
+            (Replacement(Leading, "propose", _joins_from_memory),),
+            mixes.silencing,
         ),
         "R-18": Hazard(
             "below min.insync.replicas the leader commits alone",
