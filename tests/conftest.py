@@ -1,7 +1,7 @@
-"""Requirement markers: which rows of the specification each run has shown.
+"""Requirement markers: which rows of the specification a test shows, and with what real things.
 
-Every passing test adds its rows to a file in pytest's cache folder, which ``make requirements``
-reads; a row counts once its test has passed in any tier.
+Both stand in the reports of pytest. ``make test`` writes them down (``tests/lots/recording.py``),
+and ``make requirements`` reads what it has written.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.requirements import known_ids, record_shown
+from tests.lots.recording import PROPERTY, USED
+from tests.requirements import known_ids
+from tests.support import evidence
 from tests.zookeeper.shared import close_shared_server
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
-PROPERTY = "requirement"
-
+# What each fixture has started, for as long as the run lasts.
+_used_by_fixture: dict[pytest.FixtureDef[object], tuple[str, ...]] = {}
 
 # How long an example takes depends on what else the machine does: a limit finds nothing but that.
 settings.register_profile("ottla", deadline=None)
@@ -53,26 +55,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Remember what a fixture has started: it serves tests whose own turn comes later."""
+    before = evidence.take()
+    try:
+        return (yield)
+    finally:
+        made = evidence.take()
+        _used_by_fixture[fixturedef] = made
+        for kind in (*before, *made):
+            evidence.note(kind)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Note the rows of a test; with the report they come out of a worker of xdist as well."""
+    """Put the rows of a test and what it used into its report; with that they come out of a worker
+    of xdist as well."""
     report = yield
-    if report.when == "call":
+    if report.when == "setup":
         report.user_properties += [(PROPERTY, row_id) for row_id in _marked_ids(item)]
+    report.user_properties += [(USED, kind) for kind in evidence.take()]
+    if report.when == "call":
+        report.user_properties += [(USED, kind) for kind in _used_by_fixtures_of(item)]
     return report
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Keep what the tests that passed have shown, for ``make requirements``.
-
-    Workers have nobody to report to, and would write over each other's record."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is None:
-        return
-    shown: dict[str, set[str]] = {}
-    for report in reporter.stats.get("passed", []):
-        for name, row_id in report.user_properties:
-            if name == PROPERTY:
-                shown.setdefault(row_id, set()).add(report.nodeid)
-    record_shown(session.config.rootpath, shown)
+def _used_by_fixtures_of(item: pytest.Item) -> Iterable[str]:
+    definitions = getattr(item, "_fixtureinfo", None)
+    for name in getattr(item, "fixturenames", ()):
+        for one in definitions.name2fixturedefs.get(name, ()) if definitions else ():
+            yield from _used_by_fixture.get(one, ())

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pytest
 
 BRIEF_CHARACTERS_MAX = 200
+# The names of properties in reports: a row of the specification that a test is marked with, and
+# something real that it has used.
+PROPERTY = "requirement"
+USED = "used"
 
 
 class Failure(NamedTuple):
@@ -33,6 +40,9 @@ class Record(NamedTuple):
     under_way: list[str]
     # Run to the end: what was skipped is not among them.
     passed: frozenset[str] = frozenset()
+    # Rows of the specification, and real things that were used, by test.
+    rows: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    used: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,6 +68,9 @@ class Recorder:
         self._write("ended", nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for name, value in report.user_properties:
+            if name in (PROPERTY, USED):
+                self._write(name, report.nodeid, str(value))
         self._note(report)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -88,6 +101,7 @@ def read(path: Path) -> Record:
     failures: dict[str, Failure] = {}
     under_way: dict[str, None] = {}
     passed: set[str] = set()
+    noted: dict[str, dict[str, dict[str, None]]] = {PROPERTY: {}, USED: {}}
     for line in path.read_text("utf-8").splitlines(keepends=True) if path.exists() else ():
         if not line.endswith("\n"):
             break
@@ -96,6 +110,8 @@ def read(path: Path) -> Record:
             under_way[node_id] = None
         elif kind == "passed":
             passed.add(node_id)
+        elif kind in noted:
+            noted[kind].setdefault(node_id, {})[rest[0]] = None
         else:
             under_way.pop(node_id, None)
         if kind == "failed":
@@ -107,4 +123,8 @@ def read(path: Path) -> Record:
                 if known is None
                 else known._replace(text=f"{known.text}\n\n{text}")
             )
-    return Record(list(failures.values()), list(under_way), frozenset(passed))
+    rows, used = (
+        {node_id: tuple(found) for node_id, found in noted[kind].items()}
+        for kind in (PROPERTY, USED)
+    )
+    return Record(list(failures.values()), list(under_way), frozenset(passed), rows, used)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.requirements import FAILED, PASSED, SKIPPED, Shown
+
 if TYPE_CHECKING:
     from tests.lots.lots import Lot
     from tests.lots.recording import Failure
@@ -42,6 +44,24 @@ def to_try_again(ran: list[Ran]) -> list[Failure]:
         if "::" in failure.node_id and not _is_crash(failure)
     ]
     return found if len(found) <= AGAIN_MAX else []
+
+
+def shown_by(ran: list[Ran], second: Outcome | None) -> list[Shown]:
+    """What came in the end of every test that is marked with rows of the specification."""
+    found: dict[str, Shown] = {}
+    for outcome in [*(one.outcome for one in ran), *([second] if second is not None else [])]:
+        record = outcome.record
+        failed = {failure.node_id for failure in record.failures}
+        for node_id, rows in record.rows.items():
+            was = found.get(node_id)
+            came = PASSED if node_id in record.passed else SKIPPED
+            if node_id in failed or node_id in record.under_way:
+                came = FAILED
+            elif came == SKIPPED and was is not None:
+                # Its first failure may be what made something look absent.
+                came = was.outcome
+            found[node_id] = Shown(node_id, rows, came, record.used.get(node_id, ()))
+    return list(found.values())
 
 
 def final_failures(ran: list[Ran], second: Outcome | None) -> list[str]:

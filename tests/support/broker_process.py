@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.support import evidence
 from tests.support.ports import free_row
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class BrokerProcess:
     def start(self) -> BrokerProcess:
         """Start and wait for the ready line. Raises RuntimeError with what the broker said."""
         assert self._process is None
+        evidence.note(evidence.PROCESS)
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         with self._stderr_path.open("ab") as stderr:
             self._process = subprocess.Popen(

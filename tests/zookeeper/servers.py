@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from tests.support import evidence
 from tests.support.ports import HOST, free_ports
 from tests.zookeeper.java import class_path, java
 
@@ -131,6 +132,7 @@ class ZooKeeperServer(Running):
     def begin(self) -> None:
         """Start without waiting: the first member of an ensemble cannot serve alone."""
         assert not self.is_running
+        evidence.note(evidence.ZOOKEEPER)
         main = "quorum.QuorumPeerMain" if self._ensemble else "ZooKeeperServerMain"
         flush = "yes" if self._settings.flushes else "no"
         with (self.directory / "log.txt").open("ab") as log:

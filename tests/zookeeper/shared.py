@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import evidence
 from tests.zookeeper.java import Missing, why_missing
 from tests.zookeeper.servers import ZooKeeperServer
 
@@ -43,4 +44,5 @@ def close_shared_server() -> None:
 
 def fresh_place() -> str:
     """A connect string with a chroot that nobody else uses and that does not exist yet."""
+    evidence.note(evidence.ZOOKEEPER)
     return f"{shared_server().address}/t{next(_numbers)}"
