@@ -76,7 +76,7 @@ def directories_config(machinery: Machinery, cluster_id: str) -> DirectoriesConf
     """What the data directories are opened with."""
     config = machinery.config
     return DirectoriesConfig(
-        paths=config.log_dirs,
+        paths=[machinery.ports.disk.absolute(path) for path in config.log_dirs],
         broker_id=machinery.node_id,
         cluster_id=cluster_id,
         workers_per_directory=config.num_recovery_threads_per_data_dir,

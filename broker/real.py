@@ -219,6 +219,16 @@ class RealDisk:
         volume = os.statvfs(path)
         return volume.f_bavail * volume.f_frsize
 
+    def total_bytes(self, path: str) -> int:
+        if sys.platform == "win32":
+            total: int = import_module("shutil").disk_usage(path).total
+            return total
+        volume = os.statvfs(path)
+        return volume.f_blocks * volume.f_frsize
+
+    def absolute(self, path: str) -> str:
+        return os.path.abspath(path).replace(os.sep, "/")
+
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 

@@ -106,7 +106,7 @@ class FileLock(Protocol):
 
 
 class Disk(Protocol):
-    """Files by path. Paths are absolute, with '/' as separator on every platform.
+    """Files by path. Paths have '/' as separator on every platform.
 
     Every call may raise OSError with any errno. What only touches the page cache is synchronous;
     what may wait for the device is awaitable."""
@@ -120,6 +120,12 @@ class Disk(Protocol):
 
     def free_bytes(self, path: str) -> int:
         """Bytes still free on the file system that holds the path."""
+
+    def total_bytes(self, path: str) -> int:
+        """The size of the file system that holds the path."""
+
+    def absolute(self, path: str) -> str:
+        """The path from the root, with '/' as separator, wherever the process works."""
 
     def modified_ms(self, path: str) -> int:
         """Wall time of a file's last change, -1 where the disk does not keep it."""

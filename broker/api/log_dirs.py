@@ -1,7 +1,7 @@
 """DescribeLogDirs (35): what lies in this broker's data directories. Versions 1-4.
 
-2 is flexible, 3 has an error of the whole answer, 4 the space that is left (KIP-827). How large a
-file system is as a whole is not known here and answered as such (-1).
+2 is flexible, 3 has an error of the whole answer, 4 the size of the file system and what is left
+of it (KIP-827). Paths are absolute, whatever ``log.dirs`` says.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def describe(
 
 
 def _directory(view: DirectoryView, wanted: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
-    result = DescribeLogDirsResult(log_dir=view.path, usable_bytes=view.free_bytes)
+    result = DescribeLogDirsResult(
+        log_dir=view.path, total_bytes=view.total_bytes, usable_bytes=view.free_bytes
+    )
     if not view.is_online:
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     topics: dict[str, DescribeLogDirsTopic] = {}

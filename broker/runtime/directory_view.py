@@ -17,7 +17,8 @@ UNKNOWN = -1
 
 
 class ReplicaView(NamedTuple):
-    """One replica: its size, and how many committed records it has not got yet."""
+    """One replica: its size, and how many committed records it has not got yet (UNKNOWN while the
+    controller has given it no role)."""
 
     partition: TopicPartition
     size_bytes: int
@@ -31,6 +32,7 @@ class DirectoryView(NamedTuple):
     is_online: bool
     replicas: tuple[ReplicaView, ...] = ()
     free_bytes: int = UNKNOWN
+    total_bytes: int = UNKNOWN
 
 
 def view_directories(partitions: Partitions, disk: Disk) -> Iterator[DirectoryView]:
@@ -42,13 +44,15 @@ def view_directories(partitions: Partitions, disk: Disk) -> Iterator[DirectoryVi
         replicas = []
         for log in directory:
             runtime = partitions.find(*log.partition)
-            committed = 0 if runtime is None else runtime.replica.high_watermark
-            size_bytes = sum(segment.size_bytes for segment in log.segments)
-            lag = max(0, committed - log.log_end_offset)
-            replicas.append(ReplicaView(log.partition, size_bytes, lag))
+            lag = UNKNOWN
+            if runtime is not None:
+                lag = max(0, runtime.replica.high_watermark - log.log_end_offset)
+            replicas.append(ReplicaView(log.partition, log.size_bytes, lag))
         try:
             free_bytes = disk.free_bytes(directory.path)
+            total_bytes = disk.total_bytes(directory.path)
         except OSError:
             yield DirectoryView(directory.path, is_online=False)
             continue
-        yield DirectoryView(directory.path, True, tuple(sorted(replicas)), free_bytes)
+        found = tuple(sorted(replicas))
+        yield DirectoryView(directory.path, True, found, free_bytes, total_bytes)

@@ -204,6 +204,13 @@ class FaultyDisk:
         self._plan.check("free_bytes", path)
         return 0 if self._plan.is_full else self._below.free_bytes(path)
 
+    def total_bytes(self, path: str) -> int:
+        self._plan.check("total_bytes", path)
+        return self._below.total_bytes(path)
+
+    def absolute(self, path: str) -> str:
+        return self._below.absolute(path)
+
     def modified_ms(self, path: str) -> int:
         self._plan.check("modified_ms", path)
         return self._below.modified_ms(path)

@@ -173,6 +173,12 @@ class MemoryDisk:
     def free_bytes(self, path: str) -> int:
         return self._capacity_bytes - self._used_bytes
 
+    def total_bytes(self, path: str) -> int:
+        return self._capacity_bytes
+
+    def absolute(self, path: str) -> str:
+        return _normal(path)
+
     def modified_ms(self, path: str) -> int:
         return -1
 

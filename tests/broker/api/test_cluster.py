@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.broker.real import RealDisk, RealOffload
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 from ottla.protocol.messages.describe_log_dirs import (
@@ -20,8 +22,11 @@ from ottla.protocol.messages.describe_topic_partitions import (
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.api.requests import batch, create, produce
 from tests.support.cluster import running_cluster
+from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.raw_client import RawClient
 
 
@@ -110,8 +115,33 @@ async def test_data_directories_tell_what_lies_in_them(client: RawClient, versio
     assert everything.log_dir == "/data"
     assert sizes == {("t", 0): len(records), ("t", 1): 0}
     assert [part.partition_index for topic in one.topics for part in topic.partitions] == [1]
-    if version == 4:
-        assert everything.usable_bytes > 0
+    sizes_told = (everything.usable_bytes > 0, everything.total_bytes >= everything.usable_bytes)
+    assert sizes_told == ((True, True) if version == 4 else (False, True))
+
+
+async def test_a_relative_data_directory_is_told_by_its_absolute_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tools name a directory by this path when they move a replica into it."""
+    monkeypatch.chdir(tmp_path)
+    disk = RealDisk(RealOffload())
+    async with running_broker({"log.dirs": "here"}, disk) as running, running.connect() as client:
+        (found,) = (await client.call(4, DescribeLogDirsRequest(topics=None))).results
+
+    volume = os.statvfs(tmp_path)
+    assert found.log_dir == str(tmp_path / "here")
+    assert found.total_bytes == volume.f_blocks * volume.f_frsize
+
+
+async def test_a_replica_without_a_role_has_no_lag() -> None:
+    """-1 means unknown; 0 would say that it has every committed record."""
+    async with running_broker() as running, running.connect() as client:
+        await create(client)
+        (runtime,) = running.broker.partitions
+        running.broker.partitions._forget(runtime)
+        (found,) = (await client.call(4, DescribeLogDirsRequest(topics=None))).results
+
+        assert [one.offset_lag for topic in found.topics for one in topic.partitions] == [-1]
 
 
 async def test_a_topic_that_somebody_asks_about_is_made_wherever_the_controller_is() -> None:

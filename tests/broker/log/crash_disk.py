@@ -69,6 +69,12 @@ class CrashDisk:
         self.faults.check("free_bytes", path)
         return max(0, self.files.capacity_bytes - self.files.used_bytes())
 
+    def total_bytes(self, path: str) -> int:
+        return self.files.capacity_bytes
+
+    def absolute(self, path: str) -> str:
+        return path
+
     def modified_ms(self, path: str) -> int:
         return -1
 

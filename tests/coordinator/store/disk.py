@@ -124,6 +124,12 @@ class TestDisk:
     def free_bytes(self, path: str) -> int:
         return self.free
 
+    def total_bytes(self, path: str) -> int:
+        return self.free
+
+    def absolute(self, path: str) -> str:
+        return path
+
     def modified_ms(self, path: str) -> int:
         return -1
 
