@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.api.dispatch import Dispatcher
-from ottla.broker.api.gate import gated
+from ottla.broker.api.gate import Gate
 from ottla.broker.api.table import TABLE, advertised_apis
 from ottla.broker.assembly import (
     Machinery,
@@ -113,17 +114,16 @@ class Broker:
         self.settings = Settings(config, self.node_id, self.metadata.config)
         self._lease = Lease()
         self.throttles = ReplicationThrottles(self.node_id, lambda: self.settings.sources, clock)
+        lag_ms = config.replica_lag_time_max_ms
         self.partitions = Partitions(
             self.node_id,
             self.settings.for_topic,
             self.waiting,
             clock,
-            config.replica_lag_time_max_ms,
+            lag_ms,
             self._lease,
         )
-        self.isr_writer = IsrWriter(
-            self.partitions, self.metadata, clock, self.tasks, config.replica_lag_time_max_ms
-        )
+        self.isr_writer = IsrWriter(self.partitions, self.metadata, clock, self.tasks, lag_ms)
         self.partitions.on_may_join = self.isr_writer.look_at
         self.partitions.error_for_missing = self.metadata.error_for_missing
         self.metadata.is_offline_here = self.partitions.is_offline
@@ -159,6 +159,7 @@ class Broker:
         self._lifecycle: Lifecycle | None = None
         self._farewell: Farewell | None = None
         self._logs: LogDirectories | None = None
+        self.gate = Gate(self.node_id, clock)
         self.network: NetworkServer | None = None
         self.housekeeping: Housekeeping | None = None
         self.cleaning = Cleaning(
@@ -200,13 +201,12 @@ class Broker:
         controller = make_controller(self._machinery, self._channel, self._peers)
         network = self.network = self._make_network(lifecycle, controller)
         self._bind(network)
-        lifecycle.on_registered = self._set_broker_epoch
-        clean_epoch = logs.clean_broker_epoch
+        lifecycle.on_registered = partial(setattr, self._receiver, "broker_epoch")
         registration = Registration(
             self.node_id,
             advertised(self.config, self.addresses),
             self.config.broker_rack,
-            -1 if clean_epoch is None else clean_epoch,
+            -1 if logs.clean_broker_epoch is None else logs.clean_broker_epoch,
             logs.home,
         )
         lifecycle.on_displaced = self._on_displaced
@@ -224,6 +224,7 @@ class Broker:
         for coordinator in (self.groups, self.transactions):
             coordinator.start(self.partitions)
         self.monitoring.is_serving = True
+        self.gate.open()
         logger.info("broker %d serves at %s", self.node_id, self.address)
 
     async def _join(self) -> Lifecycle:
@@ -289,7 +290,7 @@ class Broker:
             self.ports.net,
             self.ports.clock,
             self.tasks,
-            gated(self.dispatcher.dispatch),
+            self.gate.guard(self.dispatcher.dispatch),
             network_settings(self.config),
         )
 
@@ -303,9 +304,6 @@ class Broker:
     def _on_session(self, session: Session) -> None:
         self._lease.enter(session)
         self._receiver.on_session()
-
-    def _set_broker_epoch(self, broker_epoch: int) -> None:
-        self._receiver.broker_epoch = broker_epoch
 
     async def _wait_until_ready(self) -> None:
         """Until the controller has told this broker of everything, its own partitions first."""
@@ -367,6 +365,7 @@ class Broker:
         """Hand over what others can lead, answer who waits, let answers leave, close the logs and
         leave the cluster. ``is_last``: the others stop as well, so nothing is handed over."""
         self.monitoring.on_stopping()
+        self.gate.close()
         # A fetch after it was relieved would bring it back into an ISR, which then waits for it.
         await self.fetchers.stop()
         if self._farewell is not None and not is_last:
