@@ -173,12 +173,12 @@ def _write(
     if appended.error_code is not _NONE:
         return
     needs_replication = acks == ACKS_ALL and (
-        partition.replication_state(appended.next_offset, appended.leader_epoch) is None
+        partition.replication_state(appended.next_offset, appended.leader_epoch) is not _NONE
     )
     needs_flush = partition.flush_is_due
     if needs_flush:
         services.flushes.start(partition)
-    if needs_replication or needs_flush:
+    if needs_replication or needs_flush or partition.is_becoming_leader:
         pending.append(
             PendingProduce(
                 partition,

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.policy.door import Operation, ResourceType
 from ottla.broker.runtime.later import Later
-from ottla.broker.runtime.record_deletion import PendingDeletion, await_deletions, refusal_of
+from ottla.broker.runtime.record_deletion import (
+    PendingDeletion,
+    await_deletions,
+    delete_before,
+    refusal_of,
+)
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -70,7 +75,7 @@ async def _delete(
         answer.error_code = refusal
     else:
         try:
-            answer.low_watermark = await partition.delete_records_before(wanted.offset)
+            answer.low_watermark = await delete_before(partition, wanted.offset)
         except KafkaError as error:
             answer.error_code = error.code
         else:

@@ -61,6 +61,8 @@ class Replica:
         self.limits = limits
         self.role = Role.NONE
         self.leader_epoch = NO_EPOCH
+        # The first epoch of the leadership that has gone on here without a break.
+        self.led_since = NO_EPOCH
         self.leadership: Leadership | None = None
         self.leading: Leading | None = None
         self.log_start_offset = bounds.log_start_offset
@@ -82,6 +84,12 @@ class Replica:
     def is_leader(self) -> bool:
         return self.leading is not None
 
+    def leads_since(self, leader_epoch: int) -> bool:
+        """Whether this replica leads, and certainly no other has since that epoch began: it is the
+        present one, or the one before and was led here, too."""
+        is_next = self.led_since <= leader_epoch and self.leader_epoch - leader_epoch <= 1
+        return self.leading is not None and is_next
+
     def follows(self, leader_epoch: int) -> bool:
         """Whether what a leader of that epoch has said may still change this log (R-06)."""
         return self.role is Role.FOLLOWER and leader_epoch == self.leader_epoch
@@ -101,6 +109,8 @@ class Replica:
             if self.leading.update(leadership, now_ms):
                 self.leadership = leadership
             return RoleChange(watermark_moved=self.maybe_raise_watermark(now_ms))
+        if self.leading is None:
+            self.led_since = leadership.leader_epoch
         epochs = self.history.epochs
         epochs.assign(leadership.leader_epoch, self.log_end_offset)
         start_offset = epochs.start_of(leadership.leader_epoch)
@@ -228,10 +238,15 @@ class Replica:
         """The outcome of an append that has to be replicated up to ``required_offset``.
 
         None while it is open. An error never says that the records are not there: they are, and
-        may yet be committed (hazard R-20). ``leader_epoch`` is that of the append: in another one
-        the offset may hold other records."""
-        if self.leading is None or leader_epoch != self.leader_epoch:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        may yet be committed (hazard R-20). ``leader_epoch`` is that of the append.
+
+        The controller raises the epoch whenever it takes a follower out of the ISR. As long as this
+        replica has led ever since the append, in whatever epochs, its log was not cut, and the
+        records are committed when the high watermark has passed them. Once it has followed, or has
+        no role, other records may stand at that offset, and only the next leader knows: clients
+        take NOT_LEADER_OR_FOLLOWER for "not stored", so it is REQUEST_TIMED_OUT."""
+        if self.leading is None or leader_epoch < self.led_since:
+            return ErrorCode.REQUEST_TIMED_OUT
         if self.high_watermark >= required_offset:
             return _NONE
         if self.leading.is_under_min_insync:

@@ -13,6 +13,7 @@ from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.broker.replica.append import AppendPlan, AppendTime, judge_plain, judge_produced
 from ottla.broker.replica.partition import FetchVerdict
 from ottla.broker.replica.producer import APPEND, Action
+from ottla.broker.replica.refusals import Refusals
 from ottla.broker.replica.transaction_ages import TransactionAges
 from ottla.broker.replica.verification import judge_batch
 from ottla.broker.replica.watermark import Isolation
@@ -73,9 +74,11 @@ class PartitionRuntime:
         # The session of the store in which the present role was given.
         self._lease_term = self._lease.term
         self._append_time = AppendTime()
+        self.refusals = Refusals()
         # Of what is open here; somebody looks now and then.
         self.ages = TransactionAges()
-        # Closed while a new leader epoch is being made durable (hazard R-04) and after the end.
+        # Closed while a new leader epoch is being made durable (hazard R-04) and after the end. A
+        # leader appends meanwhile: its batches carry the epoch. It answers once it is open.
         self.is_open = False
         self._has_unsaved_epoch = False
         # Told after each change of role, when the partition serves in it or serves no more.
@@ -125,8 +128,8 @@ class PartitionRuntime:
                 # Whoever brought the newer one sees to it that it is on the disk.
                 return change
             self._has_unsaved_epoch = False
-        self.is_open = True
-        if change.is_new_epoch or change.watermark_moved:
+        was_closed, self.is_open = not self.is_open, True
+        if was_closed or change.watermark_moved:
             self.wake_waiters()
         self.on_role(self)
         return change
@@ -166,6 +169,11 @@ class PartitionRuntime:
         ):
             self._waiting.release(key)
 
+    @property
+    def is_becoming_leader(self) -> bool:
+        """Whether this broker leads in an epoch that is not on the disk yet."""
+        return not self.is_open and self.replica.is_leader
+
     def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
         """Whether a request that believes in that epoch may be served here (KIP-320)."""
         if not self.is_open:
@@ -191,15 +199,13 @@ class PartitionRuntime:
         batch = plan.batch
         if batch is None:
             return refused(self.log, plan.error, plan.message)
-        if not self.is_open:
-            return refused(self.log, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         replica = self.replica
         error = replica.can_append(acks, has_lease=self.has_lease)
         if error is not _NONE:
-            return refused(self.log, error)
+            return self._refuse(batch, error)
         if self.log.home.health.is_low_on_space:
             # Reads, deletes and replication go on; clients repeat (hazard S-11).
-            return refused(self.log, ErrorCode.KAFKA_STORAGE_ERROR, "the disk is almost full")
+            return self._refuse(batch, ErrorCode.KAFKA_STORAGE_ERROR, "the disk is almost full")
         if batch.producer_id > NO_PRODUCER_ID:
             leading = replica.leading
             assert leading is not None
@@ -208,7 +214,10 @@ class PartitionRuntime:
                 stamped = self.settings.append_rules.uses_append_time
                 return repeated(self.log, verdict, replica.leader_epoch, stamped=stamped)
             if verdict.action is _REFUSE:
-                return refused(self.log, verdict.error)
+                error = verdict.error
+                if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                    error = self.refusals.error_behind(batch) or error
+                return refused(self.log, error)
             if batch.is_transactional:
                 # Whoever asked for leave to begin has it from the log now, or asks again.
                 leading.verifications.drop(batch.producer_id)
@@ -222,7 +231,7 @@ class PartitionRuntime:
         little and lets readers and compaction go on."""
         replica = self.replica
         leading = replica.leading
-        if not self.is_open or leading is None:
+        if leading is None:
             return refused(self.log, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         verdict = replica.history.producers.judge_marker(marker, transaction_version)
         if verdict.action is _REFUSE:
@@ -276,7 +285,7 @@ class PartitionRuntime:
         try:
             self._put(batch)
         except KafkaError as error:
-            return refused(self.log, error.code, error.message)
+            return self._refuse(batch, error.code, error.message)
         return Appended(
             _NONE,
             batch.base_offset,
@@ -285,6 +294,10 @@ class PartitionRuntime:
             self.log.log_start_offset,
             batch.leader_epoch,
         )
+
+    def _refuse(self, batch: RecordBatch, error: ErrorCode, message: str | None = None) -> Appended:
+        self.refusals.note(batch, error)
+        return refused(self.log, error, message)
 
     def _put(self, batch: RecordBatch) -> None:
         """Give the batch its place, write it, and tell everybody. Raises KafkaError."""
@@ -311,8 +324,8 @@ class PartitionRuntime:
 
     def replication_state(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
         """The outcome of an append once it is known, None while it is open."""
-        if not self.is_open:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.is_becoming_leader:
+            return None
         return self.replica.replication_state(required_offset, leader_epoch)
 
     @property
@@ -366,23 +379,6 @@ class PartitionRuntime:
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """The largest known epoch not above the given one, and its end offset; -1s if unknown."""
         return self.replica.history.epochs.end_offset_for(leader_epoch, self.log.log_end_offset)
-
-    async def delete_records_before(self, offset: int) -> int:
-        """Forget what lies before an offset (-1: before the high watermark), durably.
-
-        Returns the log start offset. Raises KafkaError."""
-        error = self.check_leader_epoch(-1)
-        if error != ErrorCode.NONE:
-            raise KafkaError(error)
-        high_watermark = self.replica.high_watermark
-        target = high_watermark if offset == -1 else offset
-        if not 0 <= target <= high_watermark:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in 0..{high_watermark}"
-            )
-        low = await self.log.delete_records_before(target)
-        self.log_was_cut()
-        return low
 
     def log_was_cut(self) -> None:
         """The log has lost records at its start."""

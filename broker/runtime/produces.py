@@ -30,7 +30,12 @@ VALID_ACKS = (ACKS_ALL, 0, 1)
 LEADER_VERSION = 10
 # From there on topics are named by their ids.
 TOPIC_ID_VERSION = 13
-_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+# The last one also says that an append is in doubt because another broker leads now.
+_MOVED = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.REQUEST_TIMED_OUT,
+)
 
 
 @dataclass(slots=True)
@@ -57,6 +62,8 @@ class ProducePart:
 
     def refuse(self, error: ErrorCode, message: str | None = None) -> None:
         """It is not to be written."""
+        if self.plan.batch is not None:
+            self.partition.refusals.note(self.plan.batch, error)
         self.plan, self.guard = AppendPlan(error, message), None
 
     async def look(self, wall_ms: int, offload: Offload) -> None:
@@ -89,22 +96,23 @@ class PendingProduce:
             if error != ErrorCode.NONE:
                 self.fail(error)
                 return True
+        elif self.partition.is_becoming_leader:
+            return False
         if not self.needs_flush:
             return True
         log = self.partition.log
         if log.recovery_point >= self.required_offset:
             return True
-        if log.home.health.failure is not None:
-            self.fail(ErrorCode.KAFKA_STORAGE_ERROR)
-        elif log.refusal is not None:
-            # Deleted, or cut by another leader's word: no flush will come any more.
-            self.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        else:
+        if log.home.health.failure is None and log.refusal is None:
             return False
+        # No flush will come any more: the disk has failed, or the log is deleted, or was cut by
+        # another leader's word. The codes for that mean "not stored" to clients.
+        self.fail(ErrorCode.REQUEST_TIMED_OUT)
         return True
 
     def fail(self, error: ErrorCode) -> None:
-        """Only codes that leave the outcome open may follow an append (hazard R-20)."""
+        """Only codes that leave the outcome open may follow an append (hazard R-20):
+        REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
         self.answer.error_code = error
         self.answer.base_offset = -1
 

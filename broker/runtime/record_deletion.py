@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.runtime.settling import await_all
 from ottla.coordinator.metadata.image import INTERNAL_TOPICS
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -47,6 +47,22 @@ class PendingDeletion(NamedTuple):
         """To be repeated: what was deleted here stays deleted."""
         self.answer.error_code = error
         self.answer.low_watermark = -1
+
+
+async def delete_before(partition: PartitionRuntime, offset: int) -> int:
+    """Forget what lies before an offset (-1: before the high watermark), durably.
+
+    Returns the log start offset. Raises KafkaError."""
+    error = partition.check_leader_epoch(-1)
+    if error is not ErrorCode.NONE:
+        raise KafkaError(error)
+    high_watermark = partition.replica.high_watermark
+    target = high_watermark if offset == -1 else offset
+    if not 0 <= target <= high_watermark:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in 0..{high_watermark}")
+    low = await partition.log.delete_records_before(target)
+    partition.log_was_cut()
+    return low
 
 
 def refusal_of(partition: PartitionRuntime) -> ErrorCode:

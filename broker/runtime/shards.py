@@ -1,8 +1,10 @@
 """Runs one coordinator machine over the internal partition it lives on.
 
-A shard lives for one leader epoch. It loads, then hands requests to the machine and carries out
-what comes back: appends go to the log in the very step in which the machine decided (hazard G-02),
-answers that depend on them come from the machine once it hears that they are committed (G-03).
+A shard lives as long as this broker leads its partition without a break, in one leader epoch or in
+several: the controller raises it when a follower leaves the ISR. It loads, then hands requests to
+the machine and carries out what comes back: appends go to the log in the very step in which the
+machine decided (hazard G-02), answers that depend on them come from the machine once it hears that
+they are committed (G-03).
 When anything is in doubt the machine is thrown away and another one loaded: there is no undoing.
 """
 
@@ -104,7 +106,7 @@ class ShardParts(NamedTuple):
 
 
 class Shard(Generic[M]):
-    """Owned by the coordinator; made when its partition is led here under another epoch.
+    """Owned by the coordinator; made when this broker begins to lead its partition.
 
     ``make_machine`` gives an empty machine. ``load`` is called once, ``end`` ends it for good."""
 
@@ -115,6 +117,7 @@ class Shard(Generic[M]):
         parts: ShardParts,
     ) -> None:
         self.partition = partition
+        # The latest one that it was told of, by the coordinator.
         self.leader_epoch = partition.leader_epoch
         self.state = State.LOADING
         self._make_machine = partial(limited, make_machine, partition)
@@ -141,10 +144,10 @@ class Shard(Generic[M]):
         self._failed_count = 0
 
     def check(self) -> ErrorCode:
-        """Whether the machine may be asked now. Valid only while this epoch is led (G-12)."""
+        """Whether the machine may be asked now. Valid only while this broker leads (G-12)."""
         if self.state is State.ACTIVE:
-            # Also while a newer epoch is on its way to the disk: the partition is closed then.
-            led = self.partition.check_leader_epoch(self.leader_epoch) is _NONE
+            # Also while the next epoch is on its way to the disk: appends are answered afterwards.
+            led = self.partition.replica.leads_since(self.leader_epoch)
             return _NONE if led else ErrorCode.NOT_COORDINATOR
         if self.state is State.LOADING:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -163,7 +166,7 @@ class Shard(Generic[M]):
 
     async def _load(self, machine: M) -> None:
         def is_wanted() -> bool:
-            is_led = self.partition.leader_epoch == self.leader_epoch
+            is_led = self.partition.replica.leads_since(self.leader_epoch)
             return self.state is State.LOADING and self.machine is machine and is_led
 
         replay = MachineReplay(machine, self._moment)
@@ -338,8 +341,7 @@ class Shard(Generic[M]):
         if len(data) > batch_bytes_max(partition):
             self._on_settled(append.token, ErrorCode.MESSAGE_TOO_LARGE)
             return
-        error = partition.check_leader_epoch(self.leader_epoch)
-        if error is not _NONE:
+        if not partition.replica.leads_since(self.leader_epoch):
             self._on_settled(append.token, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         machine = self.machine

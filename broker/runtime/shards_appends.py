@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 # again, or come again. Sizes stay as they are: the machine knows what was too large.
 _AS_COORDINATOR = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    # It has been appended, and this broker has not led ever since.
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
@@ -84,9 +86,8 @@ class OpenAppends:
         log = partition.log
         if not needs_flush or log.recovery_point >= required_offset:
             return ErrorCode.NONE
-        if log.home.health.failure is not None:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if log.refusal is not None else None
+        is_over = log.home.health.failure is not None or log.refusal is not None
+        return ErrorCode.REQUEST_TIMED_OUT if is_over else None
 
     def add(self, token: Token, required_offset: int, *, needs_flush: bool) -> None:
         """Follow an append whose outcome is open."""

@@ -73,8 +73,9 @@ class Coordinator(Generic[M]):
         is_leader = partition.check_leader_epoch(-1) is ErrorCode.NONE
         shard = self._shards.get(index)
         if shard is not None:
-            is_same = shard.partition is partition and shard.leader_epoch == partition.leader_epoch
-            if is_leader and is_same:
+            is_same = shard.partition is partition
+            if is_leader and is_same and partition.replica.leads_since(shard.leader_epoch):
+                shard.leader_epoch = partition.leader_epoch
                 return
             del self._shards[index]
             shard.end(ErrorCode.NOT_COORDINATOR)

@@ -70,7 +70,7 @@ def begin_verification(
 
     ``adds``: the question makes the partition part of the transaction (version 2)."""
     leading = partition.replica.leading
-    if leading is None or not partition.is_open:
+    if leading is None:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     state = partition.replica.history.producers.get(producer_id)
     claim = Claim(producer_id, producer_epoch, base_sequence, adds)

@@ -169,11 +169,16 @@ class RealCluster:
         self._create(NewTopic(name, partitions, replicas, config=dict(config or {})), limit_s)
 
     def create_placed(
-        self, name: str, replicas: Sequence[int], config: Mapping[str, str] | None = None
+        self,
+        name: str,
+        replicas: Sequence[int],
+        config: Mapping[str, str] | None = None,
+        partitions: int = 1,
     ) -> None:
-        """Make a topic of one partition on these brokers, the first of them leading."""
+        """Make a topic with its partitions on these brokers, the first of them leading."""
+        placed = [list(replicas)] * partitions
         self._create(
-            NewTopic(name, 1, replica_assignment=[list(replicas)], config=dict(config or {}))
+            NewTopic(name, partitions, replica_assignment=placed, config=dict(config or {}))
         )
 
     def delete_topic(self, name: str) -> None:

@@ -298,7 +298,7 @@ async def test_producers_that_wait_are_told_when_leadership_ends() -> None:
         answers = [await producer.answer(11, request) for request in requests]
 
         assert [one.responses[0].partition_responses[0].error_code for one in answers] == [
-            ErrorCode.NOT_LEADER_OR_FOLLOWER
+            ErrorCode.REQUEST_TIMED_OUT
         ] * 2
         assert [len(one.node_endpoints) for one in answers] == [1, 1]
 

@@ -173,9 +173,53 @@ def test_waiting_for_replication_ends_with_the_leadership() -> None:
     while_following = replica.replication_state(10, 0)
     replica.become_leader(led_by(1, 2, isr=(1,), replicas=(1, 2)), now_ms=0)
 
-    assert while_following is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert while_following is ErrorCode.REQUEST_TIMED_OUT
     assert replica.high_watermark == 10
-    assert replica.replication_state(10, 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert replica.replication_state(10, 0) is ErrorCode.REQUEST_TIMED_OUT
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_leader_answers_when_the_smaller_isr_has_the_batch(epoch: int) -> None:
+    """The controller has raised the epoch, perhaps twice, and this broker still leads: its log was
+    not cut, so the batch is where it was. Only the follower that is gone is not waited for (R-20).
+    """
+    replica = leader_of(1, 2, 3)
+    replica.on_appended(10, now_ms=0)
+    replica.on_follower_fetch(fetch(2, 10), now_ms=0)
+    before = replica.replication_state(10, 0)
+    replica.become_leader(led_by(1, epoch, isr=(1, 2), replicas=(1, 2, 3)), now_ms=1)
+    silent = replica.replication_state(10, 0)
+    replica.on_follower_fetch(fetch(2, 10, epoch=epoch), now_ms=2)
+
+    assert (before, silent) == (None, None)
+    assert replica.replication_state(10, 0) is ErrorCode.NONE
+
+
+def test_too_small_an_isr_after_a_new_epoch_leaves_the_outcome_open() -> None:
+    """The batch is there and counts when a follower is back."""
+    replica = replica_of(limits=ReplicaLimits(2))
+    replica.become_leader(led_by(1, isr=(1, 2)), now_ms=0)
+    replica.on_appended(10, now_ms=0)
+    replica.become_leader(led_by(1, 1, isr=(1,), replicas=(1, 2)), now_ms=1)
+
+    assert replica.replication_state(10, 0) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+def test_a_coordinator_goes_on_in_the_next_epoch_and_not_in_a_later_one() -> None:
+    """In an epoch that this broker did not hear of another may have led (G-12)."""
+    replica = leader_of(1, 2)
+    replica.become_leader(led_by(1, 1, isr=(1,), replicas=(1, 2)), now_ms=0)
+    after_one = [replica.leads_since(epoch) for epoch in (0, 1)]
+    replica.become_leader(led_by(1, 3, isr=(1,), replicas=(1, 2)), now_ms=0)
+    after_a_gap = [replica.leads_since(epoch) for epoch in (0, 1, 3)]
+    replica.become_follower(led_by(2, 4, isr=(1, 2)))
+    following = replica.leads_since(3)
+    replica.become_leader(led_by(1, 5, isr=(1,), replicas=(1, 2)), now_ms=0)
+
+    assert after_one == [True, True]
+    assert after_a_gap == [False, False, True]
+    assert not following
+    assert [replica.leads_since(epoch) for epoch in (3, 4, 5)] == [False, False, True]
 
 
 @pytest.mark.parametrize(

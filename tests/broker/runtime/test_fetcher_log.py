@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.broker.replica.watermark import Isolation
+from ottla.broker.runtime.record_deletion import delete_before
 from ottla.protocol.records.batch import parse_batch
 from ottla.protocol.records.builder import BatchOptions, encode_batch
 from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
@@ -43,7 +44,7 @@ async def test_deleted_records_are_deleted_by_followers_too(site: Site) -> None:
     for number in range(5):
         site.nodes[1].produce(*values(2, 2 * number))
     await site.settle(600)
-    await site.nodes[1].partition().delete_records_before(5)
+    await delete_before(site.nodes[1].partition(), 5)
     await site.settle(600)
 
     assert starts_and_ends(site) == {(5, 10, 10)}
@@ -66,7 +67,7 @@ async def test_a_follower_that_was_away_begins_where_the_leader_does(
         site.nodes[1].produce(*values(2, 2 * number))
     await site.lead(1, 1, isr=(1, 3))
     await site.settle(600)
-    await site.nodes[1].partition().delete_records_before(start)
+    await delete_before(site.nodes[1].partition(), start)
     await site.nodes[2].start()
     await site.lead(1, 2, isr=(1, 3))
     await site.settle()
@@ -90,7 +91,7 @@ async def test_a_follower_that_begins_within_a_batch_comes_back(site: Site) -> N
     await site.lead(1, isr=(1, 3))
     site.nodes[1].produce(*values(8))
     await site.settle(600)
-    await site.nodes[1].partition().delete_records_before(5)
+    await delete_before(site.nodes[1].partition(), 5)
     await site.nodes[2].start()
     await site.lead(1, 1, isr=(1, 3))
     await site.settle()
@@ -111,7 +112,7 @@ async def test_retention_on_the_leader_is_no_reason_to_fetch_anew(site: Site) ->
         site.nodes[1].produce(*values(2, 2 * number))
     await site.settle(600)
     before = len(site.requests)
-    await site.nodes[1].partition().delete_records_before(30)
+    await delete_before(site.nodes[1].partition(), 30)
     await site.settle(600)
 
     assert starts_and_ends(site) == {(30, 40, 40)}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from ottla.broker.runtime.partition import PartitionRuntime
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.broker.testing.memory_disk import MemoryDisk
 from ottla.coordinator.hashing import partition_for
@@ -161,18 +162,52 @@ async def test_a_disk_that_fails_under_an_append_answers_everybody_once() -> Non
     await site.stop()
 
 
-async def test_a_newer_epoch_of_the_same_leader_loads_anew() -> None:
+async def test_an_epoch_in_which_another_may_have_led_loads_anew() -> None:
     """What was on its way under the old epoch is in the log or it is not; the log says which."""
     site = ShardSite()
     await site.loaded()
     unanswered = site.ask(Wait())
 
-    await site.lead(leader_epoch=1)
+    await site.lead(leader_epoch=2)
     await quiet()
 
     assert unanswered == [ErrorCode.NOT_COORDINATOR]
     assert len(site.machines) == 2
+    assert site.shard.leader_epoch == 2
+    await site.stop()
+
+
+async def test_a_follower_that_leaves_the_isr_fails_no_commit() -> None:
+    """The controller raises the leader epoch, and this broker leads on: whoever waits goes on
+    waiting, and what is under way is answered when the smaller ISR has it."""
+    site = ShardSite()
+    await site.open()
+    await site.lead()
+    await quiet()
+    await site.lead(isr=(NODE, OTHER), partition_epoch=1)
+    waiting, stored = site.ask(Wait()), site.ask(Put(b"k", b"v"))
+    await quiet()
+    before = list(stored)
+    await site.lead(leader_epoch=1, partition_epoch=2)
+    await quiet()
+
+    assert (before, waiting, stored) == ([], [], ["stored"])
+    assert site.ask(Get(b"k")) == [b"v"]
+    assert len(site.machines) == 1
     assert site.shard.leader_epoch == 1
+    await site.stop()
+
+
+async def test_a_shard_that_loads_when_a_follower_leaves_the_isr_loads_on() -> None:
+    """It would otherwise stay as it is, and nobody be served."""
+    site = ShardSite()
+    await site.open()
+    await site.lead()
+    await site.lead(leader_epoch=1)
+    await quiet()
+
+    assert site.ask(Get(b"k")) == ["nothing"]
+    assert len(site.machines) == 1
     await site.stop()
 
 
@@ -190,21 +225,30 @@ async def test_the_same_role_again_disturbs_nobody() -> None:
     await site.stop()
 
 
-async def test_the_old_epoch_answers_nobody_while_the_next_is_made_durable(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("epoch", "told"), [(1, ["nothing"]), (2, [ErrorCode.NOT_COORDINATOR])])
+async def test_while_an_epoch_is_made_durable_the_shard_answers_if_nobody_else_can_have_led(
+    epoch: int, told: list[object]
 ) -> None:
-    """Between the controller's word and the disk's the partition is closed, and so is the shard."""
+    """Between the controller's word and the disk's nothing that is written is answered, and after
+    an epoch that this broker did not hear of nothing at all."""
     site = ShardSite()
     await site.loaded()
-    monkeypatch.setattr(PartitionRuntime, "check_leader_epoch", _closed)
+    site.ask(Put(b"other", b"v"))
+    seen: list[list[Any]] = []
+    save = site.partition.log.save_leader_epochs
 
-    assert site.ask(Get(b"k")) == [ErrorCode.NOT_COORDINATOR]
-    monkeypatch.undo()
+    async def save_slowly() -> None:
+        seen.extend((site.ask(Get(b"k")), site.ask(Put(b"k", b"v"))))
+        seen.append([*map(list, seen)])
+        await save()
+
+    site.partition.log.save_leader_epochs = save_slowly  # type: ignore[method-assign]
+    await site.lead(leader_epoch=epoch)
+    await quiet()
+
+    stored = ["stored"] if epoch == 1 else told
+    assert seen == [told, stored, [told, [] if epoch == 1 else told]]
     await site.stop()
-
-
-def _closed(_partition: PartitionRuntime, _leader_epoch: int) -> ErrorCode:
-    return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_deadlines_come_when_they_are_due() -> None:

@@ -43,7 +43,7 @@ async def test_a_restart_reads_what_was_appended() -> None:
 
     again = ShardSite(disk)
     await again.open()
-    await again.lead(leader_epoch=1)
+    await again.lead(leader_epoch=2)
     await quiet()
 
     assert again.machine.replayed[1] == (LogRecord(b"k", b"2"), Writer())
@@ -66,7 +66,7 @@ async def test_markers_are_replayed_with_their_outcome() -> None:
 
     again = ShardSite(disk)
     await again.open()
-    await again.lead(leader_epoch=1)
+    await again.lead(leader_epoch=2)
     await quiet()
 
     assert again.machine.markers == [(7, 1, False)]
@@ -98,7 +98,7 @@ async def test_loading_leaves_the_loop_to_others() -> None:
     await site.stop()
     again = ShardSite(disk)
     await again.open()
-    await again.lead(leader_epoch=1)
+    await again.lead(leader_epoch=2)
     await quiet()
 
     # The clock stands: a loader that never paused would be through.
@@ -120,10 +120,10 @@ async def test_uncommitted_records_of_the_last_leader_are_not_shown() -> None:
     await quiet()
     site.ask(Put(b"k", b"v"))
 
-    await site.lead(leader_epoch=1, isr=WITH_OTHER)
+    await site.lead(leader_epoch=2, isr=WITH_OTHER)
     await quiet()
     before = site.ask(Get(b"k"))
-    await site.lead(leader_epoch=1, isr=(NODE,), partition_epoch=1)
+    await site.lead(leader_epoch=2, isr=(NODE,), partition_epoch=1)
     await quiet()
 
     assert before == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
@@ -136,7 +136,7 @@ async def test_two_loads_in_a_row_leave_one_machine() -> None:
     site = ShardSite()
     await site.open()
     await site.lead()
-    await site.lead(leader_epoch=1)
+    await site.lead(leader_epoch=2)
     await quiet()
 
     assert site.machines[0].calls == []
@@ -158,7 +158,7 @@ async def test_a_damaged_partition_says_so_and_answers_no_guess() -> None:
     file.truncate(0)
     file.append([data])
 
-    await site.lead(leader_epoch=1)
+    await site.lead(leader_epoch=2)
     await quiet()
 
     assert site.shard.state is State.DAMAGED
@@ -178,7 +178,7 @@ async def test_a_disk_that_fails_while_a_partition_is_loaded_takes_that_partitio
         site.ask(Put(b"k", b"v"))
     plan.add(DiskFault(frozenset({"pread"}), path_part=".log", after=after))
 
-    await site.lead(leader_epoch=1)
+    await site.lead(leader_epoch=2)
     await quiet()
 
     assert site.tasks.crash_count == 0
@@ -197,7 +197,7 @@ async def test_what_cannot_be_read_for_a_moment_is_read_again() -> None:
     site.ask(Put(b"k", b"v"))
     plan.add(DiskFault(frozenset({"pread"}), errno.EMFILE, ".log", times=1))
 
-    await site.lead(leader_epoch=1)
+    await site.lead(leader_epoch=2)
     await quiet()
     assert plan.hits == 1
     assert site.ask(Get(b"k")) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
@@ -282,7 +282,7 @@ async def test_a_bug_while_one_partition_is_loaded_does_not_stop_the_broker() ->
     site.ask(Put(b"k", b"v"))
     site.ask(Put(POISON, b"v"))
 
-    await site.lead(leader_epoch=1)
+    await site.lead(leader_epoch=2)
     await quiet()
 
     assert site.tasks.crash_count == 0
@@ -296,7 +296,7 @@ async def test_a_partition_that_could_not_be_loaded_is_tried_again_ever_more_rar
     site = ShardSite()
     await site.loaded()
     site.ask(Put(POISON, b"v"))
-    await site.lead(leader_epoch=1)
+    await site.lead(leader_epoch=2)
     await quiet()
 
     tries = len(site.machines)
