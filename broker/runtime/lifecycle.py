@@ -17,6 +17,7 @@ from ottla.broker.runtime.founding import ensure, found_cluster
 from ottla.coordinator.metadata.features import SUPPORTED
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import (
+    AnswerUnreadable,
     BadVersion,
     ConnectionLoss,
     Create,
@@ -142,12 +143,15 @@ class Lifecycle:
         """Done in this session, or in another when it is lost before: the logs that were opened
         meanwhile can have kept this process from it for longer than a session lives.
 
-        Raises ConnectionLoss if there was no session at all, SessionExpired when losing them does
-        not end, and what else the step raises."""
+        Raises ConnectionLoss if there was no session at all, AnswerUnreadable, SessionExpired when
+        losing them does not end, and what else the step raises."""
         patience_ends_ms = self._clock.now_ms() + _PATIENCE_MS
         while True:
             try:
                 return await step(self._session or await self._connect())
+            except AnswerUnreadable:
+                # The next one would be no better: a person is told that at once.
+                raise
             except (ConnectionLoss, SessionExpired) as error:
                 if not self._own_sessions:
                     # Nobody has ever answered: a person is told that at once.
@@ -312,6 +316,8 @@ class Lifecycle:
             if not isinstance(failed.error, NodeExists | BadVersion | NoNode):
                 raise
             return False
+        except AnswerUnreadable:
+            raise
         except ConnectionLoss as error:
             logger.warning("the registration may not have been written: %s", error)
             # A store that fails at once would be asked again at once, for ever.

@@ -33,13 +33,13 @@ from ottla.coordinator.store.store import (
     WatchEvent,
     Znode,
 )
-from ottla.coordinator.store.tree import CloseSession, OpenSession, Transaction
+from ottla.coordinator.store.tree import CloseSession, OpenSession, Transaction, in_group
 from ottla.coordinator.store.watches import Watches
 from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from ottla.coordinator.store.tree import Applied, Step, Tree
+    from ottla.coordinator.store.tree import Applied, Step, StepResult, Tree
     from ottla.protocol.ports import Clock, Disk, FileLock
 
 logger = logging.getLogger("ottla.store")
@@ -139,7 +139,7 @@ class EmbeddedStore:
         self._refuse_if_failed()
         return self._tree
 
-    def write(self, steps: tuple[Step, ...], session_id: int) -> list[OperationResult]:
+    def write(self, steps: tuple[Step, ...], session_id: int) -> list[StepResult]:
         """Do the steps or none; answer only after ``settled``.
 
         Raises GroupFailed (not done), ConnectionLoss (nobody can tell)."""
@@ -307,9 +307,13 @@ class EmbeddedSession:
 
     async def multi(self, operations: Sequence[Operation]) -> list[OperationResult]:
         """All or none."""
+        results = await self._write(tuple(operations))
+        return in_group(results)
+
+    async def _write(self, operations: tuple[Operation, ...]) -> list[StepResult]:
         self._refuse_if_over()
         try:
-            results = self._store.write(tuple(operations), self.session_id)
+            results = self._store.write(operations, self.session_id)
         except GroupFailed:
             # A refusal shows the tree too: it must not be heard before what caused it is durable.
             await self._settled()
@@ -356,9 +360,9 @@ class EmbeddedSession:
         await self._settled()
         return found
 
-    async def _one(self, operation: Operation) -> OperationResult:
+    async def _one(self, operation: Operation) -> StepResult:
         try:
-            results = await self.multi((operation,))
+            results = await self._write((operation,))
         except GroupFailed as failed:
             raise failed.error from None
         return results[0]

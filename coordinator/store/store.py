@@ -62,6 +62,11 @@ class ConnectionLoss(StoreError):
     """The answer was lost: the operation was done or it was not, and the caller must look."""
 
 
+class AnswerUnreadable(ConnectionLoss):
+    """An answer came that means nothing here: the operation was done or it was not, the connection
+    was given up, and the same question would be answered so again."""
+
+
 class SessionExpired(StoreError):
     """The session is over; nothing more can be done with it."""
 
@@ -140,8 +145,9 @@ class Check(NamedTuple):
 
 
 Operation = Create | Replace | Delete | Check
-# What each operation of a group answers: Created, the new Stat, or None for Delete and Check.
-OperationResult = Created | Stat | None
+# What each operation of a group answers: Create its path, as ZooKeeper before 3.8.2 tells no more
+# of it; Replace the new Stat; Delete and Check None.
+OperationResult = str | Stat | None
 
 
 class EventKind(Enum):

@@ -52,6 +52,8 @@ class CloseSession(NamedTuple):
 
 
 Step = Operation | OpenSession | CloseSession
+# What each step answers: Created, the new Stat, or None for all others.
+StepResult = Created | Stat | None
 
 
 class Transaction(NamedTuple):
@@ -90,10 +92,15 @@ class Node:
         )
 
 
+def in_group(results: list[StepResult]) -> list[OperationResult]:
+    """The same as a group answers it."""
+    return [one.path if isinstance(one, Created) else one for one in results]
+
+
 class Applied(NamedTuple):
     """A transaction that was done. ``undo`` takes it back; only the latest one can be."""
 
-    results: list[OperationResult]
+    results: list[StepResult]
     events: list[WatchEvent]
     undo: Callable[[], None]
 
@@ -147,7 +154,7 @@ class Tree:
         """Do all steps or none. Raises GroupFailed; the tree is then as it was."""
         assert transaction.zxid == self.last_zxid + 1, "transactions come in order"
         self._undo, self._events = [], []
-        results: list[OperationResult] = []
+        results: list[StepResult] = []
         for index, step in enumerate(transaction.steps):
             try:
                 results.append(self._step(step, transaction))
@@ -164,7 +171,7 @@ class Tree:
 
         return Applied(results, self._events, take_back)
 
-    def _step(self, step: Step, transaction: Transaction) -> OperationResult:
+    def _step(self, step: Step, transaction: Transaction) -> StepResult:
         match step:
             case Create():
                 return self._create(step, transaction)

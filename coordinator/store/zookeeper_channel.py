@@ -15,6 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.store.store import (
+    AnswerUnreadable,
     ConnectionLoss,
     SessionExpired,
     SessionState,
@@ -196,11 +197,18 @@ class Channel:
     def _on_answer(self, call: _Call, answered: Answered) -> None:
         if self._state is not SessionState.CONNECTED or call.connection != self._connection:
             return
+        if isinstance(answered.error, AnswerUnreadable):
+            # What others have asked has no answer; this one has, and the caller learns which.
+            _fail(call, answered.error)
+            self._give_up_connection(str(answered.error))
+            return
         if isinstance(answered.error, ConnectionLoss):
             self._give_up_connection("the connection is gone")
             return
-        answers = self._in_flight.popleft()
-        assert answers is call, "the servers answer in order"
+        if self._in_flight[0] is not call:
+            self._give_up_connection("the servers answer in another order than they were asked in")
+            return
+        self._in_flight.popleft()
         self.last_answer_ms = max(self.last_answer_ms, call.sent_ms)
         if answered.error is None and call.on_success is not None:
             call.on_success()
@@ -273,15 +281,17 @@ class Channel:
         self._in_flight.clear()
         self._waiting.clear()
         for call in calls:
-            if call.future is not None and not call.future.done():
-                call.future.set_exception(
-                    ConnectionLoss(f"{type(call.request).__name__}: the answer was lost")
-                )
+            _fail(call, ConnectionLoss(f"{type(call.request).__name__}: the answer was lost"))
         self._tell()
 
     def _tell(self) -> None:
         for listener in self._listeners:
             listener(self._state)
+
+
+def _fail(call: _Call, error: StoreError) -> None:
+    if call.future is not None and not call.future.done():
+        call.future.set_exception(error)
 
 
 def _release(waiter: asyncio.Future[None]) -> None:

@@ -17,7 +17,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionDropped, ConnectionLoss
+from kazoo.exceptions import (
+    EXCEPTIONS,
+    ConnectionDropped,
+    ConnectionLoss,
+    KazooException,
+    ZookeeperError,
+)
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.states import KeeperState
@@ -237,6 +243,26 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 
     def _send_ping(self, connect_timeout: float) -> None:
         """Never: see the head of this file."""
+
+    def _read_socket(self, read_timeout: float) -> Any:
+        try:
+            return super()._read_socket(read_timeout)
+        except (KazooException, OSError, self.handler.timeout_exception):
+            raise
+        except Exception as error:
+            # kazoo's thread would end, with a traceback: a length, a number or an order that
+            # cannot be. The next connection begins anew.
+            raise ConnectionDropped(f"an unreadable answer: {error!r}") from error
+
+    def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
+        pending = self.client._pending
+        if header.err and header.err not in EXCEPTIONS and pending and pending[0][2] == header.xid:
+            # Newer servers refuse for more reasons than kazoo has names for.
+            error = ZookeeperError()
+            error.code = header.err
+            pending.popleft()[1].set_exception(error)
+            return None
+        return super()._read_response(header, buffer, offset)
 
     def _expand_client_hosts(self) -> list[tuple[str, str, int]]:
         # The server that has just failed comes last.

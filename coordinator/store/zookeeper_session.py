@@ -98,7 +98,7 @@ class ZooKeeperSession:
         """All or none."""
         full = tuple(one._replace(path=self._full(one.path)) for one in operations)
         results = cast("list[OperationResult]", await self._channel.call(Group(full)))
-        return [self._seen(one) if isinstance(one, Created) else one for one in results]
+        return [one.removeprefix(self._root) if isinstance(one, str) else one for one in results]
 
     async def sync(self) -> None:
         """Wait until the server that answers has caught up with the leader."""

@@ -1,20 +1,19 @@
 """Requests and answers in kazoo's terms.
 
-kazoo's own calls are not used: in a group they forget the bookkeeping of created znodes, and drop
-results that look false. Its transport, sessions and single messages are.
+kazoo's transport and sessions are used, and its messages as ``zookeeper_messages.py`` has them.
 """
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any
 
 from kazoo import exceptions
-from kazoo.protocol import serialization as messages
 from kazoo.protocol.states import EventType
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
+from ottla.coordinator.store import zookeeper_messages as messages
 from ottla.coordinator.store.store import (
+    AnswerUnreadable,
     BadVersion,
     Check,
     ConnectionLoss,
@@ -75,46 +74,6 @@ _EPHEMERAL, _SEQUENTIAL = 1, 2
 # Passwords' hashes and tokens are nobody's to read, as in Kafka.
 _SECRET_PATHS = ("/config/users", "/delegation_token")
 
-_RESULT_HEADER = struct.Struct("!iBi")
-_ERROR_CODE = struct.Struct("!i")
-
-
-class Transaction:
-    """A group of requests; answered by one entry each: an error code, or the operation's answer."""
-
-    type = messages.Transaction.type
-    __slots__ = ("_requests",)
-
-    def __init__(self, requests: list[Any]) -> None:
-        self._requests = requests
-
-    def serialize(self) -> bytes:
-        out = bytearray()
-        for request in self._requests:
-            out += _RESULT_HEADER.pack(request.type, 0, -1)
-            out += request.serialize()
-        return bytes(out + _RESULT_HEADER.pack(-1, 1, -1))
-
-    @classmethod
-    def deserialize(cls, buffer: bytes, offset: int) -> list[Any]:
-        results: list[Any] = []
-        while True:
-            kind, is_last, _error = _RESULT_HEADER.unpack_from(buffer, offset)
-            offset += _RESULT_HEADER.size
-            if is_last:
-                return results
-            result: Any = None
-            if kind == messages.Create2.type:
-                result = messages.Create2.deserialize(buffer, offset)
-                offset += 4 + len(result[0].encode()) + messages.stat_struct.size
-            elif kind == messages.SetData.type:
-                result = messages.SetData.deserialize(buffer, offset)
-                offset += messages.stat_struct.size
-            elif kind == -1:
-                result = _ERROR_CODE.unpack_from(buffer, offset)[0]
-                offset += _ERROR_CODE.size
-            results.append(result)
-
 
 class Wire:
     """Builds requests; knows who may touch what is created."""
@@ -135,9 +94,14 @@ class Wire:
             case Sync(path):
                 return messages.Sync(path)
             case Group(operations):
-                return Transaction([self._operation(one) for one in operations])
+                return messages.Transaction([self._in_group(one) for one in operations])
             case _:
                 return self._operation(asked)
+
+    def _in_group(self, operation: Operation) -> Any:
+        request = self._operation(operation)
+        # The same but for its answer.
+        return messages.Create(*request) if isinstance(operation, Create) else request
 
     def _operation(self, operation: Operation) -> Any:
         match operation:
@@ -160,20 +124,43 @@ class Wire:
 
 
 def result_of(asked: Request, answer: Any) -> object:
-    """The answer in the store's terms. Raises GroupFailed, and StoreError for other refusals."""
+    """The answer in the store's terms. Raises GroupFailed, and AnswerUnreadable."""
+    try:
+        return _result_of(asked, answer)
+    except StoreError:
+        raise
+    except Exception as error:
+        # Whatever it is that came: the event loop must hear of it as of a lost answer.
+        raise _unreadable(asked, f"{type(error).__name__}: {error}") from error
+
+
+def _result_of(asked: Request, answer: Any) -> object:
+    if isinstance(answer, messages.Unreadable):
+        raise _unreadable(asked, answer.reason)
     match asked:
         case Get():
             return Znode(answer[0] or b"", stat_of(answer[1]))
         case Exists():
             return None if answer is None else stat_of(answer)
         case Children():
+            if not isinstance(answer, list):
+                raise TypeError(f"{answer!r} is no list")
             return answer
-        case Group(operations):
-            return _results_of(operations, answer)
-        case Create() | Replace():
-            return _result_of(asked, answer)
+        case Group():
+            return _results_of(asked, answer)
+        case Create():
+            return Created(answer[0], stat_of(answer[1]))
+        case Replace():
+            return stat_of(answer)
         case _:
             return None
+
+
+def _unreadable(asked: Request, reason: str) -> AnswerUnreadable:
+    return AnswerUnreadable(
+        f"what ZooKeeper answers to {type(asked).__name__} cannot be read ({reason}); its versions "
+        "3.5 to 3.9 are known to work"
+    )
 
 
 def error_of(asked: Request, error: Exception) -> StoreError:
@@ -183,7 +170,7 @@ def error_of(asked: Request, error: Exception) -> StoreError:
     code = getattr(error, "code", None)
     if not isinstance(code, int):
         # Not an answer at all: what follows on this connection cannot be trusted.
-        return ConnectionLoss(f"{type(asked).__name__}: {error!r}")
+        return _unreadable(asked, f"{type(error).__name__}: {error}")
     path = "" if isinstance(asked, Group) else asked.path
     return _error(code, path)
 
@@ -200,22 +187,19 @@ def stat_of(stat: Any) -> Stat:
     )
 
 
-def _results_of(operations: tuple[Operation, ...], answers: list[Any]) -> list[OperationResult]:
+def _results_of(group: Group, answers: list[Any]) -> list[OperationResult]:
+    if answers and isinstance(answers[0], messages.Unreadable):
+        raise _unreadable(group, answers[0].reason)
+    operations = group.operations
     codes = [answer for answer in answers if isinstance(answer, int)]
     if codes:
+        if len(codes) != len(operations):
+            raise ValueError("some operations were done, and others refused")
         places = [place for place, code in enumerate(codes) if code not in _ROLLED_BACK]
         index = places[0] if places else 0
         raise GroupFailed(index, _error(codes[index], operations[index].path), len(operations))
-    return [_result_of(*pair) for pair in zip(operations, answers, strict=True)]
-
-
-def _result_of(operation: Operation, answer: Any) -> OperationResult:
-    match operation:
-        case Create():
-            return Created(answer[0], stat_of(answer[1]))
-        case Replace():
-            return stat_of(answer)
-    return None
+    pairs = zip(operations, answers, strict=True)
+    return [stat_of(one) if isinstance(asked, Replace) else one for asked, one in pairs]
 
 
 def _error(code: int, path: str) -> StoreError:

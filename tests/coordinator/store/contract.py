@@ -14,7 +14,6 @@ from ottla.coordinator.store.store import (
     BadVersion,
     Check,
     Create,
-    Created,
     Delete,
     EventKind,
     GroupFailed,
@@ -279,12 +278,23 @@ class StoreContract:
         )
 
         kinds = [type(result) for result in results]
-        assert kinds == [Created, Stat, type(None), Created, Created, type(None)]
-        leader, epoch = results[0], results[1]
-        assert isinstance(leader, Created)
+        assert kinds == [str, Stat, type(None), str, str, type(None)]
+        assert [one for one in results if isinstance(one, str)] == ["/leader", "/a", "/a/b"]
+        leader, epoch = await session.exists("/leader"), results[1]
+        assert leader is not None
         assert isinstance(epoch, Stat)
-        assert leader.stat.czxid == epoch.mzxid
+        assert leader.czxid == epoch.mzxid
         assert await session.children("/a") == []
+
+    async def test_a_group_tells_the_names_that_it_has_made(self, world: World) -> None:
+        """The store chooses the number of a sequential znode."""
+        session = await world.connect()
+        await session.create("/a")
+        [made] = await session.multi([Create("/a/change_", sequential=True)])
+
+        assert isinstance(made, str)
+        assert [made] == [f"/a/{name}" for name in await session.children("/a")]
+        assert len(made) == len("/a/change_") + 10
 
     async def test_a_group_with_one_refusal_leaves_no_trace(self, world: World) -> None:
         """C-02: a zombie controller's writes are refused as a whole by the epoch check."""

@@ -5,7 +5,7 @@ Drops watches at suspension, as kazoo does (C-07).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.coordinator.store.store import (
     ANY_VERSION,
@@ -26,9 +26,11 @@ from ottla.coordinator.store.store import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from ottla.coordinator.store.store import Session, Store
+
+Answer = TypeVar("Answer")
 
 
 class FlakySession:
@@ -87,9 +89,11 @@ class FlakySession:
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
     ) -> Created:
-        result = await self._one(Create(path, data, ephemeral, sequential))
-        assert isinstance(result, Created)
-        return result
+        made = Create(path, data, ephemeral, sequential)
+        return await self._lossy(
+            [made],
+            lambda: self.inner.create(path, data, ephemeral=ephemeral, sequential=sequential),
+        )
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         result = await self._one(Replace(path, data, version))
@@ -100,16 +104,21 @@ class FlakySession:
         await self._one(Delete(path, version))
 
     async def multi(self, operations: Sequence[Operation]) -> list[OperationResult]:
+        return await self._lossy(operations, lambda: self.inner.multi(operations))
+
+    async def _lossy(
+        self, operations: Sequence[Operation], work: Callable[[], Awaitable[Answer]]
+    ) -> Answer:
         self._refuse_if_suspended()
         if self.requests_to_lose > 0:
             self.requests_to_lose -= 1
             raise ConnectionLoss("the request was lost")
         self.written.append(tuple(operations))
-        results = await self.inner.multi(operations)
+        result = await work()
         if self.answers_to_lose > 0:
             self.answers_to_lose -= 1
             raise ConnectionLoss("the answer was lost")
-        return results
+        return result
 
     async def sync(self) -> None:
         self._refuse_if_suspended()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.coordinator.store.store import (
+    AnswerUnreadable,
     ConnectionLoss,
     EventKind,
     NoNode,
@@ -82,6 +83,35 @@ async def test_a_silent_connection_ends_the_session_as_well(bench: Bench) -> Non
     bench.clock.advance(TIMEOUT_MS)
 
     assert bench.session.state is SessionState.LOST
+
+
+async def test_who_asked_what_is_answered_strangely_is_told_so(bench: Bench) -> None:
+    """The others' answers are lost with the connection, on which nothing can be trusted."""
+    first, second = [await begin(bench.session.get(path)) for path in ("/a", "/b")]
+    bench.link.answer(error=AnswerUnreadable("strange"))
+
+    with pytest.raises(AnswerUnreadable, match="strange"):
+        await first
+    with pytest.raises(ConnectionLoss, match="Get: the answer was lost"):
+        await second
+    assert bench.link.dropped == [1]
+    assert bench.states == [SessionState.SUSPENDED]
+
+
+async def test_answers_out_of_order_end_the_connection(bench: Bench) -> None:
+    """Each would be taken for the answer of another request."""
+    asked = [await begin(bench.session.get(path)) for path in ("/a", "/b")]
+    bench.link.asked[1].on_answer(Answered(Znode(b"b", STAT), None))
+
+    for one in asked:
+        with pytest.raises(ConnectionLoss):
+            await one
+    assert bench.link.dropped == [1]
+    # The session goes on over the next one.
+    bench.connect(2)
+    again = await begin(bench.session.get("/a"))
+    bench.link.asked[-1].on_answer(Answered(Znode(b"a", STAT), None))
+    assert await again == Znode(b"a", STAT)
 
 
 async def test_answered_beats_keep_the_session(bench: Bench) -> None:

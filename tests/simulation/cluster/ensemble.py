@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import contextvars
     from collections.abc import Callable
 
-    from ottla.coordinator.store.store import OperationResult, Watch, WatchEvent
-    from ottla.coordinator.store.tree import Step
+    from ottla.coordinator.store.store import Watch, WatchEvent
+    from ottla.coordinator.store.tree import Step, StepResult
     from tests.simulation.random import SimRandom
 
 # Its place in the network: what cuts, slows or heals links takes it for a host.
@@ -199,7 +199,7 @@ class Ensemble:
 
     # ---- transactions ----
 
-    def commit(self, steps: tuple[Step, ...], session_id: int) -> list[OperationResult]:
+    def commit(self, steps: tuple[Step, ...], session_id: int) -> list[StepResult]:
         """Do the steps or none, and tell the servers. Raises GroupFailed."""
         wall_ms = WALL_ORIGIN_MS + int(self.loop.time() * 1_000)
         transaction = Transaction(self.tree.last_zxid + 1, wall_ms, session_id, steps)
@@ -245,7 +245,7 @@ class Ensemble:
 
 def attempt(
     ensemble: Ensemble, steps: tuple[Step, ...], session_id: int
-) -> list[OperationResult] | GroupFailed:
+) -> list[StepResult] | GroupFailed:
     """The results, or why none was done."""
     try:
         return ensemble.commit(steps, session_id)

@@ -18,7 +18,6 @@ from ottla.coordinator.store.store import (
     Created,
     Delete,
     Operation,
-    OperationResult,
     Replace,
     SessionExpired,
     SessionState,
@@ -26,6 +25,7 @@ from ottla.coordinator.store.store import (
     Watch,
     Znode,
 )
+from ottla.coordinator.store.tree import in_group
 from tests.simulation.cluster.attachment import Ask, Connection
 from tests.simulation.cluster.ensemble import STORE_HOST
 from tests.simulation.process import SimProcess
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import contextvars
     from collections.abc import Callable, Sequence
 
+    from ottla.coordinator.store.store import OperationResult
     from ottla.protocol.ports import Clock, Ports
     from tests.simulation.cluster.ensemble import Ensemble, StoreSession
 
@@ -157,8 +158,7 @@ class SimSession:
         """All or none."""
         if not operations:
             return []
-        results: list[OperationResult] = await self._ask(writes=tuple(operations), is_group=True)
-        return results
+        return in_group(await self._ask(writes=tuple(operations), is_group=True))
 
     async def sync(self) -> None:
         """Wait until the server has caught up."""

@@ -1,0 +1,110 @@
+"""kazoo's messages, read with care: what cannot be read is told, and ends nothing.
+
+kazoo's own group is not used: it forgets the bookkeeping of changed znodes, and drops results that
+look false. Groups create by ``create``, as Java's clients do, not by ``create2``: ZooKeeper before
+3.7.2, and 3.8.0 and 3.8.1, answer that as if it were ``create``, by a path without a stat.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from kazoo.protocol import serialization as messages
+
+from ottla.protocol.named_tuples import NamedTuple
+
+# In place of an operation's type: the header's end, or a refusal.
+_NO_TYPE = -1
+_HEADER = struct.Struct("!iBi")
+_INT = struct.Struct("!i")
+
+
+class Unreadable(NamedTuple):
+    """Stands where an answer should: why it could not be read."""
+
+    reason: str
+
+
+def _careful(message: Any) -> Any:
+    """The message, whose ``deserialize`` does not raise: kazoo would log a traceback."""
+
+    class Careful(message):  # type: ignore[misc]
+        __slots__ = ()
+
+        def deserialize(self, buffer: bytes, offset: int) -> Any:
+            try:
+                return message.deserialize(buffer, offset)
+            except Exception as error:
+                return Unreadable(f"{type(error).__name__}: {error}")
+
+    Careful.__name__ = message.__name__
+    return Careful
+
+
+GetData = _careful(messages.GetData)
+Exists = _careful(messages.Exists)
+GetChildren = _careful(messages.GetChildren)
+Sync = _careful(messages.Sync)
+Create2 = _careful(messages.Create2)
+SetData = _careful(messages.SetData)
+Delete = _careful(messages.Delete)
+# Only in groups.
+Create, CheckVersion = messages.Create, messages.CheckVersion
+
+
+class Transaction:
+    """A group of requests. Answered by one entry each: an error code, or the operation's answer;
+    or by one entry that is ``Unreadable``."""
+
+    type = messages.Transaction.type
+    __slots__ = ("_requests",)
+
+    def __init__(self, requests: list[Any]) -> None:
+        self._requests = requests
+
+    def serialize(self) -> bytes:
+        out = bytearray()
+        for request in self._requests:
+            out += _HEADER.pack(request.type, 0, -1)
+            out += request.serialize()
+        return bytes(out + _HEADER.pack(_NO_TYPE, 1, -1))
+
+    def deserialize(self, buffer: bytes, offset: int) -> list[Any]:
+        # A list in any case: kazoo walks through it.
+        try:
+            return self._read(buffer, offset)
+        except Exception as error:
+            return [Unreadable(f"{type(error).__name__}: {error}")]
+
+    def _read(self, buffer: bytes, offset: int) -> list[Any]:
+        results: list[Any] = []
+        count = len(self._requests)
+        while True:
+            kind, is_last, _ = _HEADER.unpack_from(buffer, offset)
+            offset += _HEADER.size
+            if is_last:
+                break
+            if len(results) == count:
+                raise ValueError(f"more than {count} results")
+            result, offset = _result(kind, self._requests[len(results)].type, buffer, offset)
+            results.append(result)
+        if len(results) != count:
+            raise ValueError(f"{len(results)} results of {count} operations")
+        return results
+
+
+def _result(kind: int, asked: int, buffer: bytes, offset: int) -> tuple[Any, int]:
+    """One operation's, and where the next one begins."""
+    if kind == _NO_TYPE:
+        return _INT.unpack_from(buffer, offset)[0], offset + _INT.size
+    if kind != asked:
+        raise ValueError(f"an operation of type {asked} is answered as one of type {kind}")
+    if kind == Create.type:
+        path, offset = messages.read_string(buffer, offset)
+        if path is None:
+            raise ValueError("a znode without a path was made")
+        return path, offset
+    if kind == SetData.type:
+        return messages.SetData.deserialize(buffer, offset), offset + messages.stat_struct.size
+    return None, offset
