@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.log.directories import DirectoriesConfig
@@ -25,6 +26,7 @@ from ottla.broker.runtime.txn_verification import Verification
 from ottla.broker.runtime.vigil import Vigil
 from ottla.coordinator.controller.specs import controller_settings
 from ottla.coordinator.metadata.config_changes import check_topic_configs
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.compression import Codec
 
@@ -107,7 +109,7 @@ def make_controller(
     ports = machinery.ports
     parts = ControllerParts(
         settings=controller_settings(machinery.config),
-        check_configs=check_topic_configs,
+        check_configs=partial(check_topic_configs, null_code=ErrorCode.INVALID_CONFIG),
         channel=channel,
         clock=ports.clock,
         random=ports.random,

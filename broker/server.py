@@ -275,7 +275,6 @@ class Broker:
             flushes=self._flushes,
             waiting=self.waiting,
             admin=admin,
-            topic_making=making,
             internal_topics=InternalTopics(self.config, making, self.tasks),
             groups=self.groups,
             transactions=self.transactions,

@@ -45,8 +45,19 @@ class ConsumerAssignment:
 
 
 def read_subscription(data: bytes) -> tuple[ConsumerSubscription, int]:
-    """The subscription and its version. Raises RemoteProtocolError."""
-    return _read(ConsumerSubscription, data)
+    """The subscription and its version. Raises RemoteProtocolError.
+
+    Some clients say a later version and end after the fields of version 0; Kafka reads them too."""
+    try:
+        return _read(ConsumerSubscription, data)
+    except RemoteProtocolError:
+        version = int.from_bytes(data[:2], signed=True)
+        if version < 1:
+            raise
+        found, end = decoder(ConsumerSubscription, 0)(memoryview(data), 2)
+        if end < len(data):
+            raise
+        return found, version
 
 
 def read_assignment(data: bytes) -> tuple[ConsumerAssignment, int]:

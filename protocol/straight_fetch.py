@@ -21,6 +21,8 @@ _TOPIC_ID_FROM = 13
 _REPLICA_TAG_FROM = 15
 _CONSUMER = -1
 _UNKNOWN_EPOCH = -1
+# Of a session: these two are of requests without one.
+_FINAL_EPOCH, _INITIAL_EPOCH = -1, 0
 # Behind the client id: (tags,) replica, wait, least and most bytes, isolation, session, its epoch,
 # number of topics, length of the name.
 _CLASSIC_START = struct.Struct(">iiiibiiih").unpack_from
@@ -56,22 +58,26 @@ def fetch_reader(version: int) -> Callable[[memoryview, int], SingleFetch | None
 
 def _read_tagged(frame: memoryview, position: int) -> SingleFetch | None:
     try:
-        tags, wait_ms, least, most, isolation, session, _, topics = _TAGGED_START(frame, position)
+        tags, wait_ms, least, most, isolation, session, epoch, topics = _TAGGED_START(
+            frame, position
+        )
     except struct.error:
         return None
-    if tags or topics != 2 or session:
+    if tags or topics != 2 or session or not _FINAL_EPOCH <= epoch <= _INITIAL_EPOCH:
         return None
     return _read_by_id(frame, position + _TAGGED_START_BYTES, (wait_ms, least, most, isolation))
 
 
 def _read_id(frame: memoryview, position: int) -> SingleFetch | None:
     try:
-        tags, replica, wait_ms, least, most, isolation, session, _, topics = _ID_START(
+        tags, replica, wait_ms, least, most, isolation, session, epoch, topics = _ID_START(
             frame, position
         )
     except struct.error:
         return None
-    if tags or topics != 2 or session or replica != _CONSUMER:
+    if tags or topics != 2 or replica != _CONSUMER:
+        return None
+    if session or not _FINAL_EPOCH <= epoch <= _INITIAL_EPOCH:
         return None
     return _read_by_id(frame, position + _ID_START_BYTES, (wait_ms, least, most, isolation))
 
@@ -111,8 +117,8 @@ def _read_by_id(
 
 def _read_compact(frame: memoryview, position: int) -> SingleFetch | None:
     try:
-        tags, replica, wait_ms, least, most, isolation, session, _, topics, size = _COMPACT_START(
-            frame, position
+        tags, replica, wait_ms, least, most, isolation, session, epoch, topics, size = (
+            _COMPACT_START(frame, position)
         )
         name = position + 28
         partitions = name + size - 1
@@ -126,6 +132,8 @@ def _read_compact(frame: memoryview, position: int) -> SingleFetch | None:
             return None
         if replica != _CONSUMER or session or last_epoch != _UNKNOWN_EPOCH:
             return None
+        if not _FINAL_EPOCH <= epoch <= _INITIAL_EPOCH:
+            return None
         topic = str(frame[name:partitions], "utf-8")
     except (struct.error, UnicodeDecodeError):
         return None
@@ -135,7 +143,7 @@ def _read_compact(frame: memoryview, position: int) -> SingleFetch | None:
 
 def _read_classic(frame: memoryview, position: int) -> SingleFetch | None:
     try:
-        replica, wait_ms, least, most, isolation, session, _, topics, size = _CLASSIC_START(
+        replica, wait_ms, least, most, isolation, session, epoch, topics, size = _CLASSIC_START(
             frame, position
         )
         name = position + 31
@@ -147,7 +155,7 @@ def _read_classic(frame: memoryview, position: int) -> SingleFetch | None:
             return None
         if rack < 0 or len(frame) != partitions + 38 + rack:
             return None
-        if replica != _CONSUMER or session:
+        if replica != _CONSUMER or session or not _FINAL_EPOCH <= epoch <= _INITIAL_EPOCH:
             return None
         topic = str(frame[name:partitions], "utf-8")
     except (struct.error, UnicodeDecodeError):

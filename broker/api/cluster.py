@@ -39,7 +39,7 @@ def describe(
     services: Services, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     """Id, controller and live brokers, as clients of this listener reach them."""
-    response = DescribeClusterResponse(endpoint_type=request.endpoint_type)
+    response = DescribeClusterResponse()
     if request.endpoint_type != BROKERS:
         response.error_code = (
             ErrorCode.MISMATCHED_ENDPOINT_TYPE
@@ -70,13 +70,14 @@ def describe_topic_partitions(
     """Named topics, or all if none is named, from the cursor on."""
     wanted = {topic.name for topic in request.topics}
     cursor = request.cursor
+    if cursor is not None and _is_unusable(cursor, wanted):
+        return _refused(wanted or {cursor.topic_name})
     names = wanted or {
         name
         for name in services.metadata.topic_names()
         if services.door.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name)
     }
-    limit = request.response_partition_limit
-    left = min(limit, PARTITIONS_PER_ANSWER_MAX) if limit > 0 else PARTITIONS_PER_ANSWER_MAX
+    left = max(1, min(request.response_partition_limit, PARTITIONS_PER_ANSWER_MAX))
     response = DescribeTopicPartitionsResponse()
     for name in sorted(names):
         if cursor is not None and name < cursor.topic_name:
@@ -94,6 +95,21 @@ def describe_topic_partitions(
     return response
 
 
+def _is_unusable(cursor: Cursor, wanted: set[str]) -> bool:
+    """Whether it names no partition of what is asked for."""
+    return cursor.partition_index < 0 or (bool(wanted) and cursor.topic_name not in wanted)
+
+
+def _refused(names: set[str]) -> DescribeTopicPartitionsResponse:
+    """The answer has no error of its own, so each topic has it."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(name=name, error_code=ErrorCode.INVALID_REQUEST)
+            for name in sorted(names)
+        ]
+    )
+
+
 def _topic(
     services: Services, context: RequestContext, name: str, first: int, limit: int
 ) -> tuple[DescribeTopicPartitionsResponseTopic, int | None]:
@@ -102,13 +118,13 @@ def _topic(
     if not services.door.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
         answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return answer, None
+    answer.topic_authorized_operations = services.door.topic_operations(context, name)
     topic = services.metadata.topic(name)
     if topic is None:
-        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        answer.error_code = services.metadata.error_for_missing_topic(name)
         return answer, None
     answer.topic_id = topic.topic_id
     answer.is_internal = topic.is_internal
-    answer.topic_authorized_operations = services.door.topic_operations(context, name)
     live = {node.node_id for node in services.metadata.endpoints(context.listener)}
     indexes = _from(topic, first)
     answer.partitions = [_part(index, topic.partitions[index], live) for index in indexes[:limit]]

@@ -58,19 +58,19 @@ class _Wanted(NamedTuple):
 def _target(services: Services, resource_type: int, name: str, *, asks: bool) -> ConfigTarget:
     """Whose settings a resource is. Raises KafkaError with a sentence."""
     if resource_type == TOPIC_RESOURCE:
+        if not name and not asks:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the topic name is empty")
         if services.metadata.topic(name) is None:
             raise KafkaError(services.metadata.error_for_missing_topic(name))
         return ConfigTarget(TOPICS, name)
     if resource_type == BROKER_RESOURCE:
         if name == "":
             return ConfigTarget(BROKERS, EVERY_BROKER)
-        if asks and name != str(services.node_id):
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"ask broker {name} itself: this is broker {services.node_id}",
-            )
-        if not name.isdecimal():
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} is no broker id")
+        if name != str(services.node_id):
+            text = f"ask broker {name} itself: this is broker {services.node_id}"
+            if not name.isdecimal():
+                text = f"{name!r} is no broker id"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, text)
         return ConfigTarget(BROKERS, name)
     if resource_type == GROUP_RESOURCE:
         if not name:
@@ -97,7 +97,7 @@ def describe(
     response = describe_configs.DescribeConfigsResponse()
     for resource in request.resources:
         result = describe_configs.DescribeConfigsResult(
-            error_message=None,
+            error_message="",
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
         )

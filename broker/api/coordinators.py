@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.services import Services
 
+_NONE = ErrorCode.NONE
 _BATCH_VERSION = 4
 _GROUP = 0
 _TRANSACTION = 1
@@ -45,7 +46,8 @@ def find(
     found = _find(services, context, request.key_type, request.key)
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        error_message=found.error_message,
+        # Before there were many keys, the code's name, for a good answer too.
+        error_message=found.error_message or _NONE.name,
         node_id=found.node_id,
         host=found.host,
         port=found.port,
@@ -68,7 +70,7 @@ def _find(services: Services, context: RequestContext, key_type: int, key: str) 
 def _leader(services: Services, context: RequestContext, name: str, key: str) -> Coordinator:
     topic = services.metadata.topic(name)
     if topic is None or not topic.partitions:
-        services.internal_topics.request(name)
+        services.internal_topics.request([name])
         return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     leader, _epoch = services.metadata.leader_of(name, partition_for(key, len(topic.partitions)))
     for node in services.metadata.endpoints(context.listener):
@@ -78,7 +80,7 @@ def _leader(services: Services, context: RequestContext, name: str, key: str) ->
                 node_id=node.node_id,
                 host=node.host,
                 port=node.port,
-                error_message=None,
+                error_message="",
             )
     return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 

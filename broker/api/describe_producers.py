@@ -48,6 +48,8 @@ def handle(
 def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
     partition = services.partitions.find(topic, index)
     if partition is None:
+        if services.metadata.topic(topic) is None:
+            return _refused(index, services.metadata.error_for_missing_topic(topic))
         return _refused(index, services.metadata.error_for_missing(topic, index))
     return PartitionResponse(partition_index=index, active_producers=_producers(partition))
 

@@ -246,10 +246,12 @@ class Dispatcher:
 
     def _answer_unsupported_api_versions(self, api: Api, correlation_id: int, reply: Reply) -> None:
         # The request's layout is unknown, its body is not looked at; every client can read a
-        # version 0 body and retries with what it says (KIP-511).
+        # version 0 body and retries with what it says of this one API (KIP-511).
         response = api.response()
         response.error_code = ErrorCode.UNSUPPORTED_VERSION
-        response.api_keys = self._services.advertised(0)
+        response.api_keys = [
+            one for one in self._services.advertised(0) if one.api_key == _API_VERSIONS_KEY
+        ]
         out = bytearray()
         write_response_header(out, api.key, 0, correlation_id)
         encoder(api.response, 0)(response, out, [])

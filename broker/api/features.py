@@ -38,8 +38,10 @@ async def update(
         return _failed(ErrorCode.NOT_CONTROLLER)
     updates = [_update_of(one, context.api_version) for one in request.feature_updates]
     names = [one.feature for one in updates]
-    if not names or len(set(names)) < len(names):
-        return _failed(ErrorCode.INVALID_REQUEST, "each feature is to be named once")
+    if len(set(names)) < len(names):
+        return _failed(ErrorCode.INVALID_UPDATE_VERSION, "each feature is to be named once")
+    if not names:
+        return UpdateFeaturesResponse(error_message=None)
     try:
         refusals = await services.features.update(updates, validate_only=request.validate_only)
     except KafkaError as error:

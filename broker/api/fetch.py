@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 _CONSUMER = -1
 _READ_COMMITTED = 1
+_ISOLATION_LEVELS = (0, _READ_COMMITTED)
 _READ = Operation.READ
 _TOPIC = ResourceType.TOPIC
 _ZSTD_VERSION = 10
 _STORAGE_ERROR_VERSION = 6
 _RACK_VERSION = 11
-_LEADER_VERSION = 12
 _TOPIC_ID_VERSION = 13
 _REPLICA_STATE_VERSION = 15
 _ENDPOINTS_VERSION = 16
@@ -60,6 +60,8 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
         state = request.replica_state
         replica_id, broker_epoch = state.replica_id, state.replica_epoch
     is_follower = replica_id >= 0
+    if request.isolation_level not in _ISOLATION_LEVELS:
+        return _refused(request, ErrorCode.INVALID_REQUEST)
     part = enter_session(
         services.reads.sessions,
         services.ports.random,
@@ -95,6 +97,8 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
     def respond(reads: list[PartitionRead]) -> FetchResponse:
         session_id, news = part.answered(reads)
         _count(services, news, is_follower=is_follower)
+        if not is_follower:
+            _hide_offsets_of_failed(news)
         response = _response(services, context, news)
         response.session_id = session_id
         return response
@@ -102,18 +106,41 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
     return services.reads.fetch(context, plan, respond)
 
 
+def _refused(request: FetchRequest, error: ErrorCode) -> FetchResponse:
+    """The same error for all that is asked for, and for the whole where that has one."""
+    return FetchResponse(
+        error_code=error,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(
+                        partition_index=part.partition,
+                        error_code=error,
+                        high_watermark=-1,
+                        records=b"",
+                    )
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
 def _topic(
     services: Services, context: RequestContext, named: str | Uuid, *, is_follower: bool
 ) -> tuple[str, Uuid, ErrorCode]:
     """Name, id if it was asked for by id, and why it may not be read."""
     name, topic_id = named, ZERO_UUID
+    error = ErrorCode.NONE
     if not isinstance(name, str):
         topic_id = name
         name = services.metadata.topic_name(topic_id) or ""
-    error = ErrorCode.NONE
-    if not name:
-        error = ErrorCode.UNKNOWN_TOPIC_ID
-    elif not _is_allowed(services, context, name, is_follower=is_follower):
+        if not name:
+            return name, topic_id, ErrorCode.UNKNOWN_TOPIC_ID
+    if not _is_allowed(services, context, name, is_follower=is_follower):
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return name, topic_id, error
 
@@ -125,6 +152,14 @@ def _is_allowed(
     if not is_follower:
         return services.door.is_allowed(context, _READ, _TOPIC, topic)
     return is_from_broker(services, context)
+
+
+def _hide_offsets_of_failed(reads: list[PartitionRead]) -> None:
+    """An answer with an error says nothing of offsets to a consumer, as in Kafka. A follower has to
+    know where the leader's log starts when its own ends before."""
+    for read in reads:
+        if read.error_code is not ErrorCode.NONE:
+            read.high_watermark = read.last_stable_offset = read.log_start_offset = -1
 
 
 def _response(
@@ -191,7 +226,7 @@ def _partition(services: Services, context: RequestContext, read: PartitionRead)
         answer.diverging_epoch = EpochEndOffset(
             epoch=read.diverging.leader_epoch, end_offset=read.diverging.end_offset
         )
-    if read.error_code in _MOVED and context.api_version >= _LEADER_VERSION:
+    if read.error_code in _MOVED and context.api_version >= _ENDPOINTS_VERSION:
         leader, epoch = services.metadata.leader_of(read.wanted.topic, read.wanted.partition)
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
     if (

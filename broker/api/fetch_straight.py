@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.services import Services, Straight
 
 _READ_COMMITTED = 1
+_ISOLATION_LEVELS = (0, 1)
 _READ = Operation.READ
 _TOPIC = ResourceType.TOPIC
 _TOPIC_ID_VERSION = 13
@@ -44,7 +45,7 @@ def straight(version: int) -> Straight | None:
         wait_ms, min_bytes, max_bytes, isolation, named, index, epoch, offset, has_rack, again = (
             asked
         )
-        if has_rack and services.reads.sends_to_racks:
+        if isolation not in _ISOLATION_LEVELS or (has_rack and services.reads.sends_to_racks):
             return None
         topic: str | None = services.metadata.topic_name(named) if by_id else named
         if topic is None:

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.api.shared import without
 from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.runtime.groups import caller_of
 from ottla.broker.runtime.later import Later, gathered
@@ -30,7 +31,6 @@ from ottla.protocol.messages.describe_groups import (
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
-    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
@@ -137,7 +137,12 @@ def describe_consumer_groups(
             consumer_groups.ConsumerGroupDescribeRequest(group_ids=[group_id]),
         )
 
-    parts = [_ask(services, context, single(group_id), refuse) for group_id in request.group_ids]
+    parts = [
+        _ask(services, context, single(group_id), refuse)
+        if group_id
+        else _complete(refuse(group_id, ErrorCode.INVALID_GROUP_ID))
+        for group_id in request.group_ids
+    ]
     return gathered(parts, build)
 
 
@@ -191,10 +196,14 @@ def _ask(
     """One question about one group, if the caller may ask it."""
     operation, group_id, request = question
     if not services.door.is_allowed(context, operation, ResourceType.GROUP, group_id):
-        refused: Later[Any] = Later()
-        refused.complete(refuse(group_id, _NOT_ALLOWED))
-        return refused
+        return _complete(refuse(group_id, _NOT_ALLOWED))
     return services.groups.handle(group_id, request, caller_of(context), partial(refuse, group_id))
+
+
+def _complete(response: Any) -> Later[Any]:
+    answered: Later[Any] = Later()
+    answered.complete(response)
+    return answered
 
 
 def delete_offsets(
@@ -204,14 +213,15 @@ def delete_offsets(
     may = services.door.is_allowed
     if not may(context, Operation.DELETE, ResourceType.GROUP, request.group_id):
         return OffsetDeleteResponse(error_code=_NOT_ALLOWED)
-    refused: list[OffsetDeleteResponseTopic] = []
-    wanted: list[OffsetDeleteRequestTopic] = []
-    for topic in request.topics:
-        if may(context, Operation.READ, ResourceType.TOPIC, topic.name):
-            wanted.append(topic)
-        else:
-            refused.append(_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-    if refused and not wanted:
+    if not request.group_id:
+        return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    hidden = {
+        topic.name
+        for topic in request.topics
+        if not may(context, Operation.READ, ResourceType.TOPIC, topic.name)
+    }
+    refused = _refused_offsets(services, request, hidden)
+    if hidden and all(topic.name in hidden for topic in request.topics):
         return OffsetDeleteResponse(topics=refused)
 
     def build(parts: list[OffsetDeleteResponse]) -> OffsetDeleteResponse:
@@ -220,18 +230,33 @@ def delete_offsets(
             response.topics += refused
         return response
 
+    places = {(topic.name, part.partition_index) for topic in refused for part in topic.partitions}
     later = services.groups.handle(
         request.group_id,
-        OffsetDeleteRequest(group_id=request.group_id, topics=wanted),
+        OffsetDeleteRequest(
+            group_id=request.group_id, topics=without(request.topics, dict.fromkeys(places, 0))
+        ),
         caller_of(context),
         lambda error: OffsetDeleteResponse(error_code=error),
     )
     return gathered([later], build)
 
 
-def _refused(topic: OffsetDeleteRequestTopic, error: ErrorCode) -> OffsetDeleteResponseTopic:
-    partitions = [
-        OffsetDeleteResponsePartition(partition_index=part.partition_index, error_code=error)
-        for part in topic.partitions
-    ]
-    return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
+def _refused_offsets(
+    services: Services, request: OffsetDeleteRequest, hidden: set[str]
+) -> list[OffsetDeleteResponseTopic]:
+    """What the caller may not see, and what is not there."""
+    refused = []
+    for topic in request.topics:
+        known = services.metadata.topic(topic.name)
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if topic.name in hidden:
+            known, error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        parts = [
+            OffsetDeleteResponsePartition(partition_index=part.partition_index, error_code=error)
+            for part in topic.partitions
+            if known is None or part.partition_index not in known.partitions
+        ]
+        if parts:
+            refused.append(OffsetDeleteResponseTopic(name=topic.name, partitions=parts))
+    return refused

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.policy.door import Operation, ResourceType
 from ottla.broker.runtime.groups import caller_of
+from ottla.broker.runtime.later import Later, gathered
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -30,16 +31,25 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.services import Services
 
 _NAMELESS_PROTOCOL_VERSION = 7
+_PROTOCOL_VERSION = 5
 _LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def join(services: Services, context: RequestContext, request: JoinGroupRequest) -> Any:
     """Answered when the group's next generation stands."""
-    return _ask(services, context, request, partial(_no_join, context, request))
+    answer = _ask(services, context, request, partial(_no_join, context, request))
+    if context.api_version >= _NAMELESS_PROTOCOL_VERSION and isinstance(answer, Later):
+        return gathered([answer], _without_name)
+    return answer
 
 
 def sync(services: Services, context: RequestContext, request: SyncGroupRequest) -> Any:
     """Answered when the group's leader has said who reads what."""
+    if context.api_version >= _PROTOCOL_VERSION and None in (
+        request.protocol_type,
+        request.protocol_name,
+    ):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     return _ask(services, context, request, _no_sync)
 
 
@@ -84,6 +94,14 @@ def _no_join(
         protocol_name=None if can_be_null else "",
         member_id=request.member_id,
     )
+
+
+def _without_name(parts: list[JoinGroupResponse]) -> JoinGroupResponse:
+    """Who is refused has no protocol: null, as soon as a version knows that."""
+    (response,) = parts
+    if response.error_code != ErrorCode.NONE:
+        response.protocol_name = None
+    return response
 
 
 def _no_sync(error: ErrorCode) -> SyncGroupResponse:

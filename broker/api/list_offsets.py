@@ -34,6 +34,7 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 _READ_COMMITTED = 1
+_ISOLATION_LEVELS = (0, _READ_COMMITTED)
 _EPOCH_VERSION = 4
 _NOT_AVAILABLE_VERSION = 5
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
@@ -53,6 +54,7 @@ def handle(
     """Answer each partition of each topic; names at once, times after a look into the log."""
     response = ListOffsetsResponse()
     searches: list[_Search] = []
+    is_sound = request.isolation_level in _ISOLATION_LEVELS
     for topic in request.topics:
         allowed = services.door.is_allowed(
             context, Operation.DESCRIBE, ResourceType.TOPIC, topic.name
@@ -63,7 +65,7 @@ def handle(
             answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
             if not allowed:
                 answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif wanted.partition_index in seen:
+            elif wanted.partition_index in seen or not is_sound:
                 answer.error_code = ErrorCode.INVALID_REQUEST
             else:
                 answer.error_code = _look_up(

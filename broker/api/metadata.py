@@ -7,7 +7,7 @@ operations. 10: topic ids in the answer. 12: topics by id. 13: top-level error c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.errors import ErrorCode
@@ -22,61 +22,67 @@ from ottla.protocol.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.services import Services
 
+_UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _BY_ID_VERSION = 12
 _LISTENER_VERSION = 6
-_NO_OPERATIONS = -(2**31)
-_AUTO_CREATE_TIMEOUT_MS = 5_000
 
 
 def handle(
     services: Services, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
-    """Answer from the cache; missing topics are created first where that is allowed."""
+) -> MetadataResponse:
+    """Answer from the cache. Missing topics are created meanwhile where that is allowed: the answer
+    says UNKNOWN_TOPIC_OR_PARTITION, as Kafka's does, and the client asks again."""
     wanted = request.topics
+    if wanted is not None and not all(_is_named(topic, context.api_version) for topic in wanted):
+        return _refuse_all(wanted)
     if wanted is None or (context.api_version == 0 and not wanted):
         return _respond(services, context, request, None)
-    missing = [] if not request.allow_auto_topic_creation else _missing(services, context, wanted)
-    if missing and services.config.auto_create_topics_enable:
-        return _create_then_respond(services, context, request, missing)
-    return _respond(services, context, request, wanted)
+    if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
+        missing = _missing(services, context, wanted)
+        if missing:
+            services.internal_topics.request(missing)
+    return _respond(services, context, request, _each_once(wanted))
+
+
+def _is_named(topic: MetadataRequestTopic, version: int) -> bool:
+    if version < _BY_ID_VERSION:
+        return topic.name is not None and topic.topic_id == ZERO_UUID
+    return topic.name is not None or topic.topic_id != ZERO_UUID
+
+
+def _refuse_all(wanted: list[MetadataRequestTopic]) -> MetadataResponse:
+    """A request that makes no sense in its version is not looked at further."""
+    error = ErrorCode.INVALID_REQUEST
+    return MetadataResponse(
+        error_code=error,
+        topics=[
+            MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id)
+            for topic in wanted
+        ],
+    )
+
+
+def _each_once(wanted: list[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
+    if len(wanted) == 1:
+        return wanted
+    return list({(topic.topic_id, topic.name): topic for topic in wanted}.values())
 
 
 def _missing(
     services: Services, context: RequestContext, wanted: list[MetadataRequestTopic]
 ) -> list[str]:
+    """Names that no topic has, and that one may be given by this client."""
     names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
     return [
         name
         for name in names
         if services.metadata.topic(name) is None
+        and services.metadata.error_for_missing_topic(name) is _UNKNOWN
         and services.door.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, name)
     ]
-
-
-async def _create_then_respond(
-    services: Services, context: RequestContext, request: MetadataRequest, missing: list[str]
-) -> MetadataResponse:
-    specs = [services.internal_topics.spec(name) for name in missing]
-    deadline_ms = context.received_ms + _AUTO_CREATE_TIMEOUT_MS
-    results = await services.topic_making.make(specs, timeout_ms=_AUTO_CREATE_TIMEOUT_MS)
-    refused: dict[str, ErrorCode] = {
-        result.name: result.error_code
-        for result in results
-        if result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    }
-    # Another client was quicker: its topic exists, and shows here in a moment.
-    coming = {
-        result.name for result in results if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
-    }
-    await services.metadata.wait_for(
-        lambda image: coming <= image.topics.keys(), deadline_ms - services.ports.clock.now_ms()
-    )
-    return _respond(services, context, request, request.topics, refused)
 
 
 def _respond(
@@ -84,7 +90,6 @@ def _respond(
     context: RequestContext,
     request: MetadataRequest,
     wanted: list[MetadataRequestTopic] | None,
-    refused: dict[str, ErrorCode] | None = None,
 ) -> MetadataResponse:
     metadata = services.metadata
     response = MetadataResponse(
@@ -104,9 +109,7 @@ def _respond(
             if services.door.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name)
         ]
     else:
-        response.topics = [
-            _named(services, context, request, topic, refused or {}) for topic in wanted
-        ]
+        response.topics = [_named(services, context, request, topic) for topic in wanted]
     if request.include_cluster_authorized_operations and services.door.is_allowed(
         context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME
     ):
@@ -119,15 +122,8 @@ def _named(
     context: RequestContext,
     request: MetadataRequest,
     wanted: MetadataRequestTopic,
-    refused: dict[str, ErrorCode],
 ) -> MetadataResponseTopic:
     if wanted.topic_id != ZERO_UUID or wanted.name is None:
-        if context.api_version < _BY_ID_VERSION or wanted.topic_id == ZERO_UUID:
-            return MetadataResponseTopic(
-                error_code=ErrorCode.INVALID_REQUEST,
-                name=wanted.name or "",
-                topic_id=wanted.topic_id,
-            )
         name = services.metadata.topic_name(wanted.topic_id)
         if name is None:
             return MetadataResponseTopic(
@@ -137,8 +133,6 @@ def _named(
         name = wanted.name
     if not services.door.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
-    if name in refused:
-        return MetadataResponseTopic(error_code=refused[name], name=name)
     return _topic(services, context, request, name)
 
 
@@ -146,13 +140,13 @@ def _topic(
     services: Services, context: RequestContext, request: MetadataRequest, name: str
 ) -> MetadataResponseTopic:
     topic = services.metadata.topic(name)
+    answer = MetadataResponseTopic(name=name)
+    if request.include_topic_authorized_operations:
+        answer.topic_authorized_operations = services.door.topic_operations(context, name)
     if topic is None:
-        return MetadataResponseTopic(
-            error_code=services.metadata.error_for_missing_topic(name), name=name
-        )
-    answer = MetadataResponseTopic(
-        name=name, topic_id=topic.topic_id, is_internal=topic.is_internal
-    )
+        answer.error_code = services.metadata.error_for_missing_topic(name)
+        return answer
+    answer.topic_id, answer.is_internal = topic.topic_id, topic.is_internal
     live = {node.node_id for node in services.metadata.endpoints(context.listener)}
     for index in sorted(topic.partitions):
         state = topic.partitions[index]
@@ -178,6 +172,4 @@ def _topic(
             )
             part.leader_id = -1
         answer.partitions.append(part)
-    if request.include_topic_authorized_operations:
-        answer.topic_authorized_operations = services.door.topic_operations(context, name)
     return answer

@@ -39,7 +39,7 @@ def handle(services: Services, context: RequestContext, request: OffsetCommitReq
     def refuse(error: ErrorCode) -> OffsetCommitResponse:
         return _refused(request, error)
 
-    if not refused:
+    if not refused and all(topic.partitions for topic in request.topics):
         return services.groups.handle(group_id, request, caller_of(context), refuse)
     accepted = copy(request)
     accepted.topics = without(request.topics, refused)
@@ -47,7 +47,7 @@ def handle(services: Services, context: RequestContext, request: OffsetCommitReq
         return _response(request, refused.__getitem__)
 
     def build(parts: list[OffsetCommitResponse]) -> OffsetCommitResponse:
-        return _response(request, with_verdicts(refused, parts[0].topics).__getitem__)
+        return _response(request, with_verdicts(refused, parts[0].topics))
 
     later = services.groups.handle(group_id, accepted, caller_of(context), refuse)
     return gathered([later], build)

@@ -38,7 +38,8 @@ async def alter(
 ) -> AlterPartitionReassignmentsResponse:
     """Begin or give up moves; each partition gets its own answer, once its move has begun."""
     response = AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=request.allow_replication_factor_change
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
     )
     if not services.door.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -87,7 +88,7 @@ def list_all(
     services: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """The moves under way; partitions that are not being moved are left out."""
-    response = ListPartitionReassignmentsResponse()
+    response = ListPartitionReassignmentsResponse(error_message=None)
     if not services.door.is_allowed(
         context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME
     ):

@@ -21,6 +21,7 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
+    DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
 
@@ -37,7 +38,7 @@ async def delete(
     Answered when it is so wherever the next leader may come from, or that is not known in time."""
     response = DeleteRecordsResponse()
     pending: list[PendingDeletion] = []
-    for topic in request.topics:
+    for topic in _each_once(request.topics):
         allowed = services.door.is_allowed(
             context, Operation.DELETE, ResourceType.TOPIC, topic.name
         )
@@ -55,6 +56,18 @@ async def delete(
         context.peer,
     )
     return later
+
+
+def _each_once(topics: list[DeleteRecordsTopic]) -> list[DeleteRecordsTopic]:
+    """Each partition as it was named last."""
+    found: dict[str, dict[int, DeleteRecordsPartition]] = {}
+    for topic in topics:
+        for part in topic.partitions:
+            found.setdefault(topic.name, {})[part.partition_index] = part
+    return [
+        DeleteRecordsTopic(name=name, partitions=list(parts.values()))
+        for name, parts in found.items()
+    ]
 
 
 async def _delete(

@@ -5,6 +5,7 @@ the others, and the answer names all of them in the order of the request."""
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -82,13 +83,22 @@ def without(topics: Iterable[AnyTopic], refused: Mapping[Place, int]) -> list[An
     return left
 
 
-def with_verdicts(refused: Mapping[Place, int], answered: Iterable[Topic]) -> ErrorOf:
-    """The error of every partition, when the machine has answered about what was left."""
-    known = dict(refused)
+def with_verdicts(
+    refused: Mapping[Place, int], answered: Iterable[Topic]
+) -> Callable[[Place], int]:
+    """The error of every partition, when the machine has answered about what was left.
+
+    Asked in the order of the request: one that is named twice has a verdict for each."""
+    verdicts: dict[Place, deque[int]] = defaultdict(deque)
     for topic in answered:
         for part in topic.partitions:
-            known.setdefault((topic.name, part.partition_index), part.error_code)
-    return known
+            verdicts[topic.name, part.partition_index].append(part.error_code)
+
+    def error_of(place: Place) -> int:
+        error = refused.get(place)
+        return verdicts[place].popleft() if error is None else error
+
+    return error_of
 
 
 def in_order(
@@ -97,7 +107,8 @@ def in_order(
     make_topic: MakeTopic[Made],
     make_part: MakePart,
 ) -> list[Made]:
-    """The answer's topics, in the shape and order of the request."""
+    """The answer's topics, in the shape and order of the request; those without partitions are left
+    out."""
     return [
         make_topic(
             name=topic.name,
@@ -110,4 +121,5 @@ def in_order(
             ],
         )
         for topic in topics
+        if topic.partitions
     ]

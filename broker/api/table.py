@@ -78,7 +78,7 @@ TABLE: dict[int, Api] = {
         ),
         Api(ApiKey.FETCH, 4, 18, "fetch:handle", straight_name="fetch_straight:straight"),
         Api(ApiKey.LIST_OFFSETS, 1, 10, "list_offsets:handle"),
-        Api(ApiKey.METADATA, 0, 13, "metadata:handle", waits=True),
+        Api(ApiKey.METADATA, 0, 13, "metadata:handle"),
         Api(ApiKey.LEADER_AND_ISR, 5, 7, "control:handle", waits=True),
         Api(ApiKey.STOP_REPLICA, 3, 4, "control:handle", waits=True),
         Api(ApiKey.UPDATE_METADATA, 7, 8, "control:handle", waits=True),

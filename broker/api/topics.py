@@ -1,7 +1,8 @@
 """CreateTopics (19), DeleteTopics (20), CreatePartitions (37): answered by the controller.
 
-CreateTopics 2-7: 4 partition count and replication factor may be -1 (the broker's defaults);
-5 the answer tells both and the topic's settings; 7 the topic id. DeleteTopics 1-6: 3
+CreateTopics 2-7: partition count and replication factor may be -1 (the broker's defaults) in every
+version: Kafka's schema says so from 4 on, but clients send it earlier, and Kafka takes it. 5 the
+answer tells both and the topic's settings; 7 the topic id. DeleteTopics 1-6: 3
 TOPIC_DELETION_DISABLED, 6 by name or id. CreatePartitions 0-3: the count is the new total.
 """
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.services import Services
 
-_DEFAULTS_VERSION = 4
 _DELETION_DISABLED_VERSION = 3
 _FIXED = "the number of partitions says where groups and transactions live, and stays as it is"
 _TWICE = "the request names this topic more than once"
@@ -58,7 +58,7 @@ async def create(
             specs.append(services.internal_topics.completed(_spec(topic)))
         else:
             answers[topic.name] = CreatableTopicResult(
-                name=topic.name, error_code=error, error_message=text
+                name=topic.name, error_code=error, error_message=text, configs=[]
             )
     results = await services.admin.create_topics(
         specs, validate_only=request.validate_only, timeout_ms=request.timeout_ms
@@ -78,11 +78,6 @@ def _check_create(
         context, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME
     ) and not door.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, topic.name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
-    if context.api_version < _DEFAULTS_VERSION and not topic.assignments:
-        if topic.num_partitions == -1:
-            return ErrorCode.INVALID_PARTITIONS, "the number of partitions must be at least 1"
-        if topic.replication_factor == -1:
-            return ErrorCode.INVALID_REPLICATION_FACTOR, "the replication factor must be at least 1"
     if topic.assignments and (topic.num_partitions != -1 or topic.replication_factor != -1):
         return (
             ErrorCode.INVALID_REQUEST,
@@ -115,7 +110,7 @@ def _created(services: Services, result: TopicResult) -> CreatableTopicResult:
         topic_id=result.topic_id,
         error_code=result.error_code,
         error_message=result.message,
-        configs=None,
+        configs=[],
     )
     if result.error_code == ErrorCode.NONE:
         answer.num_partitions = result.partition_count
@@ -176,6 +171,8 @@ def _check_delete(
 ) -> tuple[ErrorCode, str | None]:
     if topic.name is not None and topic.topic_id != ZERO_UUID:
         return ErrorCode.INVALID_REQUEST, "name the topic or give its id, not both"
+    if topic.name is None and topic.topic_id == ZERO_UUID:
+        return ErrorCode.INVALID_REQUEST, "name the topic or give its id"
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id"
     if counts[name] > 1:

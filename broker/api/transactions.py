@@ -165,7 +165,7 @@ def add_offsets(
         return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     topic = services.metadata.topic(OFFSETS_TOPIC)
     if topic is None or not topic.partitions:
-        services.internal_topics.request(OFFSETS_TOPIC)
+        services.internal_topics.request([OFFSETS_TOPIC])
         # The client repeats it, here and not elsewhere.
         return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     home = TopicPartition(OFFSETS_TOPIC, partition_for(group_id, len(topic.partitions)))

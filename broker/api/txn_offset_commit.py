@@ -136,7 +136,7 @@ def _commit(commit: _Commit) -> Later[TxnOffsetCommitResponse]:
         return _all(commit.accepted, error)
 
     def build(parts: list[TxnOffsetCommitResponse]) -> TxnOffsetCommitResponse:
-        return _shaped(commit, with_verdicts(commit.refused, parts[0].topics).__getitem__)
+        return _shaped(commit, with_verdicts(commit.refused, parts[0].topics))
 
     group_id, caller = commit.request.group_id, caller_of(commit.context)
     later = commit.services.groups.handle(group_id, commit.accepted, caller, refuse)

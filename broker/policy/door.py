@@ -48,7 +48,13 @@ _TOPIC_OPERATIONS = (
     Operation.DESCRIBE_CONFIGS,
     Operation.ALTER_CONFIGS,
 )
-_GROUP_OPERATIONS = (Operation.READ, Operation.DELETE, Operation.DESCRIBE)
+_GROUP_OPERATIONS = (
+    Operation.READ,
+    Operation.DELETE,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
 _CLUSTER_OPERATIONS = (
     Operation.CREATE,
     Operation.ALTER,

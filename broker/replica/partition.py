@@ -334,14 +334,18 @@ class Replica:
         verdict = self.judge_fetch(
             fetch.fetch_offset, fetch.current_leader_epoch, fetch.last_fetched_epoch
         )
+        leading = self.leading
+        follower = None if leading is None else leading.followers.get(fetch.node_id)
+        if follower is None and leading is not None and verdict.error in _OF_ASSIGNED_REPLICAS:
+            # It may know of an assignment that has not reached this leader yet, if it says in which
+            # epoch it follows.
+            if fetch.current_leader_epoch == NO_EPOCH:
+                return FetchVerdict(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return FetchVerdict(ErrorCode.UNKNOWN_LEADER_EPOCH)
         if not verdict.is_good:
             return verdict
-        leading = self.leading
         assert leading is not None
-        follower = leading.followers.get(fetch.node_id)
-        if follower is None:
-            # It may know of an assignment that has not reached this leader yet.
-            return FetchVerdict(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        assert follower is not None
         if fetch.broker_epoch < follower.broker_epoch:
             return FetchVerdict(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         follower.broker_epoch = fetch.broker_epoch
@@ -351,6 +355,10 @@ class Replica:
             watermark_moved=self.maybe_raise_watermark(now_ms),
             may_join=leading.may_join(fetch.node_id, self.high_watermark),
         )
+
+
+# What a leader says of offsets is for the replicas of its partition.
+_OF_ASSIGNED_REPLICAS = (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE)
 
 
 def _is_stale(replica: Replica, leadership: Leadership) -> bool:

@@ -93,7 +93,7 @@ class ClusterAdmin:
         """Delete topics by name or by id. Each of them is named once."""
         deadline_ms = self._clock.now_ms() + timeout_ms
         wanted = [self._name_and_id(topic) for topic in topics]
-        known = [(name, topic_id) for name, topic_id in wanted if name]
+        known = [(name, topic_id) for name, topic_id in wanted if name is not None]
         current = self._controller.controllership
 
         async def prepare() -> Event:
@@ -104,7 +104,8 @@ class ClusterAdmin:
         answers = iter(asked)
         results = []
         for name, topic_id in wanted:
-            result = next(answers) if name else TopicResult("", ErrorCode.UNKNOWN_TOPIC_ID)
+            unknown = TopicResult("", ErrorCode.UNKNOWN_TOPIC_ID)
+            result = unknown if name is None else next(answers)
             if topic_id != ZERO_UUID and result.error_code != ErrorCode.NONE:
                 result = replace(result, topic_id=topic_id)
                 if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -240,10 +241,11 @@ class ClusterAdmin:
         for future in current.told():
             await done_by(future, self._clock, until_ms)
 
-    def _name_and_id(self, topic: str | Uuid) -> tuple[str, Uuid]:
+    def _name_and_id(self, topic: str | Uuid) -> tuple[str | None, Uuid]:
+        """The name is None if no topic has that id."""
         if isinstance(topic, str):
             return topic, ZERO_UUID
-        return self._metadata.topic_name(topic) or "", topic
+        return self._metadata.topic_name(topic), topic
 
     def _draw_id(self) -> Uuid:
         while True:

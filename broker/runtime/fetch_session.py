@@ -69,7 +69,7 @@ class SessionPart:
         session_id = 1 + self.random.below(_SESSION_IDS)
         session = self.sessions.begin(session_id, ask, len(wanted), self.now_ms)
         if session is not None:
-            session.merge(((self._key(one), one) for one in wanted), ())
+            session.merge(((self.key(one), one) for one in wanted), ())
         return session
 
     def _news(self, session: Session, reads: list[PartitionRead]) -> list[PartitionRead]:
@@ -78,14 +78,15 @@ class SessionPart:
             read
             for read in reads
             if session.tell(
-                self._key(read.wanted),
+                self.key(read.wanted),
                 Offsets(read.high_watermark, read.log_start_offset),
                 has_content=read.has_content or _has_missed_log_start(read),
                 has_failed=read.error_code != ErrorCode.NONE,
             )
         ]
 
-    def _key(self, wanted: Wanted) -> PartitionKey:
+    def key(self, wanted: Wanted) -> PartitionKey:
+        """The partition as the client names it."""
         named = wanted.topic_id if self.ask.uses_topic_ids else wanted.topic
         return named, wanted.partition
 
@@ -117,8 +118,9 @@ def take_in(part: SessionPart, request: FetchRequest, resolve: Resolve, version:
                 asked.partition,
                 asked.fetch_offset,
                 asked.partition_max_bytes,
-                asked.current_leader_epoch,
-                asked.last_fetched_epoch,
+                # Any negative epoch is none.
+                max(-1, asked.current_leader_epoch),
+                max(-1, asked.last_fetched_epoch),
                 error,
                 asked.log_start_offset,
                 topic_id,
@@ -127,13 +129,16 @@ def take_in(part: SessionPart, request: FetchRequest, resolve: Resolve, version:
         ]
     session = part.session
     if session is None:
+        if len(part.wanted) > 1:
+            # What is named twice is answered once, as it was said last.
+            part.wanted = list({part.key(one): one for one in part.wanted}.values())
         return
     forgotten = [
         (topic.topic_id if by_id else topic.topic, index)
         for topic in request.forgotten_topics_data
         for index in topic.partitions
     ]
-    session.merge(((part._key(one), one) for one in part.wanted), forgotten)
+    session.merge(((part.key(one), one) for one in part.wanted), forgotten)
     if session.version is not version:
         session.version = version
         session.merge(_resolved_again(session, resolve), ())

@@ -1,4 +1,5 @@
-"""The topics that the cluster keeps for itself: how they are made, and when.
+"""Topics that are made because a client needs them, first of all those that the cluster keeps for
+itself: how they are made, and when.
 
 They are made when they are first needed (FindCoordinator, Metadata), with the settings of the
 broker's configuration and never with a client's.
@@ -15,8 +16,9 @@ from ottla.coordinator.metadata.image import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from ottla.broker.runtime.cluster_admin import TopicResult
     from ottla.broker.runtime.topic_making import TopicMaking
     from ottla.broker.tasks import Tasks
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
@@ -31,6 +33,8 @@ FIXED_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 ADMIN_CLIENT_ID = "__admin_client"
 DEFAULT = -1
 _CREATE_TIMEOUT_MS = 30_000
+# Topics that could not be made, by name: clients choose the names.
+_REMEMBERED_MAX = 1_000
 
 
 def is_closed_to(client_id: str, topic: str) -> bool:
@@ -54,7 +58,7 @@ def flaw_of_all(topic: str, configs: Mapping[str, str]) -> str | None:
 
 
 class InternalTopics:
-    """Owned by the server."""
+    """Owned by the server; handlers ask it for topics that are missing."""
 
     def __init__(self, config: BrokerConfig, making: TopicMaking, tasks: Tasks) -> None:
         self._config = config
@@ -102,23 +106,33 @@ class InternalTopics:
                 spec = replace(spec, replication_factor=own.replication_factor)
         return replace(spec, configs={**own.configs, **spec.configs}) if own.configs else spec
 
-    def request(self, topic: str) -> None:
-        """Have the topic made, unless that is underway; whoever needs it comes again."""
-        if topic not in self._underway:
-            self._underway.add(topic)
-            self._tasks.spawn(f"make {topic}", self._make(topic))
+    def request(self, topics: Iterable[str]) -> None:
+        """Have topics made, but for those underway; the clients that need them come again."""
+        fresh = [topic for topic in topics if topic not in self._underway]
+        if fresh:
+            self._underway.update(fresh)
+            self._tasks.spawn(f"make {', '.join(fresh)}", self._make(fresh))
 
-    async def _make(self, topic: str) -> None:
+    async def _make(self, topics: list[str]) -> None:
         try:
-            (result,) = await self._making.make([self.spec(topic)], timeout_ms=_CREATE_TIMEOUT_MS)
+            results = await self._making.make(
+                [self.spec(topic) for topic in topics], timeout_ms=_CREATE_TIMEOUT_MS
+            )
         finally:
-            self._underway.discard(topic)
-        error = result.error_code
+            self._underway.difference_update(topics)
+        for result in results:
+            self._tell(result)
+
+    def _tell(self, result: TopicResult) -> None:
+        """Clients ask many times a second; the operator is told once for each reason."""
+        topic, error = result.name, result.error_code
         if error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             self._last_error.pop(topic, None)
             return
-        # Clients ask many times a second; the operator is told once for each reason.
         reason = result.message or error.text
-        if self._last_error.get(topic) != reason:
-            self._last_error[topic] = reason
-            logger.warning("%s cannot be made yet: %s", topic, reason)
+        if self._last_error.get(topic) == reason:
+            return
+        if len(self._last_error) >= _REMEMBERED_MAX:
+            self._last_error.clear()
+        self._last_error[topic] = reason
+        logger.warning("%s cannot be made yet: %s", topic, reason)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.controller.names import find_name_fault
 from ottla.coordinator.metadata.changes import FULL_UPDATE, Change, ConfigGone, changes_of_update
 from ottla.coordinator.metadata.delta import Delta, apply_changes, next_image
 from ottla.coordinator.metadata.image import NO_LEADER, Entity, MetadataImage
@@ -170,11 +171,11 @@ class MetadataCache:
 
     def error_for_missing_topic(self, name: str) -> ErrorCode:
         """Why a topic is not in the answer."""
-        return (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if name not in self.image.topics
-            else ErrorCode.LEADER_NOT_AVAILABLE
-        )
+        if name in self.image.topics:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        if find_name_fault(name) is not None:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def error_for_missing(self, topic: str, partition: int) -> ErrorCode:
         """Why a partition cannot be served here: it is elsewhere, or nowhere."""

@@ -138,11 +138,15 @@ class Reads:
 
     def _read_one(self, plan: FetchPlan, wanted: Wanted, budget: FetchBudget) -> PartitionRead:
         if wanted.error_code != ErrorCode.NONE:
-            return PartitionRead(wanted, wanted.error_code)
+            return PartitionRead(
+                wanted, wanted.error_code, aborted=None if plan.is_follower else []
+            )
+        if wanted.max_bytes < 0 or plan.max_bytes < 0:
+            return PartitionRead(wanted, ErrorCode.INVALID_REQUEST)
         partition = self._partitions.find(wanted.topic, wanted.partition)
         if partition is None:
             error = self._partitions.error_for_missing(wanted.topic, wanted.partition)
-            return PartitionRead(wanted, error)
+            return PartitionRead(wanted, error, aborted=[])
         if not _is_of(partition, wanted.topic_id):
             return PartitionRead(wanted, ErrorCode.INCONSISTENT_TOPIC_ID)
         max_bytes, at_least_one = budget.allow(wanted.max_bytes)

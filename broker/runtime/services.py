@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.produces import Flushes
     from ottla.broker.runtime.reads import Reads
     from ottla.broker.runtime.settings import Settings
-    from ottla.broker.runtime.topic_making import TopicMaking
     from ottla.broker.runtime.transactions import TransactionCoordinator
     from ottla.broker.runtime.txn_partition import MarkerWriter
     from ottla.broker.runtime.txn_verification import Verification
@@ -46,7 +45,6 @@ class Services:
     flushes: Flushes
     waiting: Waiting
     admin: ClusterAdmin
-    topic_making: TopicMaking
     internal_topics: InternalTopics
     groups: GroupCoordinator
     transactions: TransactionCoordinator

@@ -19,6 +19,7 @@ from ottla.coordinator.metadata.config_changes import (
 )
 from ottla.coordinator.metadata.configs import (
     ConfigEntry,
+    ConfigSource,
     ConfigSources,
     describe_broker,
     describe_topic,
@@ -106,7 +107,7 @@ class Settings:
         if target.name == EVERY_BROKER:
             dynamic = self._stored(BROKERS, EVERY_BROKER)
             entries = describe_broker(ConfigSources(cluster_wide=dynamic))
-            return [entry for entry in entries if entry.name in dynamic]
+            return [_without_default(entry) for entry in entries if entry.name in dynamic]
         return describe_broker(self.sources)
 
     def describe_new_topic(self, configs: Mapping[str, str]) -> list[ConfigEntry]:
@@ -137,3 +138,9 @@ class Settings:
     def stored(self, target: ConfigTarget) -> Mapping[str, str]:
         """What was set for the target, without defaults."""
         return self._stored(target.entity_type, target.name)
+
+
+def _without_default(entry: ConfigEntry) -> ConfigEntry:
+    """What is set for all brokers is shown alone."""
+    synonyms = tuple(one for one in entry.synonyms if one.source is not ConfigSource.DEFAULT_CONFIG)
+    return entry._replace(synonyms=synonyms)

@@ -14,6 +14,8 @@ from ottla.coordinator.group.classic.groups import ClassicGroups, MembersRequest
 from ottla.coordinator.group.classic.replies import refused_join
 from ottla.coordinator.group.consumer.context import ConsumerContext
 from ottla.coordinator.group.consumer.group import ConsumerGroup
+from ottla.coordinator.group.consumer.heartbeats import NO_GROUP
+from ottla.coordinator.group.consumer.validation import Fault, heartbeat_fault
 from ottla.coordinator.group.migration import downgraded, note, upgraded
 from ottla.coordinator.group.record_values import GroupMetadataValue
 from ottla.coordinator.group.records import RecordKind
@@ -106,7 +108,8 @@ class GroupKinds:
             group.heartbeat(request, caller, ticket)
             self._drop_if_void(request.group_id)
         elif request.member_epoch != JOINING_EPOCH:
-            self._answer_not_found(request, ticket)
+            fault = heartbeat_fault(request, caller, self._context)
+            self._answer_fault(fault or NO_GROUP, ticket)
         elif isinstance(group, ClassicGroup):
             self._upgrade(group, request, caller, ticket)
         else:
@@ -125,7 +128,7 @@ class GroupKinds:
         """The first member of the newer protocol takes a classic group with it."""
         group = upgraded(classic, self._context)
         if group is None:
-            self._answer_not_found(request, ticket)
+            self._answer_fault(NO_GROUP, ticket)
             return
         group.heartbeat(request, caller, ticket)
         if group.has_begun:
@@ -184,9 +187,8 @@ class GroupKinds:
         else:
             self._classic.drop_if_vacant(group_id)
 
-    def _answer_not_found(self, request: ConsumerGroupHeartbeatRequest, ticket: Ticket) -> None:
-        error = ErrorCode.GROUP_ID_NOT_FOUND
-        response = ConsumerGroupHeartbeatResponse(error_code=error, error_message=error.text)
+    def _answer_fault(self, fault: Fault, ticket: Ticket) -> None:
+        response = ConsumerGroupHeartbeatResponse(error_code=fault.error, error_message=fault.text)
         self._scope.outbox.answer(ticket, response)
 
     def _delete_records(self, group: Group) -> None:

@@ -120,7 +120,7 @@ fetch.max.bytes | int | 57671680 | >=1024 | read-only | yes
     Largest answer to a fetch, whatever the consumer asks for.
 fetch.purgatory.purge.interval.requests | int | 1000 | - | read-only | no
     Parked fetches between two sweeps.
-follower.replication.throttled.rate | long | MAX | >=0 | per-broker | yes
+follower.replication.throttled.rate | long | MAX | >=0 | cluster-wide | yes
     Bytes per second of throttled replicas that a follower may fetch.
 group.consumer.assignors | list | org.apache.kafka.coordinator.group.assignor.UniformAssignor,\
 org.apache.kafka.coordinator.group.assignor.RangeAssignor | \
@@ -200,7 +200,7 @@ leader.imbalance.check.interval.seconds | long | 300 | >=1 | read-only | no
     Time between the controller's looks for misplaced leaders.
 leader.imbalance.per.broker.percentage | int | 10 | - | read-only | no
     Misplaced leaders per broker that the controller tolerates.
-leader.replication.throttled.rate | long | MAX | >=0 | per-broker | yes
+leader.replication.throttled.rate | long | MAX | >=0 | cluster-wide | yes
     Bytes per second of throttled replicas that a leader may send.
 listener.security.protocol.map | string | SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,\
 SASL_PLAINTEXT:SASL_PLAINTEXT | - | per-broker | yes
@@ -448,7 +448,7 @@ remote.log.storage.manager.impl.prefix | string | rsm.config. | - | read-only | 
     Prefix of that class's own settings.
 remote.log.storage.system.enable | bool | false | - | read-only | no
     Whether tiered storage is on; there is none here.
-replica.alter.log.dirs.io.max.bytes.per.second | long | MAX | >=0 | per-broker | no
+replica.alter.log.dirs.io.max.bytes.per.second | long | MAX | >=0 | cluster-wide | no
     Bytes per second for moves between directories.
 replica.fetch.backoff.ms | int | 1000 | >=0 | read-only | yes
     Pause of a follower after a failed fetch.
@@ -573,7 +573,7 @@ ssl.cipher.suites | list | "" | - | per-broker | no
     TLS cipher suites that are allowed.
 ssl.client.auth | string | none | {required, requested, none} | per-broker | no
     Whether clients must show a certificate.
-ssl.enabled.protocols | list | TLSv1.2 | - | per-broker | no
+ssl.enabled.protocols | list | TLSv1.2,TLSv1.3 | - | per-broker | no
     TLS versions that are allowed.
 ssl.endpoint.identification.algorithm | string | https | - | per-broker | no
     How a server's name is checked against its certificate.
@@ -595,7 +595,7 @@ ssl.keystore.type | string | JKS | - | per-broker | no
     Format of that file.
 ssl.principal.mapping.rules | string | DEFAULT | - | read-only | no
     Rules that make user names of certificate names.
-ssl.protocol | string | TLSv1.2 | - | per-broker | no
+ssl.protocol | string | TLSv1.3 | - | per-broker | no
     TLS version to start from.
 ssl.provider | string | null | - | per-broker | no
     Java's name of the TLS provider.

@@ -41,11 +41,13 @@ class ConfigChange(NamedTuple):
     value: str | None
 
 
-def check_topic_configs(overrides: Mapping[str, str | None]) -> dict[str, str]:
+def check_topic_configs(
+    overrides: Mapping[str, str | None], null_code: ErrorCode = ErrorCode.INVALID_REQUEST
+) -> dict[str, str]:
     """The settings of a topic as CreateTopics and AlterConfigs bring them: the whole set.
 
-    Raises KafkaError."""
-    values = _without_nulls(overrides)
+    ``null_code`` is the error of a null among them. Raises KafkaError."""
+    values = _without_nulls(overrides, null_code)
     for name, text in values.items():
         _check(name, text, TOPIC_CONFIGS, "topic")
     _check_together(values)
@@ -72,7 +74,7 @@ def check_broker_configs(
     checked = _without_nulls(values)
     for name, text in checked.items():
         _check_dynamic(name, for_one_broker=for_one_broker)
-        _check(name, text, BROKER_CONFIGS, "broker")
+        _check_broker(name, text)
     return checked
 
 
@@ -80,11 +82,11 @@ def change_broker_configs(
     current: Mapping[str, str], changes: Sequence[ConfigChange], *, for_one_broker: bool
 ) -> dict[str, str]:
     """A broker's dynamic settings after an incremental change. Raises KafkaError."""
-    changed = _apply(current, changes, BROKER_CONFIGS, "broker")
+    changed = _apply(current, changes, BROKER_CONFIGS, None)
     for change in changes:
         _check_dynamic(change.name, for_one_broker=for_one_broker)
         if change.name in changed:
-            _check(change.name, changed[change.name], BROKER_CONFIGS, "broker")
+            _check_broker(change.name, changed[change.name])
     return changed
 
 
@@ -118,11 +120,13 @@ def _refuse(sentence: str, code: ErrorCode = ErrorCode.INVALID_CONFIG) -> KafkaE
     return KafkaError(code, sentence)
 
 
-def _without_nulls(values: Mapping[str, str | None]) -> dict[str, str]:
+def _without_nulls(
+    values: Mapping[str, str | None], code: ErrorCode = ErrorCode.INVALID_REQUEST
+) -> dict[str, str]:
     found = {name: text for name, text in values.items() if text is not None}
     if len(found) < len(values):
         nulls = ", ".join(sorted(values.keys() - found.keys()))
-        raise _refuse(f"null is no value for {nulls}", ErrorCode.INVALID_REQUEST)
+        raise _refuse(f"null is no value for {nulls}", code)
     return found
 
 
@@ -133,6 +137,15 @@ def _check(name: str, text: str, known: Mapping[str, Definition], kind: str) -> 
     problem = definition.problem(text)
     if problem is not None:
         raise _refuse(problem)
+
+
+def _check_broker(name: str, text: str) -> None:
+    """A name that is unknown here may be a plug-in's or a later version's: it is kept as it is. The
+    code for a bad value is Kafka's for settings of brokers."""
+    definition = BROKER_CONFIGS.get(name)
+    problem = None if definition is None else definition.problem(text)
+    if problem is not None:
+        raise _refuse(problem, ErrorCode.INVALID_REQUEST)
 
 
 def _check_together(values: Mapping[str, str]) -> None:
@@ -154,7 +167,7 @@ def _is_legal(values: Mapping[str, str], name: str) -> bool:
 def _check_dynamic(name: str, *, for_one_broker: bool) -> None:
     definition = BROKER_CONFIGS.get(name)
     if definition is None:
-        raise _refuse(unknown(name, "broker", BROKER_CONFIGS))
+        return
     if definition.update is Update.READ_ONLY:
         raise _refuse(f"{name} cannot be changed while the broker runs", ErrorCode.INVALID_REQUEST)
     if definition.update is Update.PER_BROKER and not for_one_broker:
@@ -167,8 +180,9 @@ def _apply(
     current: Mapping[str, str],
     changes: Sequence[ConfigChange],
     known: Mapping[str, Definition],
-    kind: str,
+    kind: str | None,
 ) -> dict[str, str]:
+    """``kind`` is named in what is said of an unknown setting; None if any may be set."""
     changed = dict(current)
     seen: set[str] = set()
     for change in changes:
@@ -178,24 +192,24 @@ def _apply(
         if change.operation == ConfigOperation.DELETE:
             changed.pop(change.name, None)
             continue
-        if change.name not in known:
+        if change.name not in known and kind is not None:
             raise _refuse(unknown(change.name, kind, known))
         if change.value is None:
             raise _refuse(f"null is no value for {change.name}", ErrorCode.INVALID_REQUEST)
         if change.operation == ConfigOperation.SET:
             changed[change.name] = change.value
         else:
-            text = _edit_list(known[change.name], changed.get(change.name), change)
+            text = _edit_list(known.get(change.name), changed.get(change.name), change)
             changed[change.name] = text
     return changed
 
 
-def _edit_list(definition: Definition, current: str | None, change: ConfigChange) -> str:
+def _edit_list(definition: Definition | None, current: str | None, change: ConfigChange) -> str:
     """Append to or subtract from a list, which starts as its default if it is not set."""
     if change.operation not in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
         raise _refuse(f"there is no operation {change.operation}", ErrorCode.INVALID_REQUEST)
-    if definition.config_type is not ConfigType.LIST:
-        raise _refuse(f"{definition.name} is no list: it can only be set and deleted")
+    if definition is None or definition.config_type is not ConfigType.LIST:
+        raise _refuse(f"{change.name} is no list: it can only be set and deleted")
     items = _items(current if current is not None else definition.default or "")
     given = _items(change.value or "")
     if change.operation == ConfigOperation.APPEND:

@@ -238,15 +238,23 @@ def _describe_topic_setting(
         source=usable[0].source,
         is_read_only=False,
         is_sensitive=definition.is_sensitive,
-        # Synonyms show hours as hours. A default that no broker setting has is nobody's synonym.
         synonyms=tuple(
             as_set[candidate.name, candidate.source]
-            for candidate in usable
-            if candidate.source is not ConfigSource.DEFAULT_CONFIG or definition.inherits
+            for candidate in _topic_synonyms(definition, usable)
         ),
         config_type=definition.config_type,
         documentation=definition.documentation,
     )
+
+
+def _topic_synonyms(definition: Definition, usable: list[Synonym]) -> list[Synonym]:
+    """Synonyms show hours as hours. A default that no broker setting has is nobody's synonym, and
+    what stands before the broker's setting of the same name is none, as Kafka counts them."""
+    own = [one for one in usable if one.source is ConfigSource.TOPIC_CONFIG]
+    found = usable[len(own) :]
+    while found and not (definition.inherits and found[0].name == definition.inherits[0]):
+        del found[0]
+    return own + found
 
 
 def _families() -> Mapping[str, tuple[str, ...]]:

@@ -78,7 +78,7 @@ def judge_update(
     """Whether a feature may be brought to a level; ``brokers`` tells what each of them supports."""
     name, level, upgrade_type = update
     if not name:
-        return Refusal(ErrorCode.INVALID_REQUEST, "a feature has a name")
+        return _invalid(update, "a feature has a name")
     if upgrade_type not in list(UpgradeType):
         return _invalid(update, "the kind of change is unknown")
     if name not in SUPPORTED:

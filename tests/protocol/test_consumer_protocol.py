@@ -60,3 +60,17 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         except RemoteProtocolError:
             continue
         assert version == int.from_bytes(data[:2])
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_subscription_may_end_after_the_fields_of_version_0(version: int) -> None:
+    """Some clients say a later version and leave out what it added; Kafka reads them."""
+    data = version.to_bytes(2) + SUBSCRIPTION_TO_T1[2:]
+
+    subscription, read_version = read_subscription(data)
+
+    assert (subscription.topics, subscription.owned_partitions) == (["t1"], [])
+    assert read_version == version
+    for broken in (data[:-1], data + b"\x00"):
+        with pytest.raises(RemoteProtocolError):
+            read_subscription(broken)

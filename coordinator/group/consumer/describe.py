@@ -61,7 +61,7 @@ def _described_member(state: GroupState, member: Member, image: MetadataImage) -
         client_id=subscription.client_id,
         client_host=subscription.client_host,
         subscribed_topic_names=list(subscription.topic_names),
-        subscribed_topic_regex=subscription.regex,
+        subscribed_topic_regex=subscription.regex or "",
         assignment=_described_assignment(member.progress.assigned, image),
         target_assignment=_described_assignment(state.target_of(member.member_id), image),
         member_type=CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER,

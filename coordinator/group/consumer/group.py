@@ -213,7 +213,7 @@ class ConsumerGroup:
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         """Whoever names no member, an administrator for example, may always read."""
-        if not member_id and epoch < 0:
+        if member_id is None and epoch < 0:
             return ErrorCode.NONE
         return self._check_member(member_id or "", epoch)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.messages.create_topics import (
@@ -84,6 +85,19 @@ async def create(client: RawClient, topic: str = TOPIC, partitions: int = 1, **c
     )
     response = await client.call(7, CreateTopicsRequest(topics=[wanted], timeout_ms=5000))
     return response.topics[0]
+
+
+async def created_meanwhile(client: RawClient, name: str) -> Any:
+    """The metadata answer for a topic whose creation has begun, as soon as it shows."""
+    asked = MetadataRequestTopic(name=name)
+    request = MetadataRequest(topics=[asked], allow_auto_topic_creation=False)
+    async with asyncio.timeout(30):
+        while True:
+            response = await client.call(9, request)
+            topic = response.topics[0]
+            if topic.error_code == 0 and all(part.leader_id >= 0 for part in topic.partitions):
+                return response
+            await asyncio.sleep(0.02)
 
 
 async def produced(client: RawClient, records: bytes, version: int = 9, **more: Any) -> Any:

@@ -20,7 +20,7 @@ from ottla.protocol.messages.describe_topic_partitions import (
     TopicRequest,
 )
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.broker.api.requests import batch, create, produce
+from tests.broker.api.requests import batch, create, created_meanwhile, produce
 from tests.support.cluster import running_cluster
 from tests.support.in_process import running_broker
 
@@ -150,7 +150,8 @@ async def test_a_topic_that_somebody_asks_about_is_made_wherever_the_controller_
         other = next(node for node in (1, 2, 3) if node != cluster.controller.node_id)
         async with cluster.connect(other) as client:
             wanted = MetadataRequest(topics=[MetadataRequestTopic(name="new")])
-            answer = await client.call(9, wanted)
+            await client.call(9, wanted)
+            answer = await created_meanwhile(client, "new")
 
     (topic,) = answer.topics
     assert topic.error_code == ErrorCode.NONE

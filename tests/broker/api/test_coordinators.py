@@ -48,7 +48,7 @@ from ottla.protocol.messages.offset_fetch import (
 )
 from ottla.protocol.messages.sync_group import SyncGroupRequest
 from ottla.protocol.records.builder import encode_batch
-from tests.broker.api.requests import create, produce, produced
+from tests.broker.api.requests import create, created_meanwhile, produce, produced
 from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ async def test_a_client_that_asks_for_its_metadata_makes_it_no_other_way(
     )
     await client.call(9, wanted)
 
-    response = await client.call(9, wanted)
+    response = await created_meanwhile(client, OFFSETS)
 
     assert len(response.topics[0].partitions) == 50
 
@@ -214,7 +214,13 @@ def request_of(key: ApiKey, version: int) -> Any:
         ApiKey.JOIN_GROUP: JoinGroupRequest(
             group_id=GROUP, session_timeout_ms=10_000, member_id="m", protocol_type="consumer"
         ),
-        ApiKey.SYNC_GROUP: SyncGroupRequest(group_id=GROUP, generation_id=1, member_id="m"),
+        ApiKey.SYNC_GROUP: SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=1,
+            member_id="m",
+            protocol_type="consumer",
+            protocol_name="range",
+        ),
         ApiKey.HEARTBEAT: HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m"),
         ApiKey.LEAVE_GROUP: LeaveGroupRequest(
             group_id=GROUP,

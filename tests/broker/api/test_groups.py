@@ -312,8 +312,9 @@ async def test_every_version_describes_a_group_and_one_that_is_not(
     assert group.members[0].client_host == "/127.0.0.1"
     assert group.members[0].member_assignment == b"all of it"
     assert nobody.group_state == "Dead"
-    # READ, DELETE and DESCRIBE.
-    assert group.authorized_operations == (1 << 3 | 1 << 6 | 1 << 8 if version >= 3 else -(2**31))
+    # READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS.
+    bits = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+    assert group.authorized_operations == (bits if version >= 3 else -(2**31))
 
 
 async def test_offsets_can_be_deleted_one_by_one(client: RawClient) -> None:

@@ -128,9 +128,20 @@ def test_addresses_belong_to_single_brokers() -> None:
 
 
 @pytest.mark.parametrize("name", ["num.io.thread", "retention.ms"])
-def test_unknown_broker_settings_name_the_nearest(name: str) -> None:
-    """Also a topic's setting given to a broker."""
-    with pytest.raises(KafkaError, match="nearest") as raised:
-        change_broker_configs({}, [ConfigChange(name, SET, "5")], for_one_broker=True)
+def test_unknown_settings_of_brokers_are_kept(name: str) -> None:
+    """They may be a plug-in's, or those of a broker of a later version."""
+    changed = change_broker_configs({}, [ConfigChange(name, SET, "5")], for_one_broker=True)
 
-    assert raised.value.code is ErrorCode.INVALID_CONFIG
+    assert changed == {name: "5"}
+    assert check_broker_configs({name: "5"}, for_one_broker=False) == {name: "5"}
+
+
+def test_a_bad_value_of_a_broker_is_an_invalid_request() -> None:
+    """Kafka's code for brokers; for topics it is INVALID_CONFIG."""
+    for name, value in (("log.cleaner.threads", "x"), ("num.io.threads", "0")):
+        with pytest.raises(KafkaError, match=name) as raised:
+            change_broker_configs({}, [ConfigChange(name, SET, value)], for_one_broker=True)
+        assert raised.value.code is ErrorCode.INVALID_REQUEST
+        with pytest.raises(KafkaError) as checked:
+            check_broker_configs({name: value}, for_one_broker=True)
+        assert checked.value.code is ErrorCode.INVALID_REQUEST

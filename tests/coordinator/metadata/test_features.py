@@ -70,7 +70,7 @@ def test_a_level_that_one_broker_does_not_support_is_refused_by_its_name() -> No
     assert "broker 7 supports levels 0 to 1" in refusal.message
     nameless = judge_update(FeatureUpdate("", 2), 1, ALL)
     assert nameless is not None
-    assert nameless.error_code is ErrorCode.INVALID_REQUEST
+    assert nameless.error_code is ErrorCode.INVALID_UPDATE_VERSION
 
 
 def test_the_znode_is_kafkas() -> None:

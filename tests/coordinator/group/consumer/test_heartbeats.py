@@ -262,6 +262,8 @@ def test_commit_and_fetch_are_checked_against_the_member_epoch() -> None:
     assert group.check_fetch("a", 3) is ErrorCode.STALE_MEMBER_EPOCH
     assert group.check_fetch("x", 2) is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.check_fetch(None, -1) is ErrorCode.NONE
+    # An empty member id is one that nobody has.
+    assert group.check_fetch("", -2) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_anybody_may_commit_for_a_group_without_members() -> None:
