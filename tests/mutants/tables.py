@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
-from tests.mutants.rooms import api, controller, replica, runtime, wiring
+from tests.mutants.rooms import (
+    api,
+    client,
+    controller,
+    groups,
+    log,
+    network,
+    protocol,
+    replica,
+    runtime,
+    spark,
+    store,
+    transactions,
+    wiring,
+)
 
 MUTANTS = (
     *api.MUTANTS,
+    *network.MUTANTS,
     *runtime.MUTANTS,
+    *log.MUTANTS,
     *replica.MUTANTS,
     *controller.MUTANTS,
+    *store.MUTANTS,
+    *groups.MUTANTS,
+    *transactions.MUTANTS,
     *wiring.MUTANTS,
+    *client.MUTANTS,
+    *spark.MUTANTS,
+    *protocol.MUTANTS,
 )
+
+# Invariants without a bug, each with the reason.
+NOT_PLANTED = {
+    "The compiled codec measures a record first and writes it then": (
+        "it is in compiled code, which a copy of the tree does not build"
+    ),
+    "A signal never meets a call to Java.": (
+        "what breaks is chance: a call of Java has to be under way when the signal comes"
+    ),
+}

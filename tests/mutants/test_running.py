@@ -83,3 +83,13 @@ def test_bugs_are_planted_in_a_copy(tree: Path) -> None:
         assert copy.resolve() != tree.resolve()
 
     assert not copy.exists()
+
+
+def test_a_place_that_is_not_the_only_one_is_refused() -> None:
+    """Two bugs at once say nothing about one of them."""
+    mutant = Mutant("toy", "toy.py", "a", "b", "", ())
+
+    assert mutant.planted_in("xay") == "xby"
+    for text in ("aa", ""):
+        with pytest.raises(ValueError, match="times, not once"):
+            mutant.planted_in(text)

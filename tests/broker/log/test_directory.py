@@ -56,6 +56,24 @@ async def test_a_log_that_differs_from_the_mark_is_recovered() -> None:
     assert house.observers[partition(1)].observed == [0, 2, 4]
 
 
+async def test_a_log_that_lost_its_active_segment_since_the_mark_is_recovered() -> None:
+    """S-05: what was restored from a copy or a file system that gave up, for instance. The mark
+    would have it go on at an offset that nothing leads up to."""
+    house = House()
+    logs = await house.start()
+    log = await logs.create(partition(0), TOPIC_ID, is_new=True)
+    for _ in range(3):
+        house.append(log, 2)
+    await logs.close(1)
+    house.disk.files.file("/d1/orders-0/00000000000000000000.log").data.clear()
+    house.disk.files.file("/d1/recovery-point-offset-checkpoint").data.clear()
+    logs = await house.start()
+
+    found = logs.get(partition(0))
+    assert found is not None
+    assert found.log_end_offset == 0
+
+
 async def test_damage_takes_one_partition_out_of_service() -> None:
     """S-03: it is neither served nor cut nor made again as if new, until somebody decides."""
     house = House()

@@ -8,6 +8,7 @@ import errno
 import pytest
 
 from ottla.broker.log.loading import Known
+from ottla.broker.log.names import LEADER_EPOCHS
 from ottla.broker.log.settings import LogSettings
 from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.broker.testing.faulty_disk import DiskFault
@@ -217,6 +218,22 @@ async def test_a_flush_waits_for_descriptors(operation: str) -> None:
     expected = read_all(log)
     bench.disk = bench.disk.power_cut(1, ordered=False)
     assert read_all(await bench.open(Known(log.recovery_point))) == expected
+
+
+async def test_a_flush_waits_for_a_descriptor_for_the_leader_epochs() -> None:
+    """S-30: the records are on the disk by then, and the missing file is no fault of the disk."""
+    bench = Bench(settings=SMALL)
+    log = await bench.open()
+    bench.append(log, 3)
+    bench.observer.epochs = [(4, 0)]
+    fault = DiskFault(frozenset({"open", "create"}), errno.EMFILE, LEADER_EPOCHS, times=3)
+    bench.disk.faults.add(fault)
+    began_ms = bench.clock.now_ms()
+    await log.flush()
+
+    assert bench.clock.now_ms() > began_ms
+    assert log.home.health.is_online
+    assert (log.recovery_point, log.saved_leader_epochs) == (3, [(4, 0)])
 
 
 @pytest.mark.parametrize("stage", range(1, 9))

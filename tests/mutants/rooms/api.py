@@ -13,4 +13,103 @@ MUTANTS = (
         "acks=all on the short path is answered when every in-sync replica has the whole batch.",
         ("tests/broker/api/test_replication.py",),
     ),
+    Mutant(
+        "short-produce-skips-the-door",
+        "broker/api/produce_straight.py",
+        "        if not services.door.is_allowed(peer, _WRITE, _TOPIC, topic):\n"
+        "            return None\n",
+        "",
+        "The short produce path declines what its sender may not write.",
+        ("tests/broker/api/test_produce.py", "tests/broker/policy"),
+    ),
+    Mutant(
+        "short-produce-into-internal-topics",
+        "broker/api/produce_straight.py",
+        "        if partition is None or acks not in VALID_ACKS or topic in INTERNAL_TOPICS:\n",
+        "        if partition is None or acks not in VALID_ACKS:\n",
+        "No client writes into an internal topic.",
+        ("tests/broker/api/test_produce.py",),
+    ),
+    Mutant(
+        "short-produce-of-any-acks",
+        "broker/api/produce_straight.py",
+        "        if partition is None or acks not in VALID_ACKS or topic in INTERNAL_TOPICS:\n",
+        "        if partition is None or topic in INTERNAL_TOPICS:\n",
+        "acks is 0, 1 or all.",
+        ("tests/broker/api/test_produce.py",),
+    ),
+    Mutant(
+        "short-produce-answers-a-time-out-with-success",
+        "broker/api/produce_straight.py",
+        "            lambda: later.complete(self._refusal(ErrorCode.REQUEST_TIMED_OUT)),\n",
+        "            lambda: later.complete(parts),\n",
+        "acks=all on the short path is refused when its time is over.",
+        ("tests/broker/api/test_replication.py",),
+    ),
+    Mutant(
+        "short-fetch-ignores-min-bytes",
+        "broker/api/fetch_straight.py",
+        "        if region.size_bytes < min_bytes and wait_ms > 0:\n            return None\n",
+        "",
+        "The short fetch path declines what has to wait.",
+        ("tests/broker/api/test_fetch_waiting.py",),
+    ),
+    Mutant(
+        "short-fetch-ignores-the-topic-id",
+        "broker/api/fetch_straight.py",
+        "        if by_id and partition.log.topic_id != named:\n            return None\n",
+        "",
+        "The short fetch path reads no other topic of the name.",
+        ("tests/broker/api/test_fetch.py",),
+    ),
+    Mutant(
+        "short-fetch-skips-the-door",
+        "broker/api/fetch_straight.py",
+        "if partition is None or not services.door.is_allowed(peer, _READ, _TOPIC, topic):\n",
+        "if partition is None:\n",
+        "The short fetch path declines what its sender may not read.",
+        ("tests/broker/api/test_fetch.py", "tests/broker/policy"),
+    ),
+    Mutant(
+        "short-fetch-takes-any-size",
+        "broker/api/fetch_straight.py",
+        "        max_bytes = min(max_bytes, services.reads.fetch_max_bytes)\n",
+        "",
+        "fetch.max.bytes of the broker limits every fetch.",
+        ("tests/broker/api/test_fetch.py",),
+    ),
+    Mutant(
+        "short-fetch-reads-uncommitted",
+        "broker/api/fetch_straight.py",
+        "        committed = isolation == _READ_COMMITTED\n",
+        "        committed = False\n",
+        "The short fetch path shows read_committed readers no open transaction.",
+        (
+            "tests/broker/api/test_fetch.py",
+            "tests/broker/api/test_transactional_produce.py",
+            "tests/broker/api/test_transactions.py",
+        ),
+    ),
+    Mutant(
+        "bytes-behind-a-request-are-refused",
+        "broker/api/dispatch.py",
+        "            request, _end = route.decode(frame, position)\n",
+        "            request, _end = route.decode(frame, position)\n"
+        "            if _end != len(frame):\n"
+        '                raise RemoteProtocolError("bytes behind the request")\n',
+        "Bytes after a request are ignored.",
+        ("tests/broker/api/test_dispatch.py",),
+    ),
+    Mutant(
+        "short-produce-of-a-transaction",
+        "protocol/straight.py",
+        "        if tags or transactional_id or topics != 2 or not 0 < size < 128 or count != 2:\n"
+        "            return None\n"
+        "        start = partitions + 6\n",
+        "        if tags or topics != 2 or not 0 < size < 128 or count != 2:\n"
+        "            return None\n"
+        "        start = partitions + 6\n",
+        "The usual produce and fetch have a way of their own",
+        ("tests/protocol/test_straight.py",),
+    ),
 )

@@ -21,4 +21,29 @@ MUTANTS = (
         "A fetch over plaintext goes from the file to the socket inside the kernel.",
         ("tests/broker/api/test_zero_copy.py",),
     ),
+    Mutant(
+        "ready-before-the-partitions-are-there",
+        "broker/server.py",
+        "        await self._wait_until_ready()\n",
+        "",
+        "Ready means that every partition has its role",
+        ("tests/broker/runtime/test_restart.py", "tests/broker/test_server.py"),
+    ),
+    Mutant(
+        "clock-read-around-the-seams",
+        "broker/runtime/lease.py",
+        "from math import inf\n",
+        "import time\nfrom math import inf\n\nSTARTED = time.monotonic()\n",
+        "Clock, chance, disk and network are arguments.",
+        ("tests/tidy/test_imports.py",),
+    ),
+    Mutant(
+        "help-loads-a-client",
+        "client/cli/parsers/topics.py",
+        "from ottla.client.cli.places import read_place\n",
+        "from ottla.client.admin import Admin as _Admin\n"
+        "from ottla.client.cli.places import read_place\n",
+        "Help loads no client and no broker.",
+        ("tests/client/cli/test_commands_page.py",),
+    ),
 )

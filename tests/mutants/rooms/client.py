@@ -1,0 +1,166 @@
+"""Bugs in the clients and their state."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        "member-joins-while-it-still-has-partitions",
+        "client/state/group/classic.py",
+        "            self._offer(change_of(revoked=to_revoke))\n"
+        "            self.phase = Phase.YIELDING\n",
+        "            self._offer(change_of(revoked=to_revoke))\n"
+        "            self.phase = Phase.JOINING\n",
+        "A member does not join before the application has done its part",
+        ("tests/client/state/group/test_classic.py",),
+    ),
+    Mutant(
+        "earlier-position-tried-again",
+        "client/state/commits.py",
+        "            elif partition in self._wishes:\n",
+        "            elif False:\n",
+        "A position under way is never tried again once a later one waits.",
+        ("tests/client/state/test_commits.py",),
+    ),
+    Mutant(
+        "position-of-an-earlier-stay-tried-again",
+        "client/state/commits.py",
+        "            if partition in self._flying:\n"
+        "                self._forgotten.add(partition)\n",
+        "",
+        "A partition that was given up and came back is another matter",
+        ("tests/client/state/test_commits.py",),
+    ),
+    Mutant(
+        "parallel-position-is-the-last-done",
+        "client/state/parallel.py",
+        "        position = self.taken[0] if self.taken else self.next_offset\n",
+        "        position = max(self.done, default=-1) + 1 or self.next_offset\n",
+        "A parallel position is the first offset that is not done",
+        ("tests/client/state/test_parallel.py",),
+    ),
+    Mutant(
+        "claimed-partition-given-away",
+        "client/state/assignors/sticky.py",
+        "        found = without_claimed(balanced(partitions, wanted, owners), claims, owners)\n",
+        "        found = balanced(partitions, wanted, owners)\n",
+        "Cooperative: what another member still claims is nobody's for one generation.",
+        ("tests/client/state/assignors/test_sticky.py",),
+    ),
+    Mutant(
+        "attempt-ends-with-its-first-caller",
+        "client/pool.py",
+        "        await asyncio.wait([attempt])\n",
+        "        await asyncio.gather(attempt, return_exceptions=True)\n",
+        "Whoever has no time left leaves; what others share goes on.",
+        ("tests/client/test_call_limits.py", "tests/client/test_pool.py"),
+    ),
+    Mutant(
+        "two-leaders-are-read-twice",
+        "client/fetcher.py",
+        "            if asked_for is not None and "
+        "place_asked(self.positions, *asked_for[:3]) is not None:\n",
+        "            if asked_for is not None:\n",
+        "What two leaders send is read once.",
+        ("tests/client/test_late_answers.py",),
+    ),
+    Mutant(
+        "awaited-bytes-not-taken-back",
+        "client/receiving.py",
+        "        asyncio.get_running_loop().call_soon(self._back)\n",
+        "",
+        "What is awaited is taken back when the loop runs.",
+        ("tests/client/test_receiving.py",),
+    ),
+    Mutant(
+        "small-records-take-the-room",
+        "client/state/accumulator.py",
+        "        self.room_bytes = self._limits.memory_bytes_max - BATCH_OVERHEAD_BYTES - "
+        "size_bytes\n",
+        "        pass\n",
+        "One at a time waits for a producer's memory, and what is free is left to it",
+        ("tests/client/test_room.py",),
+    ),
+    Mutant(
+        "batches-linger-while-somebody-waits-for-room",
+        "client/state/accumulator.py",
+        "size_bytes\n        self.flushing += 1\n",
+        "size_bytes\n        self.flushing += 0\n",
+        "One at a time waits for a producer's memory, and what is free is left to it",
+        ("tests/client/test_room.py",),
+    ),
+    Mutant(
+        "unwritable-batch-ends-the-producer",
+        "client/sender.py",
+        "            except (TypeError, ValueError, OverflowError) as error:\n",
+        "            except TypeError as error:\n",
+        "What cannot be written is found before it is numbered",
+        ("tests/client/test_unwritable.py",),
+    ),
+    Mutant(
+        "identity-goes-with-the-membership",
+        "client/state/group/classic.py",
+        "        self.member_id, self.generation = NO_MEMBER, NO_GENERATION\n        _, self.phase",
+        "        self.member_id, self.generation = NO_MEMBER, NO_GENERATION\n"
+        "        self.identity = MemberIdentity(self.settings.group_id)\n"
+        "        _, self.phase",
+        "The identity for commits outlives the membership.",
+        ("tests/client/state/group/test_classic.py",),
+    ),
+    Mutant(
+        "columns-left-in-a-buffer-that-is-used-again",
+        "client/chunk.py",
+        "                columns = fetched.last_columns() if is_last else fetched.columns()\n",
+        "                columns = fetched.last_columns()\n",
+        "A kept table does not change when buffers are used again.",
+        ("tests/client/test_kept.py", "tests/client/test_chunk.py"),
+    ),
+    Mutant(
+        "records-handed-out-before-they-are-decoded",
+        "client/chunk.py",
+        "        found = FetchedBatch(self.partition, batch, self.position, self._config)\n"
+        "        self._leave(batch)\n",
+        "        self._leave(batch)\n"
+        "        found = FetchedBatch(self.partition, batch, self.position, self._config)\n",
+        "A record is handed out when it was decoded",
+        ("tests/client/test_chunk.py", "tests/client/test_nothing_passed_over.py"),
+    ),
+    Mutant(
+        "mirror-forgets-the-topic-id",
+        "client/mirror/session.py",
+        "        return Committed(offset, metadata=self._copied.ids[where.topic])\n",
+        "        return Committed(offset)\n",
+        "A mirror's positions name the topic's id.",
+        ("tests/client/mirror/test_remade.py",),
+    ),
+    Mutant(
+        "mirror-believes-a-single-broker",
+        "client/mirror/notebook.py",
+        "            await certain_ids(consumer._cluster, [NOTES_TOPIC])\n",
+        "",
+        "No single broker tells a mirror which topic there is, or where the notes end.",
+        ("tests/client/mirror/test_remade.py",),
+    ),
+    Mutant(
+        "mirror-stores-before-it-has-written-notes",
+        "client/mirror/session.py",
+        "        await self._write_notes()\n        await self._commit()\n",
+        "        await self._commit()\n        await self._write_notes()\n",
+        "A mirror reads, sends, hears that it is stored, notes where, and only then stores its "
+        "position.",
+        ("tests/client/mirror/test_kills.py", "tests/client/mirror/test_mirror.py"),
+    ),
+    Mutant(
+        "mirror-stores-before-it-has-sent",
+        "client/mirror/session.py",
+        "            await self._copy(batches)\n            self._has_reached()\n"
+        "            if is_due:\n",
+        "            self._has_reached()\n            if is_due:\n"
+        "                await self._store()\n            await self._copy(batches)\n"
+        "            if is_due:\n",
+        "A mirror reads, sends, hears that it is stored, notes where, and only then stores its "
+        "position.",
+        ("tests/client/mirror/test_kills.py",),
+    ),
+)

@@ -1,0 +1,96 @@
+"""Bugs in groups, committed offsets and their shards."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        "commit-in-force-before-it-is-replicated",
+        "coordinator/group/offsets_ledger.py",
+        "        return [self.add(Change(group_id, place, value, writer)) "
+        "for place, value in records]\n",
+        "        changes = [self.add(Change(group_id, place, value, writer)) "
+        "for place, value in records]\n"
+        "        for change in changes:\n"
+        "            self._put_in_force(change)\n"
+        "        return changes\n",
+        "A commit counts from the high watermark on",
+        ("tests/coordinator/group/test_offsets.py",),
+    ),
+    Mutant(
+        "earlier-commit-wins-when-reported-late",
+        "coordinator/group/offsets_ledger.py",
+        "            if not change.is_superseded:\n                self._put_in_force(change)\n",
+        "            self._put_in_force(change)\n",
+        "A commit counts from the high watermark on",
+        ("tests/coordinator/group/test_offsets.py",),
+    ),
+    Mutant(
+        "overdue-commit-is-dropped",
+        "coordinator/group/offsets_outcome.py",
+        "            ledger.on_committed(changes)\n            self.answer(ErrorCode.NONE)\n",
+        "            if self.is_answered:\n"
+        "                ledger.on_failed(changes)\n"
+        "                return\n"
+        "            ledger.on_committed(changes)\n            self.answer(ErrorCode.NONE)\n",
+        "A refused append of a commit changes nothing",
+        ("tests/coordinator/group/test_offsets.py",),
+    ),
+    Mutant(
+        "refused-commit-comes-into-force",
+        "coordinator/group/offsets_outcome.py",
+        "            ledger.on_failed(changes)\n            self.answer(answer_to(error))\n",
+        "            ledger.on_committed(changes)\n            self.answer(answer_to(error))\n",
+        "A refused append of a commit changes nothing",
+        ("tests/coordinator/group/test_offsets.py",),
+    ),
+    Mutant(
+        "static-member-told-before-it-is-written",
+        "coordinator/group/classic/replacing.py",
+        "                on_committed=lambda: self._on_stored(member, change),\n",
+        "                on_committed=lambda: None,\n",
+        "A static member's new id is in the log before it is told.",
+        ("tests/coordinator/group/classic/test_static_members.py",),
+    ),
+    Mutant(
+        "member-that-never-syncs-stays",
+        "coordinator/group/classic/rebalance.py",
+        "        for member_id in list(self.pending_sync):\n",
+        "        for member_id in ():\n",
+        "A member that never syncs is removed",
+        ("tests/coordinator/group/classic/test_syncing.py",),
+    ),
+    Mutant(
+        "end-told-while-the-shard-loads",
+        "broker/runtime/shards_markers.py",
+        "        if marker is not None and error is ErrorCode.NONE:\n",
+        "        if marker is not None:\n",
+        "The end of a transaction is told to a shard once it is committed.",
+        ("tests/broker/runtime/test_shards_markers.py",),
+    ),
+    Mutant(
+        "repeated-end-is-told-again",
+        "broker/runtime/shards_markers.py",
+        "        self._written[self._last_token] = _Written(marker if is_new else None, done)\n",
+        "        self._written[self._last_token] = _Written(marker, done)\n",
+        "The end of a transaction in a shard's partition is told once",
+        ("tests/broker/runtime/test_shards_markers.py",),
+    ),
+    Mutant(
+        "partition-has-two-owners",
+        "coordinator/group/consumer/reconcile.py",
+        "free = [pair for pair in wanted if state.owners.get(pair) in (None, member.member_id)]\n",
+        "free = wanted\n",
+        "A partition goes to its next owner after the one before has said that it let go.",
+        ("tests/coordinator/group/consumer/test_mixed_members.py",),
+    ),
+    Mutant(
+        "let-go-without-a-word",
+        "coordinator/group/consumer/reconcile.py",
+        "    if surplus and (is_held or not report.is_final):\n",
+        "    if surplus and is_held:\n",
+        "A partition counts as let go when its owner has said so.",
+        ("tests/coordinator/group/consumer",),
+    ),
+)

@@ -1,0 +1,207 @@
+"""Bugs in segments, recovery, flushing and truncation of logs."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        "damage-is-cut",
+        "broker/log/recovery.py",
+        "    if find_batch(segment.file, position, segment.size_bytes, offset_min) is not None:\n"
+        "        return False\n",
+        "",
+        "Damage below valid batches is not cut.",
+        ("tests/broker/log/test_damage.py",),
+    ),
+    Mutant(
+        "recovery-believes-checksums",
+        "broker/log/recovery.py",
+        "                or not check_crc(batch)\n",
+        "",
+        "Recovery stops at the first batch whose checksum does not match.",
+        ("tests/broker/log/test_recovery.py", "tests/broker/log/test_damage.py"),
+    ),
+    Mutant(
+        "boot-noted-before-recovery",
+        "broker/log/directory.py",
+        "            self._boots.read()\n",
+        "            self._boots.read()\n            await self._boots.save(())\n",
+        "The boot is noted after recovery and before the first append.",
+        ("tests/broker/log/test_power_loss.py",),
+    ),
+    Mutant(
+        "boot-never-noted",
+        "broker/log/directory.py",
+        "                await self._boots.save(self.damaged)\n",
+        "                pass\n",
+        "The boot is noted after recovery and before the first append.",
+        ("tests/broker/log/test_power_loss.py",),
+    ),
+    Mutant(
+        "recovery-point-moves-first",
+        "broker/log/flushing.py",
+        "    is_done = False\n    synced: set[Segment] = set()\n",
+        "    log.recovery_point = max(log.recovery_point, target)\n"
+        "    is_done = False\n    synced: set[Segment] = set()\n",
+        "The recovery point moves last",
+        ("tests/broker/log/test_flushing.py",),
+    ),
+    Mutant(
+        "failed-fsync-tried-again",
+        "broker/log/flushing.py",
+        'raise log.home.health.latch(f"cannot flush the log of {log.partition}", error) from error',
+        "return False",
+        "A failed fsync is final.",
+        ("tests/broker/log/test_flushing.py",),
+    ),
+    Mutant(
+        "missing-descriptor-fails-the-disk",
+        "broker/log/flushing.py",
+        "        if is_out_of_descriptors(error):\n"
+        "            log.home.health.make_room()\n"
+        "            return False\n"
+        "        raise log",
+        "        raise log",
+        "A descriptor that is missing is no fault of the disk either",
+        ("tests/broker/log/test_flushing.py",),
+    ),
+    Mutant(
+        "two-writers-of-the-epochs",
+        "broker/log/flushing.py",
+        "await to_its_end(replace_file(log.home.disk, path, encode_leader_epochs(entries)))",
+        "await replace_file(log.home.disk, path, encode_leader_epochs(entries))",
+        "A file has one writer, also when its writer is cancelled",
+        ("tests/broker/log/test_flushing.py",),
+    ),
+    Mutant(
+        "aborted-index-not-flushed",
+        "broker/log/flushing.py",
+        "    if transactions is not None:\n        await transactions.fsync()\n",
+        "",
+        "The index of aborted transactions is as durable as the markers",
+        ("tests/broker/log/test_flushing.py",),
+    ),
+    Mutant(
+        "name-of-the-aborted-index-not-flushed",
+        "broker/log/partition_log.py",
+        "would be shown (hazard T-18).\n                self.names_changed += 1\n",
+        "would be shown (hazard T-18).\n                pass\n",
+        "The index of aborted transactions is as durable as the markers",
+        ("tests/broker/log/test_flushing.py",),
+    ),
+    Mutant(
+        "clean-mark-stays",
+        "broker/log/directory.py",
+        "        await self.home.disk.unlink(path)\n"
+        "        await self.home.disk.fsync_directory(self.path)\n"
+        "        mark = decode_mark(content)\n",
+        "        mark = decode_mark(content)\n",
+        "The mark of a clean stop is removed before anything is loaded",
+        ("tests/broker/log/test_directory.py",),
+    ),
+    Mutant(
+        "clean-mark-believed-blindly",
+        "broker/log/loading.py",
+        "    if (active.base_offset, active.size_bytes) != clean[1:3]:\n        return False\n",
+        "",
+        "The mark of a clean stop is removed before anything is loaded",
+        ("tests/broker/log/test_directory.py",),
+    ),
+    Mutant(
+        "truncation-changes-the-file-of-a-reply",
+        "broker/log/truncation.py",
+        "    if not is_held():\n        file =",
+        "    if True:\n        file =",
+        "Truncation never changes bytes under a running transfer.",
+        ("tests/broker/log/test_truncation.py",),
+    ),
+    Mutant(
+        "truncation-keeps-the-old-file-open",
+        "broker/log/truncation.py",
+        "    segment.close_file()\n    segment.synced_bytes",
+        "    segment.synced_bytes",
+        "After a truncation the file is let go of once more.",
+        ("tests/broker/log/test_truncation.py",),
+    ),
+    Mutant(
+        "truncation-keeps-the-recovery-point",
+        "broker/log/truncation.py",
+        "        if log.recovery_point > end_offset:\n"
+        "            log.recovery_point = end_offset\n"
+        "            await log.home.save_recovery_points()\n"
+        "        if log.log_start",
+        "        if log.log_start",
+        "A truncation lowers the recovery point durably before the first byte goes.",
+        ("tests/broker/log/test_truncation.py", "tests/broker/log/test_crash_points.py"),
+    ),
+    Mutant(
+        "oldest-copy-is-served",
+        "broker/log/doubles.py",
+        "copies.sort(key=_rank, reverse=True)",
+        "copies.sort(key=_rank)",
+        "Of two copies of a partition the one that was led last is served",
+        ("tests/broker/api/test_disk_faults.py",),
+    ),
+    Mutant(
+        "torn-batch-stays-after-a-full-disk",
+        "broker/log/partition_log.py",
+        "                segment.file.truncate(segment.size_bytes)\n",
+        "                pass\n",
+        "A full disk leaves no half batch behind.",
+        ("tests/broker/log/test_append.py",),
+    ),
+    Mutant(
+        "read-goes-past-its-bound",
+        "broker/log/partition_log.py",
+        "        upper_bound_offset = min(upper_bound_offset, self.log_end_offset)\n",
+        "        upper_bound_offset = self.log_end_offset\n",
+        "A read ends before the bound that its caller gives.",
+        ("tests/broker/log/test_read.py",),
+    ),
+    Mutant(
+        "deletion-reaches-what-replicas-need",
+        "broker/log/deletion.py",
+        "        while count > 0 and not _may_go(log, count, upper_bound_offset):\n"
+        "            count -= 1\n",
+        "",
+        "Retention deletes no segment that reaches above the high watermark.",
+        ("tests/broker/log/test_deletion.py",),
+    ),
+    Mutant(
+        "deleted-records-come-back",
+        "broker/log/deletion.py",
+        "        if log.has_unsaved_start:\n"
+        "            await log.home.save_log_starts()\n"
+        "            log.has_unsaved_start = False\n",
+        "",
+        "Deleted records do not come back after a power cut.",
+        ("tests/broker/log/test_deletion.py",),
+    ),
+    Mutant(
+        "failed-read-judged-without-the-lock",
+        "broker/log/timestamps.py",
+        "    async with log.lock:\n        if not _are_same(log, pairs):",
+        "    if True:\n        if not _are_same(log, pairs):",
+        "A failed read is judged under the log's lock.",
+        ("tests/broker/runtime/test_cleaning_races.py",),
+    ),
+    Mutant(
+        "snapshot-settles-an-uncommitted-end",
+        "broker/log/loading.py",
+        "    if holds_marker(unsettled_parts(log, settled_offset, offset)):\n"
+        "        offset = load_newest_snapshot(log, settled_offset)\n"
+        "    for segment in log.segments[log.segment_number(offset) :]:\n",
+        "    for segment in log.segments[log.segment_number(offset) :]:\n",
+        "An end of a transaction above the high watermark is not settled by a snapshot.",
+        ("tests/broker/log/test_history.py",),
+    ),
+    Mutant(
+        "removed-file-is-closed",
+        "broker/real.py",
+        "        with contextlib.suppress(OSError):\n            close(self._descriptor)\n",
+        "        pass\n\n    def close(self) -> None:\n        os.close(self._descriptor)\n",
+        "An open file has no `close`.",
+        ("tests/broker/test_real.py",),
+    ),
+)

@@ -1,0 +1,32 @@
+"""Bugs in codecs: what is read from bytes of others, and written for them."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        "count-of-records-believed",
+        "protocol/records/record.py",
+        "    if batch.record_count * RECORD_BYTES_MIN > len(data):\n",
+        "    if False:\n",
+        "A size is believed only after it was compared with the bytes that are left.",
+        ("tests/protocol/records",),
+    ),
+    Mutant(
+        "count-of-tags-believed",
+        "protocol/primitives.py",
+        "    if count * 2 > end - position:\n",
+        "    if False:\n",
+        "A size is believed only after it was compared with the bytes that are left.",
+        ("tests/protocol/test_primitives.py",),
+    ),
+    Mutant(
+        "size-of-a-string-believed",
+        "protocol/primitives.py",
+        "    if not 0 <= size <= STRING_BYTES_MAX or end > len(buffer):\n",
+        "    if not 0 <= size <= STRING_BYTES_MAX:\n",
+        "A size is believed only after it was compared with the bytes that are left.",
+        ("tests/protocol/test_primitives.py",),
+    ),
+)

@@ -1,0 +1,89 @@
+"""Bugs in the metadata store's clients and in the contest for the controller's place."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        "lease-counts-from-the-answer",
+        "coordinator/store/zookeeper_channel.py",
+        "        self.last_answer_ms = max(self.last_answer_ms, call.sent_ms)\n",
+        "        self.last_answer_ms = max(self.last_answer_ms, self._clock.now_ms())\n",
+        "The lease counts from the question, not from the answer.",
+        ("tests/coordinator/store/test_zookeeper_channel.py",),
+    ),
+    Mutant(
+        "old-connection-is-believed",
+        "coordinator/store/zookeeper_channel.py",
+        "        if self._state is not SessionState.CONNECTED or "
+        "call.connection != self._connection:\n",
+        "        if self._state is not SessionState.CONNECTED:\n",
+        "An answer of an earlier connection counts for nothing.",
+        ("tests/coordinator/store/test_zookeeper_channel.py",),
+    ),
+    Mutant(
+        "dead-controller-buried-unguarded",
+        "broker/runtime/controller.py",
+        "            Replace(paths.CONTROLLER_EPOCH, paths.build_number(epoch), "
+        "found.stat.version),\n",
+        "            Replace(paths.CONTROLLER_EPOCH, paths.build_number(epoch)),\n",
+        "An election over the place of a dead controller is guarded by the epoch read before.",
+        ("tests/broker/runtime/test_controllership.py", "tests/broker/test_vigil.py"),
+    ),
+    Mutant(
+        "won-without-the-epoch",
+        "broker/runtime/controller.py",
+        "            and stored == epoch\n",
+        "",
+        "After a lost answer the place counts as won only with the epoch that was tried.",
+        ("tests/broker/runtime/test_controllership.py",),
+    ),
+    Mutant(
+        "controllers-request-dies-with-its-sender",
+        "broker/runtime/control.py",
+        "        answer: asyncio.Future[ControlResponse] = "
+        "asyncio.get_running_loop().create_future()\n"
+        '        self._tasks.spawn("request of the controller", self._answer(request, answer))\n'
+        "        return await answer\n",
+        "        return await self._carry_out(request)\n",
+        "A request of the controller is carried out though its sender is gone.",
+        ("tests/broker/runtime/test_control.py",),
+    ),
+    Mutant(
+        "deposed-controller-gives-roles",
+        "broker/runtime/control.py",
+        "        if request.controller_epoch < self._metadata.image.controller_epoch:\n"
+        "            return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)\n",
+        "",
+        "A request from a controller with an older epoch is rejected.",
+        ("tests/broker/runtime/test_control.py",),
+    ),
+    Mutant(
+        "requests-overtake-each-other",
+        "broker/runtime/control.py",
+        "        async with self._lock:\n            if self._is_over:\n",
+        "        if True:\n            if self._is_over:\n",
+        "The controller's requests are carried out one after the other.",
+        ("tests/broker/runtime/test_control.py",),
+    ),
+    Mutant(
+        "watch-heard-once",
+        "broker/runtime/controllership.py",
+        "            self._marks.discard(item)\n            await self._read_again(item)\n",
+        "            await self._read_again(item)\n",
+        "Controller, settings and registration use watches as hints only.",
+        (
+            "tests/broker/runtime/test_controllership.py",
+            "tests/broker/runtime/test_controller_failover.py",
+        ),
+    ),
+    Mutant(
+        "life-of-the-leader-not-checked",
+        "coordinator/controller/writes.py",
+        "    return [Check(paths.generation(one.node_id), one.generation) for one in known]\n",
+        "    return []\n",
+        "A change of a partition's state checks the life of the leader that it names.",
+        ("tests/broker/runtime/test_controller_races.py",),
+    ),
+)

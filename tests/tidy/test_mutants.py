@@ -1,0 +1,48 @@
+"""The bugs that ``make mutants`` plants fit the tree as it is, and each invariant has one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.mutants.mutant import ROOT, Mutant
+from tests.mutants.tables import MUTANTS, NOT_PLANTED
+
+_BOLD = re.compile(r"^- \*\*(.+?)\*\*", re.MULTILINE | re.DOTALL)
+
+
+def invariants() -> list[str]:
+    """The bold sentences of the list of invariants that are easy to break."""
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    found = _BOLD.findall(text[text.index("\n## Non-obvious") :])
+    return [" ".join(sentence.split()) for sentence in found]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[one.name for one in MUTANTS])
+def test_every_bug_can_be_planted(mutant: Mutant) -> None:
+    """Code that moved on takes its bugs along: whoever changes these lines changes the entry of
+    that name in ``tests/mutants/rooms``, or deletes it if there is nothing left to break."""
+    text = mutant.planted_in((ROOT / mutant.path).read_text("utf-8"))
+
+    compile(text, mutant.path, "exec")
+    assert mutant.old != mutant.new
+    assert [one for one in mutant.tests if not (ROOT / one.partition("::")[0]).exists()] == []
+
+
+def test_names_of_bugs_are_told_apart() -> None:
+    """A survivor is named, and run again by its name."""
+    names = [one.name for one in MUTANTS]
+
+    assert sorted(set(names)) == sorted(names)
+
+
+def test_every_invariant_of_the_architecture_has_a_planted_bug() -> None:
+    """A promise that nobody ever broke on purpose may be kept by luck. ``NOT_PLANTED`` says why
+    some have none."""
+    planted = {one.breaks for one in MUTANTS}
+    listed = invariants()
+
+    assert len(listed) > 70
+    assert [one for one in listed if one not in planted and one not in NOT_PLANTED] == []
+    assert [one for one in NOT_PLANTED if one not in listed or one in planted] == []
