@@ -54,6 +54,7 @@ def run_pytest(
         cwd=root,
         start_new_session=True,
         stdout=subprocess.DEVNULL if is_quiet else None,
+        stderr=subprocess.DEVNULL if is_quiet else None,
     )
     try:
         is_overdue = _wait(keeper, deadline_s)

@@ -38,8 +38,8 @@ def test_names_of_bugs_are_told_apart() -> None:
 
 
 def test_every_invariant_of_the_architecture_has_a_planted_bug() -> None:
-    """A promise that nobody ever broke on purpose may be kept by luck. ``NOT_PLANTED`` says why
-    some have none."""
+    """A promise that nobody ever broke on purpose may be kept by luck. Add an entry to a file of
+    ``tests/mutants/rooms`` whose ``breaks`` is the bold sentence, or to ``NOT_PLANTED`` why not."""
     planted = {one.breaks for one in MUTANTS}
     listed = invariants()
 

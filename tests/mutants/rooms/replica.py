@@ -128,4 +128,37 @@ MUTANTS = (
         "A new leader says no offsets before it knows what is committed.",
         ("tests/broker/replica/test_partition.py", "tests/broker/replica/test_roles.py"),
     ),
+    Mutant(
+        "not-stored-after-an-append",
+        "broker/replica/partition.py",
+        "            return ErrorCode.REQUEST_TIMED_OUT\n        if self.high_watermark",
+        "            return ErrorCode.NOT_LEADER_OR_FOLLOWER\n        if self.high_watermark",
+        'No code that means "not stored" follows an append.',
+        ("tests/broker/replica/test_partition.py",),
+    ),
+    Mutant(
+        "shard-goes-on-over-a-skipped-epoch",
+        "broker/replica/partition.py",
+        "        is_next = self.led_since <= leader_epoch and "
+        "self.leader_epoch - leader_epoch <= 1\n",
+        "        is_next = True\n",
+        "A shard ends where another broker may have led",
+        ("tests/broker/runtime/test_shards.py",),
+    ),
+    Mutant(
+        "batch-behind-a-refused-one-is-out-of-order",
+        "broker/replica/refusals.py",
+        "        behind.append(batch.base_sequence)\n        return refused.error\n",
+        "        return None\n",
+        "What comes out of order behind a refused batch is refused like it, once.",
+        ("tests/broker/api/test_new_epochs.py",),
+    ),
+    Mutant(
+        "batch-behind-a-refused-one-is-refused-for-ever",
+        "broker/replica/refusals.py",
+        "        behind.append(batch.base_sequence)\n",
+        "",
+        "What comes out of order behind a refused batch is refused like it, once.",
+        ("tests/broker/api/test_new_epochs.py", "tests/broker/replica/test_refusals.py"),
+    ),
 )

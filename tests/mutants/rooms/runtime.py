@@ -19,7 +19,7 @@ MUTANTS = (
         "            or log.home.health.is_low_on_space\n",
         "",
         "The short produce path refuses a write when the disk is almost full.",
-        ("tests/broker/api/test_disk_faults.py",),
+        ("tests/broker/api/test_disk_writes.py",),
     ),
     Mutant(
         "min-bytes-looks-at-the-largest-partition",
@@ -52,7 +52,7 @@ MUTANTS = (
         "        replica.history.observe(batch)\n"
         "        log.append((batch,), now_ms)\n        traffic",
         "Producer state is published after the write returned.",
-        ("tests/broker/api/test_disk_faults.py",),
+        ("tests/broker/api/test_disk_writes.py",),
     ),
     Mutant(
         "epoch-served-before-it-is-durable",
@@ -92,7 +92,7 @@ MUTANTS = (
         "        if self.log.home.health.is_low_on_space:\n",
         "        if False:\n",
         "The long produce path refuses a write when the disk is almost full.",
-        ("tests/broker/api/test_disk_faults.py",),
+        ("tests/broker/api/test_disk_writes.py",),
     ),
     Mutant(
         "waiter-asked-from-inside-the-append",
@@ -307,5 +307,13 @@ MUTANTS = (
         "    return region, (",
         "The short fetch path leaves cold reads to a worker.",
         ("tests/broker/api/test_disk_faults.py",),
+    ),
+    Mutant(
+        "answer-while-an-epoch-is-made-durable",
+        "broker/runtime/partition.py",
+        "        if self.is_becoming_leader:\n            return None\n",
+        "",
+        "A leader whose next epoch is on its way to the disk appends and does not answer yet.",
+        ("tests/broker/api/test_new_epochs.py",),
     ),
 )
