@@ -20,7 +20,7 @@ MUTANTS = (
         "            return None\n",
         "",
         "The short produce path declines what its sender may not write.",
-        ("tests/broker/api/test_produce.py", "tests/broker/policy"),
+        ("tests/broker/api/test_straight_refusals.py",),
     ),
     Mutant(
         "short-produce-into-internal-topics",
@@ -28,15 +28,15 @@ MUTANTS = (
         "        if partition is None or acks not in VALID_ACKS or topic in INTERNAL_TOPICS:\n",
         "        if partition is None or acks not in VALID_ACKS:\n",
         "No client writes into an internal topic.",
-        ("tests/broker/api/test_produce.py",),
+        ("tests/broker/api/test_straight_refusals.py",),
     ),
     Mutant(
         "short-produce-of-any-acks",
         "broker/api/produce_straight.py",
         "        if partition is None or acks not in VALID_ACKS or topic in INTERNAL_TOPICS:\n",
         "        if partition is None or topic in INTERNAL_TOPICS:\n",
-        "acks is 0, 1 or all.",
-        ("tests/broker/api/test_produce.py",),
+        "The usual produce and fetch have a way of their own",
+        ("tests/broker/api/test_straight_refusals.py",),
     ),
     Mutant(
         "short-produce-answers-a-time-out-with-success",
@@ -60,7 +60,7 @@ MUTANTS = (
         "        if by_id and partition.log.topic_id != named:\n            return None\n",
         "",
         "The short fetch path reads no other topic of the name.",
-        ("tests/broker/api/test_fetch.py",),
+        ("tests/broker/api/test_straight_refusals.py",),
     ),
     Mutant(
         "short-fetch-skips-the-door",
@@ -68,7 +68,7 @@ MUTANTS = (
         "if partition is None or not services.door.is_allowed(peer, _READ, _TOPIC, topic):\n",
         "if partition is None:\n",
         "The short fetch path declines what its sender may not read.",
-        ("tests/broker/api/test_fetch.py", "tests/broker/policy"),
+        ("tests/broker/api/test_straight_refusals.py",),
     ),
     Mutant(
         "short-fetch-takes-any-size",
@@ -76,7 +76,7 @@ MUTANTS = (
         "        max_bytes = min(max_bytes, services.reads.fetch_max_bytes)\n",
         "",
         "fetch.max.bytes of the broker limits every fetch.",
-        ("tests/broker/api/test_fetch.py",),
+        ("tests/broker/api/test_straight_refusals.py",),
     ),
     Mutant(
         "short-fetch-reads-uncommitted",
@@ -99,17 +99,5 @@ MUTANTS = (
         '                raise RemoteProtocolError("bytes behind the request")\n',
         "Bytes after a request are ignored.",
         ("tests/broker/api/test_dispatch.py",),
-    ),
-    Mutant(
-        "short-produce-of-a-transaction",
-        "protocol/straight.py",
-        "        if tags or transactional_id or topics != 2 or not 0 < size < 128 or count != 2:\n"
-        "            return None\n"
-        "        start = partitions + 6\n",
-        "        if tags or topics != 2 or not 0 < size < 128 or count != 2:\n"
-        "            return None\n"
-        "        start = partitions + 6\n",
-        "The usual produce and fetch have a way of their own",
-        ("tests/protocol/test_straight.py",),
     ),
 )

@@ -112,14 +112,6 @@ MUTANTS = (
         ("tests/broker/runtime/test_lease.py", "tests/broker/replica/test_partition.py"),
     ),
     Mutant(
-        "removed-member-comes-back-from-memory",
-        "broker/replica/leading.py",
-        "                    follower.forget()\n",
-        "                    pass\n",
-        "A follower joins the ISR on a fetch of its own",
-        ("tests/broker/runtime/test_isr_joins.py", "tests/broker/replica/test_leading.py"),
-    ),
-    Mutant(
         "offsets-known-before-they-are",
         "broker/replica/partition.py",
         "        if self.leading is not None and self.high_watermark < "
@@ -160,5 +152,15 @@ MUTANTS = (
         "",
         "What comes out of order behind a refused batch is refused like it, once.",
         ("tests/broker/api/test_new_epochs.py", "tests/broker/replica/test_refusals.py"),
+    ),
+    Mutant(
+        "follower-joins-from-memory",
+        "broker/replica/leading.py",
+        "        if asking is not None and self.may_join(asking, high_watermark):\n",
+        "        known = [one for one in self.followers if self.may_join(one, high_watermark)]\n"
+        "        asking = known[0] if known else None\n"
+        "        if asking is not None:\n",
+        "A follower joins the ISR on a fetch of its own",
+        ("tests/broker/runtime/test_isr_joins.py",),
     ),
 )

@@ -134,7 +134,7 @@ MUTANTS = (
         "    await session.sync()\n",
         "",
         "A marker is left out only for a partition that the store does not know.",
-        ("tests/broker/runtime/test_txn_markers.py",),
+        ("tests/simulation/cluster/test_lag.py",),
     ),
     Mutant(
         "partition-gone-when-unreadable",
@@ -142,7 +142,7 @@ MUTANTS = (
         "    return None if payload is None else payload.partitions.keys()\n",
         "    return () if payload is None else payload.partitions.keys()\n",
         "A marker is left out only for a partition that the store does not know.",
-        ("tests/broker/runtime/test_txn_markers.py",),
+        ("tests/broker/runtime/test_existence.py",),
     ),
     Mutant(
         "lease-as-long-as-the-session",

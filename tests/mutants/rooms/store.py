@@ -37,7 +37,7 @@ MUTANTS = (
         "            and stored == epoch\n",
         "",
         "After a lost answer the place counts as won only with the epoch that was tried.",
-        ("tests/broker/runtime/test_controllership.py",),
+        ("tests/broker/runtime/test_lifecycle.py",),
     ),
     Mutant(
         "controllers-request-dies-with-its-sender",
@@ -48,15 +48,6 @@ MUTANTS = (
         "        return await answer\n",
         "        return await self._carry_out(request)\n",
         "A request of the controller is carried out though its sender is gone.",
-        ("tests/broker/runtime/test_control.py",),
-    ),
-    Mutant(
-        "deposed-controller-gives-roles",
-        "broker/runtime/control.py",
-        "        if request.controller_epoch < self._metadata.image.controller_epoch:\n"
-        "            return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)\n",
-        "",
-        "A request from a controller with an older epoch is rejected.",
         ("tests/broker/runtime/test_control.py",),
     ),
     Mutant(
@@ -85,5 +76,23 @@ MUTANTS = (
         "    return []\n",
         "A change of a partition's state checks the life of the leader that it names.",
         ("tests/broker/runtime/test_controller_races.py",),
+    ),
+    Mutant(
+        "deposed-controller-stops-replicas",
+        "broker/runtime/partitions.py",
+        "            if request.controller_epoch < self._controller_epoch:\n"
+        "                return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)\n",
+        "",
+        "A request from a controller with an older epoch is rejected.",
+        ("tests/broker/runtime/test_control.py", "tests/broker/test_control_requests.py"),
+    ),
+    Mutant(
+        "deposed-controller-tells-the-news",
+        "broker/runtime/metadata.py",
+        "        if request.controller_epoch < self.image.controller_epoch:\n"
+        "            return UpdateMetadataResponse(ErrorCode.STALE_CONTROLLER_EPOCH)\n",
+        "",
+        "A request from a controller with an older epoch is rejected.",
+        ("tests/broker/runtime/test_metadata.py",),
     ),
 )

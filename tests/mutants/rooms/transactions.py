@@ -65,7 +65,7 @@ MUTANTS = (
         "marker.producer_epoch == state.producer_epoch\n",
         "            is_late = False\n",
         "A late marker of the transaction before does not end the next one.",
-        ("tests/broker/replica/test_producers.py",),
+        ("tests/broker/runtime/test_markers_written.py",),
     ),
     Mutant(
         "old-coordinator-is-asked",

@@ -6,9 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.broker.runtime.config_watch import ConfigWatch
+from ottla.broker.runtime.existence import missing_partitions
 from ottla.broker.runtime.metadata import MetadataCache
 from ottla.broker.tasks import Tasks
 from ottla.coordinator.store import paths
+from ottla.protocol.ids import TopicPartition
 from tests.simulation.cluster.ensemble import StoreProfile
 from tests.simulation.cluster.test_store import Stage
 
@@ -56,3 +58,40 @@ def test_the_settings_of_a_new_topic_are_read_as_they_are_now() -> None:
 
         stage.run(story())
         assert seen == [{"a": "b"}], seed
+
+
+def test_a_partition_is_missing_only_if_the_store_has_no_such_topic_now() -> None:
+    """A broker whose server of the store has not heard of a new topic would leave its markers out,
+    and the topic's readers would wait for ever (T-25)."""
+    for seed in range(8):
+        stage = Stage(seed, StoreProfile(lag_probability=0.5, lag_ms=400.0))
+        made = asyncio.Event()
+        seen: list[set[TopicPartition]] = []
+
+        async def make(session: SimSession, ports: Ports, made: asyncio.Event = made) -> None:
+            for path in ("/brokers", paths.TOPICS):
+                await session.create(path)
+            await ports.clock.sleep(4_000.0)
+            payload = paths.TopicPayload(bytes(16), {0: (1,)})
+            await session.create(paths.topic("t"), paths.build_topic(payload))
+            made.set()
+
+        async def look(
+            session: SimSession,
+            ports: Ports,
+            made: asyncio.Event = made,
+            seen: list[set[TopicPartition]] = seen,
+        ) -> None:
+            await ports.clock.sleep(3_500.0)
+            await made.wait()
+            asked = [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("gone", 0)]
+            seen.append(await missing_partitions(session, asked))
+
+        stage.client("controller", make)
+        stage.client("broker", look)
+
+        async def story() -> None:
+            await asyncio.sleep(10.0)
+
+        stage.run(story())
+        assert seen == [{TopicPartition("t", 1), TopicPartition("gone", 0)}], seed
