@@ -15,7 +15,13 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
 RECORDS = Path("protocol") / "records"
-COMPILED = ("compiled_checksum", "compiled_encoding", "compiled_rows", "compiled_columns")
+COMPILED = (
+    "compiled_checksum",
+    "compiled_encoding",
+    "compiled_rows",
+    "compiled_columns",
+    "compiled_survey",
+)
 
 
 def extension(name: str) -> Extension:

@@ -53,6 +53,17 @@ _STORAGE_ERROR_VERSION = 4
 # Stands in every answer that names no leader. Shared, so replaced and never written to.
 _NOBODY = LeaderIdAndEpoch()
 _NONE = ErrorCode.NONE
+# Kafka says them before it looks at the log, and then not where that starts.
+_SAID_AT_ONCE = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
 _WRITE = Operation.WRITE
 _TOPIC = ResourceType.TOPIC
 
@@ -67,6 +78,7 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
     transactional: list[ProducePart] = []
     pending: list[PendingProduce] = []
     acks = request.acks
+    wall_ms = services.ports.clock.wall_ms()
     for topic in request.topic_data:
         name = topic.name
         if context.api_version >= TOPIC_ID_VERSION:
@@ -91,6 +103,8 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
             part = _judge(services, context, (name, topic.topic_id), wanted, answer)
             if part is None:
                 continue
+            if part.needs_look:
+                part.look_here(wall_ms)
             if part.is_transactional:
                 transactional.append(part)
             elif part.needs_look:
@@ -148,7 +162,8 @@ async def _look_then_write(
 ) -> Any:
     wall_ms = services.ports.clock.wall_ms()
     for part in suspended:
-        await part.look(wall_ms, services.ports.offload)
+        if part.needs_look:
+            await part.look(wall_ms, services.ports.offload)
     await verify()
     for part in suspended:
         write(part)
@@ -220,11 +235,13 @@ def _fill(part: ProducePart, appended: Appended, api_version: int) -> None:
     error = answer.error_code = appended.error_code
     answer.base_offset = appended.base_offset
     answer.log_append_time_ms = appended.log_append_time_ms
-    answer.log_start_offset = appended.log_start_offset
+    if error not in _SAID_AT_ONCE and not part.plan.is_early:
+        answer.log_start_offset = appended.log_start_offset
     if error is _NONE:
         return
     if api_version >= _MESSAGE_VERSION:
-        answer.error_message = appended.error_message
+        if part.plan.is_told:
+            answer.error_message = appended.error_message
         answer.record_errors = [
             BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
             for index, text in part.record_errors

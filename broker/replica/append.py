@@ -1,8 +1,9 @@
 """The verdict on produced records before they touch the log, and what must be done to them first.
 
-Only the header and the checksum are looked at. Records are read (by the caller, who may give that
-to a worker) in the cases that ``Look`` names, and ``judge_inside`` judges what was found. Sequence
-numbers are for producer.py, acks and roles for partition.py.
+Only the header and the checksum are looked at here. Records are read for the reasons that ``Look``
+names (by the caller, who may give that to a worker), and inside.py judges what was found; plain.py
+does all of it at once for the usual batch. Sequence numbers are for producer.py, acks and roles
+for partition.py. Codes are those of Apache Kafka.
 
 The checksum is checked before any field under it is believed: a flipped bit must answer
 CORRUPT_MESSAGE, which clients repeat, and not INVALID_RECORD, which they do not.
@@ -19,27 +20,28 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import (
     APPEND_TIME_BIT,
-    CONTROL_BIT,
-    CRC_END,
+    CODEC_BITS,
     DELETE_HORIZON_BIT,
+    LENGTH_END,
+    LENGTH_POSITION,
     MAGIC,
     MAGIC_POSITION,
-    NO_PRODUCER_ID,
     NO_TIMESTAMP,
     RecordBatch,
     check_crc,
     parse_batch,
 )
-from ottla.protocol.records.compression import Codec
-from ottla.protocol.records.crc32c import crc32c
+from ottla.protocol.records.compression import CODECS, Codec
 
 if TYPE_CHECKING:
     from ottla.protocol.ports import Buffer
-    from ottla.protocol.records.validation import RecordsSummary
 
 INT64_MAX = 2**63 - 1
 _ZSTD_VERSION = 7
-_BROKERS_BITS = CONTROL_BIT | DELETE_HORIZON_BIT
+# Lengths below this belong to no format that there ever was.
+_OLDEST_BYTES_MIN = 26
+# Of the header. Clients do not set them; brokers clear them, as they mean something to readers.
+BROKERS_BITS = APPEND_TIME_BIT | DELETE_HORIZON_BIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,9 @@ class AppendRules:
     timestamp_before_max_ms: int = INT64_MAX
     timestamp_after_max_ms: int = 60 * 60 * 1000
     codec: Codec | None = None
-    # No more than this, and records that nobody needs to look into, let alone to change.
+    # Whether records are checked before they are acknowledged (ottla.validate.records).
+    validates: bool = True
+    # No more than this, and the topic asks for nothing that depends on single records.
     plain_bytes_max: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -82,11 +86,16 @@ class Look(Flag):
     CODEC = auto()
     # The broker vouches for the times of records that it cannot see from outside.
     APPEND_TIME = auto()
+    # They may be malformed, and would stop every consumer then (hazard S-31).
+    FORM = auto()
+    # The header has bits that only a broker may set: append times, a delete horizon.
+    HEADER = auto()
 
 
 # Looked up once: reading a member of an enumeration costs as much as a call.
 _NONE = ErrorCode.NONE
 _NOT = Look.NOT
+_FORM = Look.FORM
 _ZSTD = Codec.ZSTD
 _new_tuple = tuple.__new__
 
@@ -95,6 +104,7 @@ class AppendPlan(NamedTuple):
     """What becomes of produced records. With an error nothing of them may be written."""
 
     error: ErrorCode
+    # What is wrong, for people: in the broker's log, and in the answer if ``is_told``.
     message: str | None = None
     batch: RecordBatch | None = None
     look: Look = Look.NOT
@@ -102,15 +112,9 @@ class AppendPlan(NamedTuple):
     recompress: Codec | None = None
     # Stamp the batch with the append time instead of the producer's times.
     stamps_time: bool = False
-
-
-class InsideVerdict(NamedTuple):
-    """The verdict on records that were read. One bad record refuses the whole batch (KIP-467)."""
-
-    error: ErrorCode = ErrorCode.NONE
-    message: str | None = None
-    # Index within the batch and reason.
-    record_errors: tuple[tuple[int, str], ...] = ()
+    # Refused before the partition was looked at: the answer does not say where its log starts.
+    is_early: bool = False
+    is_told: bool = False
 
 
 def judge_produced(
@@ -119,67 +123,82 @@ def judge_produced(
     """Judge the records of one partition of a produce request of version 3 or later.
 
     ``wall_ms`` is what the producer's timestamps are compared with."""
-    if records is None or len(records) <= MAGIC_POSITION or records[MAGIC_POSITION] != MAGIC:
-        return _refuse(ErrorCode.INVALID_RECORD, "one record batch of format 2 is wanted")
+    if records is None:
+        return _refuse_early(ErrorCode.INVALID_RECORD, "there are no records")
+    plan = _misframed(records)
+    if plan is not None:
+        return plan
     try:
-        batch = parse_batch(records)
-        if batch.size_bytes != len(records):
-            return _refuse(ErrorCode.INVALID_RECORD, "exactly one record batch is wanted")
-        if batch.size_bytes > rules.max_message_bytes:
-            return _too_large(batch, ErrorCode.MESSAGE_TOO_LARGE, rules.max_message_bytes)
-        if batch.size_bytes > rules.segment_bytes:
-            return _too_large(batch, ErrorCode.RECORD_LIST_TOO_LARGE, rules.segment_bytes)
-        if not check_crc(batch):
-            return _refuse(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
-        codec = batch.codec
-        if codec is _ZSTD and api_version < _ZSTD_VERSION:
-            return _refuse(
-                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-                f"zstd needs version {_ZSTD_VERSION} of the produce request",
-            )
+        batch = parse_batch(records, checks_counts=False)
     except KafkaError as error:
         return _refuse(error.code, error.message)
+    number = batch.attributes & CODEC_BITS
+    if number == _ZSTD and api_version < _ZSTD_VERSION:
+        return _refuse_early(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"zstd needs version {_ZSTD_VERSION} of the produce request",
+        )
+    if batch.base_offset != 0:
+        return _refuse(
+            ErrorCode.INVALID_RECORD,
+            f"the base offset of a produced batch is 0, not {batch.base_offset}",
+        )
+    if batch.size_bytes > rules.max_message_bytes:
+        return _too_large(batch, ErrorCode.MESSAGE_TOO_LARGE, rules.max_message_bytes)
+    if not check_crc(batch):
+        return _refuse(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
+    if number > _ZSTD:
+        return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no codec number {number}")
     reason = _contradiction(batch)
     if reason is not None:
         return _refuse(ErrorCode.INVALID_RECORD, reason)
-    reason = _wrong_time(batch, rules, wall_ms)
-    if reason is not None:
-        return _refuse(ErrorCode.INVALID_TIMESTAMP, reason)
-    return _plan(batch, codec, rules)
+    if not rules.validates:
+        reason = _wrong_time(batch, rules, wall_ms)
+        if reason is not None:
+            return _refuse(ErrorCode.INVALID_TIMESTAMP, reason)
+    if batch.size_bytes > rules.segment_bytes:
+        return _too_large(batch, ErrorCode.RECORD_LIST_TOO_LARGE, rules.segment_bytes)
+    return _plan(batch, CODECS[number], rules)
 
 
-def judge_plain(records: Buffer, rules: AppendRules, wall_ms: int) -> RecordBatch | None:
-    """The one batch in the records of a produce request of version 7 or later, if it may be
-    written as it came and belongs to no transaction.
-
-    None: ask ``judge_produced``, which accepts all that is accepted here. HOT."""
-    try:
-        batch = parse_batch(records)
-    except KafkaError:
-        return None
-    size_bytes = batch.size_bytes
-    count = batch.record_count
-    latest_ms = wall_ms + rules.timestamp_after_max_ms
-    if (
-        size_bytes != len(records)
-        or size_bytes > rules.plain_bytes_max
-        or batch.base_offset != 0
-        or not 0 < count == batch.last_offset_delta + 1
-        or not 0 <= batch.attributes <= _ZSTD
-        or not NO_TIMESTAMP <= batch.max_timestamp <= latest_ms
-        or not NO_TIMESTAMP <= batch.base_timestamp <= latest_ms
-        or crc32c(batch.buffer[CRC_END:]) != batch.crc
-    ):
-        return None
-    if batch.producer_id != NO_PRODUCER_ID and (
-        batch.producer_id < 0 or batch.producer_epoch < 0 or batch.base_sequence < 0
-    ):
-        return None
-    return batch
+def _misframed(records: Buffer) -> AppendPlan | None:
+    """Refuses what is not one whole batch of format 2, as Kafka does; what follows the batch and
+    is no whole batch is never looked at again."""
+    count, position = 0, 0
+    while count < 2 and len(records) - position >= LENGTH_END:
+        size = LENGTH_END + int.from_bytes(
+            records[position + LENGTH_POSITION : position + LENGTH_END], signed=True
+        )
+        if size < _OLDEST_BYTES_MIN:
+            return _corrupt(f"a batch of {size} bytes is none")
+        if len(records) - position <= MAGIC_POSITION:
+            break
+        magic = records[position + MAGIC_POSITION]
+        if magic > MAGIC:
+            return _corrupt(f"there is no format {magic}")
+        if len(records) - position < size:
+            break
+        if magic != MAGIC:
+            return _refuse_early(ErrorCode.INVALID_RECORD, f"format {magic} is too old")
+        count += 1
+        position += size
+    if count != 1:
+        return _refuse_early(
+            ErrorCode.INVALID_RECORD, f"one record batch of format 2 is wanted, not {count}"
+        )
+    return None
 
 
 def _refuse(error: ErrorCode, message: str) -> AppendPlan:
     return AppendPlan(error, message)
+
+
+def _refuse_early(error: ErrorCode, message: str) -> AppendPlan:
+    return AppendPlan(error, message, is_early=True)
+
+
+def _corrupt(message: str) -> AppendPlan:
+    return AppendPlan(ErrorCode.CORRUPT_MESSAGE, message, is_early=True, is_told=True)
 
 
 def _too_large(batch: RecordBatch, error: ErrorCode, limit_bytes: int) -> AppendPlan:
@@ -188,19 +207,14 @@ def _too_large(batch: RecordBatch, error: ErrorCode, limit_bytes: int) -> Append
 
 def _contradiction(batch: RecordBatch) -> str | None:
     """What in the header no producer may say, if anything."""
-    if batch.base_offset != 0:
-        return f"the base offset of a produced batch is 0, not {batch.base_offset}"
     count = batch.record_count
     if count <= 0 or count != batch.last_offset_delta + 1:
         return f"{count} records with a last offset delta of {batch.last_offset_delta}"
-    if batch.attributes & _BROKERS_BITS:
-        return "only brokers write control batches and set delete horizons"
-    if batch.producer_id != NO_PRODUCER_ID:
-        if batch.producer_id < 0 or batch.producer_epoch < 0 or batch.base_sequence < 0:
-            return (
-                f"producer {batch.producer_id} with epoch {batch.producer_epoch} "
-                f"and sequence {batch.base_sequence}"
-            )
+    if batch.is_control:
+        return "only brokers write control batches"
+    if batch.has_producer_id:
+        if batch.base_sequence < 0:
+            return f"producer {batch.producer_id} with sequence {batch.base_sequence}"
     elif batch.is_transactional:
         # A sequence alone means nothing: some clients leave a 0 in the field.
         return "a transaction without a producer id"
@@ -211,18 +225,17 @@ def _wrong_time(batch: RecordBatch, rules: AppendRules, wall_ms: int) -> str | N
     """What is wrong with the times in the header, if anything.
 
     A time from far away would delete its segment at once, or never (hazard S-17)."""
-    if batch.attributes & APPEND_TIME_BIT:
-        return "only the broker sets append times"
     if rules.uses_append_time:
-        return None
+        return "only the broker sets append times" if batch.attributes & APPEND_TIME_BIT else None
     latest, earliest = batch.max_timestamp, batch.base_timestamp
-    wrong = _out_of_range(latest, rules, wall_ms)
+    wrong = out_of_range(latest, rules, wall_ms)
     if wrong is None and earliest != latest:
-        wrong = _out_of_range(earliest, rules, wall_ms)
+        wrong = out_of_range(earliest, rules, wall_ms)
     return wrong
 
 
-def _out_of_range(timestamp: int, rules: AppendRules, wall_ms: int) -> str | None:
+def out_of_range(timestamp: int, rules: AppendRules, wall_ms: int) -> str | None:
+    """Why a topic does not take a record of that time, if it does not."""
     if timestamp == NO_TIMESTAMP:
         return None
     if timestamp - wall_ms > rules.timestamp_after_max_ms:
@@ -240,7 +253,11 @@ def _out_of_range(timestamp: int, rules: AppendRules, wall_ms: int) -> str | Non
 
 def _plan(batch: RecordBatch, codec: Codec, rules: AppendRules) -> AppendPlan:
     # Operators of Flag cost a microsecond each, so the ordinary batch meets none.
-    look = Look.KEYS if rules.is_compacted else _NOT
+    look = _FORM if rules.validates else _NOT
+    if rules.is_compacted:
+        look |= Look.KEYS
+    if batch.attributes & BROKERS_BITS:
+        look |= Look.HEADER
     recompress = None
     if rules.codec is not None and rules.codec is not codec:
         look |= Look.CODEC
@@ -252,33 +269,10 @@ def _plan(batch: RecordBatch, codec: Codec, rules: AppendRules) -> AppendPlan:
         look |= Look.TIMESTAMPS
     # Made directly: the tuple's own constructor is a Python function and twice as slow.
     plan: AppendPlan = _new_tuple(
-        AppendPlan, (_NONE, None, batch, look, recompress, rules.uses_append_time)
+        AppendPlan,
+        (_NONE, None, batch, look, recompress, rules.uses_append_time, False, False),
     )
     return plan
-
-
-def judge_inside(summary: RecordsSummary, rules: AppendRules, wall_ms: int) -> InsideVerdict:
-    """Judge what was found by reading the records of a batch that has passed ``judge_produced``.
-
-    A wrong time is the error of the batch even if other records have other faults."""
-    faults: list[tuple[int, str]] = []
-    error = ErrorCode.NONE
-    if rules.is_compacted:
-        faults = [
-            (index, "a compacted topic needs records with keys")
-            for index in summary.keyless_indexes
-        ]
-        error = ErrorCode.INVALID_RECORD if faults else error
-    if not rules.uses_append_time:
-        late = _out_of_range(summary.max_timestamp, rules, wall_ms)
-        early = _out_of_range(summary.min_timestamp, rules, wall_ms)
-        if late is not None:
-            faults.append((summary.max_timestamp_offset_delta, late))
-        if late is not None or early is not None:
-            error = ErrorCode.INVALID_TIMESTAMP
-            return InsideVerdict(error, late or early, tuple(sorted(faults)))
-    message = faults[0][1] if faults else None
-    return InsideVerdict(error, message, tuple(faults))
 
 
 class AppendTime:

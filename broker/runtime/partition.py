@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.log.txn_index import AbortedTransaction
-from ottla.broker.replica.append import AppendPlan, AppendTime, judge_plain, judge_produced
+from ottla.broker.replica.append import AppendPlan, AppendTime, judge_produced
 from ottla.broker.replica.partition import FetchVerdict
+from ottla.broker.replica.plain import judge_plain
 from ottla.broker.replica.producer import APPEND, Action
 from ottla.broker.replica.refusals import Refusals
 from ottla.broker.replica.transaction_ages import TransactionAges

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.replica.append import AppendPlan, Look
-from ottla.broker.runtime.inside import look_inside
+from ottla.broker.replica.inside import RecordErrors, look_at_length, look_here
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import LeaderIdAndEpoch, NodeEndpoint
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
     from ottla.protocol.ports import Offload
 
+_NOT = Look.NOT
 ACKS_ALL = -1
 VALID_ACKS = (ACKS_ALL, 0, 1)
 # From there on an answer says where the leader is.
@@ -45,7 +46,7 @@ class ProducePart:
     partition: PartitionRuntime
     plan: AppendPlan
     answer: PartitionProduceResponse
-    record_errors: tuple[tuple[int, str], ...] = ()
+    record_errors: RecordErrors = ()
     # Stands where its transaction's coordinator has to be asked before it is written.
     guard: Guard | None = None
 
@@ -58,18 +59,27 @@ class ProducePart:
     @property
     def needs_look(self) -> bool:
         """Whether its records must be read before it is written."""
-        return self.plan.look is not Look.NOT
+        return self.plan.look is not _NOT
 
     def refuse(self, error: ErrorCode, message: str | None = None) -> None:
-        """It is not to be written."""
+        """It is not to be written, for a reason that the partition does not know of."""
+        is_told = message is not None
         if self.plan.batch is not None:
             self.partition.refusals.note(self.plan.batch, error)
-        self.plan, self.guard = AppendPlan(error, message), None
+        self.plan = AppendPlan(error, message, is_early=True, is_told=is_told)
+        self.guard = None
+
+    def look_here(self, wall_ms: int) -> None:
+        """Read the records, unless that takes long: ``needs_look`` says so then."""
+        inside = look_here(self.plan, self.partition.settings.append_rules, wall_ms)
+        if inside is not None:
+            self.plan, self.record_errors = inside
 
     async def look(self, wall_ms: int, offload: Offload) -> None:
-        """Read the records, and make of them what the topic wants."""
+        """Have a worker read the records, and make of them what the topic wants: decompressing
+        them here would stop every connection."""
         rules = self.partition.settings.append_rules
-        self.plan, self.record_errors = await look_inside(self.plan, rules, wall_ms, offload)
+        self.plan, self.record_errors = await offload.run(look_at_length, self.plan, rules, wall_ms)
 
 
 @dataclass(slots=True)

@@ -76,6 +76,7 @@ def topic_settings(config: TopicConfig) -> TopicSettings:
             timestamp_before_max_ms=config.message_timestamp_before_max_ms,
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,
             codec=codec,
+            validates=config.validate_records == "full",
         ),
         policies=policies,
         compaction=_compaction(config) if is_compacted else None,

@@ -371,6 +371,8 @@ ottla.free.space.floor.bytes | long | 268435456 | >=0 | read-only | yes
     Free space of a data directory below which writes to it are refused.
 ottla.metrics.listener | string | null | address | read-only | yes
     Where /metrics, /healthz and /readyz are served over HTTP, as host:port; nowhere if not set.
+ottla.validate.records | string | full | {full, header} | cluster-wide | yes
+    What is checked of produced batches: full reads all records, header only what is ahead of them.
 password.encoder.cipher.algorithm | string | AES/CBC/PKCS5Padding | - | read-only | no
     Cipher for passwords kept in ZooKeeper.
 password.encoder.iterations | int | 4096 | >=1024 | read-only | no

@@ -123,6 +123,7 @@ class TopicConfig:
     segment_ms: int
     unclean_leader_election_enable: bool
     flush_before_ack: bool
+    validate_records: str
 
     @property
     def is_compacted(self) -> bool:

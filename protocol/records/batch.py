@@ -190,6 +190,13 @@ class RecordBatch:
         self.base_offset = base_offset
         self.leader_epoch = leader_epoch
 
+    def amend(self, attributes: int, max_timestamp: int) -> None:
+        """Set the attributes and the largest timestamp, in this view and in the buffer."""
+        _put_int16(self.buffer, self.position + CRC_END, attributes)
+        _put_int64(self.buffer, self.position + _MAX_TIMESTAMP_POSITION, max_timestamp)
+        self.crc = refresh_crc(self.buffer, self.position)
+        self.attributes, self.max_timestamp = attributes, max_timestamp
+
     def stamp_append_time(self, timestamp_ms: int) -> None:
         """Make all records appended at that time, in this view and in the buffer."""
         self.crc = stamp_append_time(self.buffer, self.position, timestamp_ms)
@@ -197,8 +204,9 @@ class RecordBatch:
         self.max_timestamp = timestamp_ms
 
 
-def parse_batch(buffer: Buffer, position: int = 0) -> RecordBatch:
-    """The batch that starts at a position; what follows it is not looked at.
+def parse_batch(buffer: Buffer, position: int = 0, *, checks_counts: bool = True) -> RecordBatch:
+    """The batch that starts at a position; what follows it is not looked at. Negative counts may be
+    left for the caller to refuse.
 
     Raises KafkaError(CORRUPT_MESSAGE) if it is malformed or not all there, and
     KafkaError(UNSUPPORTED_FOR_MESSAGE_FORMAT) for message sets of magic 0 and 1. The checksum is
@@ -231,7 +239,7 @@ def parse_batch(buffer: Buffer, position: int = 0) -> RecordBatch:
     batch.size_bytes = length + LENGTH_END
     if not HEADER_BYTES <= batch.size_bytes <= available:
         _reject(position, f"its size is {batch.size_bytes} with {available} bytes there")
-    if batch.last_offset_delta < 0 or batch.record_count < 0:
+    if checks_counts and (batch.last_offset_delta < 0 or batch.record_count < 0):
         _reject(
             position,
             f"{batch.record_count} records, last offset delta {batch.last_offset_delta}",

@@ -19,7 +19,7 @@ from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records import xerial, zstd_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ottla.protocol.ports import Buffer
 
@@ -36,6 +36,9 @@ class Codec(IntEnum):
 
 CODECS = tuple(Codec)
 
+Piece = bytes | bytearray
+"""Of what was decompressed."""
+
 # The most one batch may grow to unless the caller says less.
 OUTPUT_BYTES_MAX = 256 * 1024 * 1024
 
@@ -50,12 +53,11 @@ _ZSTD_WINDOW_BYTES_MAX = 1 << 27
 
 
 class _Output:
-    """Collects the pieces of one decompression and stops it at the limit."""
+    """Says how much to ask a decompressor for, and stops it at the limit."""
 
-    __slots__ = ("_left_bytes", "_piece_bytes", "_pieces")
+    __slots__ = ("_left_bytes", "_piece_bytes")
 
     def __init__(self, limit_bytes: int, input_bytes: int) -> None:
-        self._pieces: list[bytes] = []
         self._left_bytes = limit_bytes
         usual = max(_PIECE_BYTES_MIN, min(_PIECE_BYTES_MAX, input_bytes * _USUAL_RATIO))
         self._piece_bytes = usual
@@ -64,15 +66,10 @@ class _Output:
         """How much to ask for next: never 0, and at most one byte beyond the limit."""
         return min(self._piece_bytes, self._left_bytes + 1)
 
-    def add(self, piece: bytes) -> None:
-        self._left_bytes -= len(piece)
+    def count(self, size_bytes: int) -> None:
+        self._left_bytes -= size_bytes
         if self._left_bytes < 0:
             raise _too_large()
-        if piece:
-            self._pieces.append(piece)
-
-    def join(self) -> bytes:
-        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
 
 
 def _too_large() -> KafkaError:
@@ -104,9 +101,8 @@ def _compress_gzip(data: Buffer, level: int | None) -> bytes:
     return compressor.compress(data) + compressor.flush()
 
 
-def _decompress_gzip(data: memoryview, limit_bytes: int) -> bytes:
+def _decompress_gzip(data: memoryview, output: _Output) -> Iterator[Piece]:
     """RFC 1952: several members one after the other are one stream."""
-    output = _Output(limit_bytes, len(data))
     rest: Buffer = data
     try:
         while True:
@@ -116,10 +112,11 @@ def _decompress_gzip(data: memoryview, limit_bytes: int) -> bytes:
                 rest = member.unconsumed_tail
                 if not piece and not rest and not member.eof:
                     raise _malformed(Codec.GZIP, "it ends too early")
-                output.add(piece)
+                output.count(len(piece))
+                yield piece
             rest = member.unused_data
             if not rest:
-                return output.join()
+                return
     except zlib.error as error:
         raise _malformed(Codec.GZIP, error) from error
 
@@ -134,22 +131,32 @@ def _compress_snappy(data: Buffer, level: int | None) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: memoryview, limit_bytes: int) -> bytes:
+def _decompress_snappy(data: memoryview, output: _Output) -> Iterator[Piece]:
     library = _library("cramjam", Codec.SNAPPY)
     blocks = xerial.split_blocks(data)
     sizes = [xerial.block_output_bytes(block) for block in blocks]
-    if sum(sizes) > limit_bytes:
-        raise _too_large()
-    output = bytearray(sum(sizes))
-    view = memoryview(output)
-    position = 0
+    output.count(sum(sizes))
     try:
-        for block, size in zip(blocks, sizes, strict=True):
-            library.snappy.decompress_raw_into(block, view[position : position + size])
-            position += size
+        for start, stop in _runs(sizes):
+            piece = bytearray(sum(sizes[start:stop]))
+            view, position = memoryview(piece), 0
+            for block, size in zip(blocks[start:stop], sizes[start:stop], strict=True):
+                library.snappy.decompress_raw_into(block, view[position : position + size])
+                position += size
+            yield piece
     except library.DecompressionError as error:
         raise _malformed(Codec.SNAPPY, error) from error
-    return bytes(output)
+
+
+def _runs(sizes: list[int]) -> Iterator[tuple[int, int]]:
+    """Where to cut, so that parts add up to a piece, or are one that is larger."""
+    start, total = 0, 0
+    for stop, size in enumerate(sizes):
+        if total and total + size > _PIECE_BYTES_MAX:
+            yield start, stop
+            start, total = stop, 0
+        total += size
+    yield start, len(sizes)
 
 
 def _compress_lz4(data: Buffer, level: int | None) -> bytes:
@@ -165,20 +172,20 @@ def _compress_lz4(data: Buffer, level: int | None) -> bytes:
     return compressed
 
 
-def _decompress_lz4(data: memoryview, limit_bytes: int) -> bytes:
+def _decompress_lz4(data: memoryview, output: _Output) -> Iterator[Piece]:
     library = _library("lz4.frame", Codec.LZ4)
     context = library.create_decompression_context()
-    output = _Output(limit_bytes, len(data))
     rest = data
     try:
         while True:
             piece, consumed, is_end = library.decompress_chunk(
                 context, rest, max_length=output.next_piece_bytes()
             )
-            output.add(piece)
+            output.count(len(piece))
+            yield piece
             rest = rest[consumed:]
             if is_end and not rest:
-                return output.join()
+                return
             if not piece and not consumed:
                 raise _malformed(Codec.LZ4, "it ends too early")
     except (RuntimeError, ValueError) as error:
@@ -191,25 +198,24 @@ def _compress_zstd(data: Buffer, level: int | None) -> bytes:
     return compressed
 
 
-def _decompress_zstd(data: memoryview, limit_bytes: int) -> bytes:
+def _decompress_zstd(data: memoryview, output: _Output) -> Iterator[Piece]:
     """The library's own output limit is void where a frame declares its size: read in pieces."""
     library = _library("zstandard", Codec.ZSTD)
     if not zstd_frames.are_frames_whole(data):
         raise _malformed(Codec.ZSTD, "it is not a sequence of whole frames")
-    output = _Output(limit_bytes, len(data))
     decompressor = library.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
     reader = decompressor.stream_reader(data, read_across_frames=True)
     try:
         while piece := reader.read(output.next_piece_bytes()):
-            output.add(piece)
+            output.count(len(piece))
+            yield piece
     except library.ZstdError as error:
         raise _malformed(Codec.ZSTD, error) from error
-    return output.join()
 
 
 class _Coder(NamedTuple):
     compress: Callable[[Buffer, int | None], bytes]
-    decompress: Callable[[memoryview, int], bytes]
+    decompress: Callable[[memoryview, _Output], Iterator[Piece]]
 
 
 _CODERS = {
@@ -238,4 +244,11 @@ def decompress(codec: Codec, data: Buffer, limit_bytes: int = OUTPUT_BYTES_MAX) 
         if len(data) > limit_bytes:
             raise _too_large()
         return bytes(data)
-    return _CODERS[codec].decompress(memoryview(data), limit_bytes)
+    return b"".join(decompress_pieces(codec, data, limit_bytes))
+
+
+def decompress_pieces(codec: Codec, data: Buffer, limit_bytes: int) -> Iterator[Piece]:
+    """As ``decompress`` for a codec other than NONE, piece by piece: of at most 4 MiB, or of what
+    one block of snappy holds. Pieces may be empty. Raises while iterating."""
+    view = memoryview(data)
+    return _CODERS[codec].decompress(view, _Output(limit_bytes, len(view)))

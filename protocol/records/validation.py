@@ -1,8 +1,8 @@
-"""Looking inside a produced batch, for the cases in which the broker must.
+"""Looking inside a produced batch before it is acknowledged.
 
 A batch whose header is right may still hold records that stop every consumer (hazard S-31): wrong
-counts, offsets that do not follow one another, lengths that lie. Kafka's own broker rejects those
-as INVALID_RECORD, which producers do not retry.
+counts, offsets that do not follow one another, lengths that lie, data that no decompressor takes.
+What is compressed is looked at piece by piece and never held as a whole (hazard N-04).
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.protocol.records.compression import OUTPUT_BYTES_MAX
-from ottla.protocol.records.record import read_records
+from ottla.protocol.records.compression import OUTPUT_BYTES_MAX, Codec, decompress_pieces
+from ottla.protocol.records.record_stream import RecordStream
+from ottla.protocol.records.survey import survey_records
 from ottla.protocol.records.varint import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ottla.protocol.ports import Buffer
     from ottla.protocol.records.batch import RecordBatch
 
 
@@ -24,49 +28,66 @@ class RecordsSummary(NamedTuple):
 
     min_timestamp: int
     max_timestamp: int
-    max_timestamp_offset_delta: int
-    """The first record that carries ``max_timestamp``."""
-    keyless_indexes: tuple[int, ...]
-    """Places in the batch of records without a key, which compacted topics refuse."""
+    first_keyless: int
+    """Place in the batch of the first record without a key, -1 if all have one."""
+
+
+class RecordFacts(NamedTuple):
+    """What one record of a valid batch says about itself."""
+
+    timestamp: int
+    has_key: bool
 
 
 def validate_records(
     batch: RecordBatch, output_limit_bytes: int = OUTPUT_BYTES_MAX
 ) -> RecordsSummary:
-    """Read every record of a batch as a producer makes it: offsets without gaps, count exact.
+    """Check every record of a batch as a producer makes it: offsets without gaps, count exact.
 
-    Raises KafkaError: INVALID_RECORD for records that do not fit their batch or cannot be read,
-    MESSAGE_TOO_LARGE beyond the limit (smaller batches then succeed),
-    UNSUPPORTED_COMPRESSION_TYPE."""
-    if batch.record_count != batch.last_offset_delta + 1:
-        raise _invalid(
-            f"{batch.record_count} records with a last offset delta of {batch.last_offset_delta}"
+    Raises KafkaError: INVALID_RECORD for records that are malformed or do not fit their batch,
+    CORRUPT_MESSAGE for what does not decompress, MESSAGE_TOO_LARGE beyond the limit (smaller
+    batches then succeed), UNSUPPORTED_COMPRESSION_TYPE."""
+    count, base_timestamp = batch.record_count, batch.base_timestamp
+    _check_count(batch)
+    stream = RecordStream(_pieces(batch, output_limit_bytes), count)
+    earliest, latest, keyless = INT64_MAX, INT64_MIN, -1
+    while stream.index < count:
+        stream.index, stream.position, low, high, first = survey_records(
+            stream.piece, stream.position, stream.index, count, base_timestamp
         )
-    try:
-        return _summarize(batch, output_limit_bytes)
-    except KafkaError as error:
-        if error.code is ErrorCode.CORRUPT_MESSAGE:
-            # The checksum was right, so sending the same bytes again cannot help.
-            raise _invalid(error.message) from error
-        raise
+        if first >= 0 > keyless:
+            keyless = first
+        earliest, latest = min(earliest, low), max(latest, high)
+        if stream.index < count:
+            index = stream.index
+            timestamp, has_key = stream.read(base_timestamp)
+            earliest, latest = min(earliest, timestamp), max(latest, timestamp)
+            if keyless < 0 and not has_key:
+                keyless = index
+    stream.expect_end()
+    return RecordsSummary(earliest, latest, keyless)
 
 
-def _invalid(reason: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_RECORD, reason)
+def record_facts(
+    batch: RecordBatch, output_limit_bytes: int = OUTPUT_BYTES_MAX
+) -> Iterator[RecordFacts]:
+    """Record by record, slowly: to say which ones are the reason of a refusal. Raises as
+    ``validate_records`` does, while iterating."""
+    stream = RecordStream(_pieces(batch, output_limit_bytes), batch.record_count)
+    for _ in range(batch.record_count):
+        yield RecordFacts(*stream.read(batch.base_timestamp))
 
 
-def _summarize(batch: RecordBatch, output_limit_bytes: int) -> RecordsSummary:
-    min_timestamp, max_timestamp, max_timestamp_index = INT64_MAX, INT64_MIN, -1
-    keyless = []
-    for index, record in enumerate(read_records(batch, output_limit_bytes)):
-        if record.offset - batch.base_offset != index:
-            raise _invalid(f"record {index} says offset {record.offset - batch.base_offset}")
-        timestamp = record.timestamp
-        min_timestamp = min(min_timestamp, timestamp)
-        if timestamp > max_timestamp:
-            max_timestamp, max_timestamp_index = timestamp, index
-        if record.key is None:
-            keyless.append(index)
-    if min_timestamp < INT64_MIN or max_timestamp > INT64_MAX:
-        raise _invalid("a timestamp does not fit 64 bits")
-    return RecordsSummary(min_timestamp, max_timestamp, max_timestamp_index, tuple(keyless))
+def _check_count(batch: RecordBatch) -> None:
+    if batch.record_count != batch.last_offset_delta + 1:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"{batch.record_count} records with a last offset delta of {batch.last_offset_delta}",
+        )
+
+
+def _pieces(batch: RecordBatch, output_limit_bytes: int) -> Iterator[Buffer]:
+    codec = batch.codec
+    if codec is Codec.NONE:
+        return iter((batch.payload,))
+    return decompress_pieces(codec, batch.payload, output_limit_bytes)

@@ -36,14 +36,14 @@ async def test_offsets_are_assigned_in_order(client: RawClient) -> None:
 
 @pytest.mark.requirement("FMT-37")
 @pytest.mark.parametrize("codec", [one for one in Codec if one is not Codec.NONE])
-async def test_what_is_compressed_is_stored_and_served_without_a_look_inside(codec: Codec) -> None:
-    """Bytes that no decompressor would take prove it: they come back as they were sent. Batches
-    are compressed from end to end, and the broker pays for it with no CPU time."""
+async def test_what_is_compressed_is_stored_and_served_as_it_came(codec: Codec) -> None:
+    """Batches are compressed from end to end. That nothing is decompressed to serve them is shown
+    by bytes that no decompressor would take, which a topic may let in that checks only headers."""
     records = bytearray(batch(b"value" * 100, codec=codec))
     records[61:] = bytes(byte ^ 0x5A for byte in records[61:])
     refresh_crc(records, 0)
     async with running_broker() as running, running.connect() as client:
-        await create(client)
+        await create(client, ottla_validate_records="header")
         answer = await produced(client, bytes(records))
         got = bytes((await fetched(client, 0)).records)
         stored = running.broker.ports.disk.open("/data/t-0/00000000000000000000.log")
@@ -100,14 +100,11 @@ def changed(position: int, content: bytes) -> bytes:
         pytest.param(damaged(), 9, ErrorCode.CORRUPT_MESSAGE, id="a flipped bit"),
         pytest.param(b"", 9, ErrorCode.INVALID_RECORD, id="nothing"),
         pytest.param(batch(b"a") + batch(b"b"), 9, ErrorCode.INVALID_RECORD, id="two batches"),
-        pytest.param(batch(b"a")[:-1], 9, ErrorCode.CORRUPT_MESSAGE, id="one byte short"),
+        pytest.param(batch(b"a")[:-1], 9, ErrorCode.INVALID_RECORD, id="one byte short"),
         pytest.param(changed(0, (5).to_bytes(8)), 9, ErrorCode.INVALID_RECORD, id="a base offset"),
         pytest.param(changed(57, (2).to_bytes(4)), 9, ErrorCode.INVALID_RECORD, id="a wrong count"),
         pytest.param(
             changed(21, (0x20).to_bytes(2)), 9, ErrorCode.INVALID_RECORD, id="a control batch"
-        ),
-        pytest.param(
-            changed(21, (0x08).to_bytes(2)), 9, ErrorCode.INVALID_TIMESTAMP, id="an append time"
         ),
         pytest.param(
             batch(b"x", codec=Codec.ZSTD),

@@ -17,7 +17,7 @@ from ottla.protocol.records.builder import (
 )
 from ottla.protocol.records.compression import CODECS, Codec
 from ottla.protocol.records.record import Entry, Record, read_records
-from ottla.protocol.records.validation import validate_records
+from ottla.protocol.records.validation import record_facts, validate_records
 from tests.protocol.records.samples import (
     ENTRIES,
     FIRST_TIMESTAMP,
@@ -89,10 +89,10 @@ def test_round_trip_of_any_records(entries: list[Entry], codec: Codec) -> None:
     summary = validate_records(batch)
     assert summary.max_timestamp == batch.max_timestamp
     assert summary.min_timestamp == min(entry[0] for entry in entries)
-    assert entries[summary.max_timestamp_offset_delta][0] == batch.max_timestamp
-    assert [entries[place][1] for place in summary.keyless_indexes] == [
-        entry[1] for entry in entries if entry[1] is None
-    ]
+    keyless = [place for place, entry in enumerate(entries) if entry[1] is None]
+    assert summary.first_keyless == (keyless[0] if keyless else -1)
+    facts = [(fact.timestamp, fact.has_key) for fact in record_facts(batch)]
+    assert facts == [(entry[0], entry[1] is not None) for entry in entries]
 
 
 def test_more_records_than_the_varint_table_holds() -> None:

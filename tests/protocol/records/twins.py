@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     from ottla.protocol.records.codec import Twin
 
 PURE: Twin = codec_pure
-EXTENSIONS = ("compiled_checksum", "compiled_encoding", "compiled_rows", "compiled_columns")
+EXTENSIONS = (
+    "compiled_checksum",
+    "compiled_encoding",
+    "compiled_rows",
+    "compiled_columns",
+    "compiled_survey",
+)
 
 
 def _load() -> Twin | None:
