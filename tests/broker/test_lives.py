@@ -97,7 +97,6 @@ async def test_a_broker_that_is_back_at_another_address_needs_no_change_of_its_r
         assert await read(consumer, 1) == [b"after"]
 
 
-@pytest.mark.requirement("CTL-49")
 async def test_who_acts_on_an_older_leader_epoch_is_rejected(brokers: Brokers) -> None:
     """A replica that missed the election would copy from a history that is over (R-06)."""
     await make_topic(brokers, 3)

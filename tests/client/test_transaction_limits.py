@@ -125,7 +125,7 @@ async def test_a_reader_of_one_partition_sees_that_part(bootstrap: str) -> None:
     assert sorted(await read(bootstrap, 0, 1)) == [(b"a", b"1"), (b"b", b"2")]
 
 
-@pytest.mark.requirement("TXN-40", "TXN-61", "BGD-12")
+@pytest.mark.requirement("TXN-40", "BGD-12")
 @pytest.mark.parametrize(
     "phrase",
     [

@@ -92,7 +92,6 @@ async def found_at_last(client: RawClient, group_id: str = GROUP) -> Any:
             await asyncio.sleep(0.02)
 
 
-@pytest.mark.requirement("GRP-02")
 async def test_the_coordinator_is_the_leader_of_the_groups_partition() -> None:
     """The first question makes the topic; every version then gives host, port and id."""
     async with running_broker() as running, running.connect() as client:

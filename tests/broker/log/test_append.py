@@ -36,7 +36,7 @@ async def test_each_segment_is_three_files_named_by_its_first_offset() -> None:
     assert bases == first_batches
 
 
-@pytest.mark.requirement("LOG-04", "LOG-31", "LOG-33")
+@pytest.mark.requirement("LOG-31")
 async def test_only_the_newest_segment_is_written_and_only_at_its_end() -> None:
     """A sealed segment never changes, so it may be sent, copied and cached without a thought."""
     bench = Bench(settings=SMALL)

@@ -195,6 +195,26 @@ class StoreContract:
         assert first.session_id != second.session_id
 
     @pytest.mark.requirement("ZKT-25")
+    async def test_a_watch_that_is_set_again_before_acting_hears_of_both_changes(
+        self, world: World
+    ) -> None:
+        """The second change comes while the first is acted upon; what is read with each setting
+        tells what has changed."""
+        session = await world.connect()
+        other = await world.connect()
+        await session.create("/a")
+        heard = Heard()
+        await session.get("/a", heard)
+        await other.set("/a", b"1")
+        await session.sync()
+        first = (await session.get("/a", heard)).data
+        await other.set("/a", b"2")
+        await session.sync()
+        second = (await session.get("/a", heard)).data
+
+        assert (first, second) == (b"1", b"2")
+        assert heard.events == [WatchEvent(EventKind.CHANGED, "/a")] * 2
+
     async def test_a_watch_fires_once(self, world: World) -> None:
         """One-shot: two changes without re-arming are heard as one (C-07)."""
         session = await world.connect()
