@@ -12,6 +12,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.broker.log.directory import topic_id_in
 from ottla.broker.log.doubles import Doubles
 from ottla.broker.log.health import storage_error
 from ottla.broker.log.home import OPEN_SEGMENTS_MAX
@@ -91,6 +92,11 @@ class LogDirectories:
         return [each.path for each in self.directories if not each.home.health.is_online]
 
     @property
+    def are_all_there(self) -> bool:
+        """Whether nothing of this broker's can lie on a directory that is missing or offline."""
+        return not self.missing_ids and not self.offline_paths
+
+    @property
     def damaged(self) -> dict[TopicPartition, str]:
         """Partitions that must be fetched anew, repaired by the operator, or stay offline."""
         return {
@@ -149,7 +155,7 @@ class LogDirectories:
                     f"{log.directory} belongs to an earlier topic of the same name",
                 )
             return log
-        if not is_new and (self.missing_ids or self.offline_paths):
+        if not is_new and not self.are_all_there:
             raise storage_error(
                 f"{partition} may live on a data directory that is not available: "
                 f"{', '.join(self.offline_paths) or 'one of log.dirs is empty or was left out'}"
@@ -206,6 +212,22 @@ class LogDirectories:
             await directory.set_aside(partition)
         else:
             await directory.delete(partition)
+
+    async def delete_topic(self, partition: TopicPartition, topic_id: Uuid) -> int:
+        """Remove what lies of that topic's partition; returns how many directories went.
+
+        Of another topic of that name, and of one that cannot be told, nothing is touched; nor on a
+        directory that is not available. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        count = await self.doubles.delete(partition, topic_id)
+        for directory in self.directories:
+            if topic_id_in(directory, partition) != topic_id:
+                continue
+            if directory.home.health.is_online:
+                await directory.delete(partition)
+                count += 1
+            else:
+                directory.take_out(partition)
+        return count
 
     # -- housekeeping ------------------------------------------------------------------------
 

@@ -236,22 +236,20 @@ class LogDirectory:
 
     async def delete(self, partition: TopicPartition) -> None:
         """Take a log out of service at once and remove it after ``file.delete.delay.ms``."""
-        log = self.logs[partition]
-        path = await self._retire(log, DELETE_MARK)
-        due_ms = self.home.clock.now_ms() + log.settings.file_delete_delay_ms
-        self.home.graveyard.bury(path, due_ms, is_directory=True)
+        log = self.logs.get(partition) or self._damaged_logs[partition]
+        _bury(log, await self.set_aside(partition, DELETE_MARK))
 
-    async def set_aside(self, partition: TopicPartition) -> str:
+    async def set_aside(self, partition: TopicPartition, mark: str = STRAY_MARK) -> str:
         """Take a log out of service and keep it under another name, which is returned."""
         if partition in self.damaged:
             source = join(self.path, partition_name(partition))
             await self.checkpoints.forget(partition)
-            path = await self._rename(source, partition, STRAY_MARK)
+            path = await self._rename(source, partition, mark)
             del self.damaged[partition], self._damaged_logs[partition]
             self.spoiled.discard(partition)
             await self._boots.update(self.damaged)
             return path
-        return await self._retire(self.logs[partition], STRAY_MARK)
+        return await self._retire(self.logs[partition], mark)
 
     # Of a partition that other directories have as well (read ``doubles.py``).
 
@@ -273,10 +271,14 @@ class LogDirectory:
         else:
             self._mark_damaged(log, damage)
 
-    async def set_copy_aside(self, log: PartitionLog) -> str:
-        """Keep what was taken out under another name, which is returned. Raises KafkaError."""
+    async def set_copy_aside(self, log: PartitionLog, *, is_deleted: bool = False) -> str:
+        """Keep what was taken out under another name, which is returned, or remove it as the copy
+        of a deleted topic. Raises KafkaError."""
         self.home.health.ensure_online()
-        return await self._retire(log, STRAY_MARK)
+        path = await self._retire(log, DELETE_MARK if is_deleted else STRAY_MARK)
+        if is_deleted:
+            _bury(log, path)
+        return path
 
     async def repair(
         self, partition: TopicPartition, from_offset: int | None = None
@@ -348,6 +350,17 @@ class LogDirectory:
 
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(self.logs.values())
+
+
+def topic_id_in(directory: LogDirectory, partition: TopicPartition) -> Uuid | None:
+    """Of which topic the partition there is, damaged or not; None if it cannot be told."""
+    log = directory.logs.get(partition) or directory._damaged_logs.get(partition)
+    return None if log is None else log.topic_id
+
+
+def _bury(log: PartitionLog, path: str) -> None:
+    due_ms = log.home.clock.now_ms() + log.settings.file_delete_delay_ms
+    log.home.graveyard.bury(path, due_ms, is_directory=True)
 
 
 async def _unmake(log: PartitionLog) -> None:

@@ -81,6 +81,17 @@ class Doubles:
         if partition in self._undecided:
             await self._set_aside(partition, None)
 
+    async def delete(self, partition: TopicPartition, topic_id: Uuid) -> int:
+        """That topic is deleted: its copies among those not decided upon go; how many."""
+        copies = self._undecided.get(partition, [])
+        gone = [copy for copy in copies if copy.log.topic_id == topic_id]
+        for copy in gone:
+            await copy.directory.set_copy_aside(copy.log, is_deleted=True)
+            copies.remove(copy)
+        if not copies:
+            self._undecided.pop(partition, None)
+        return len(gone)
+
     async def _set_aside(self, partition: TopicPartition, kept: Copy | None) -> None:
         for copy in self._undecided.pop(partition):
             try:

@@ -11,10 +11,11 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.runtime.announcements import Announcements
+from ottla.broker.runtime.commands import Command, fail
 from ottla.broker.runtime.controller_chores import RECONCILE, ControllerChores
 from ottla.broker.runtime.lost_replicas import LostReplicas, RefusedRoles
 from ottla.broker.runtime.rereading import Rereading, Wanted
-from ottla.broker.runtime.role_answers import role_answers
+from ottla.broker.runtime.role_answers import deleted_topics, role_answers
 from ottla.broker.runtime.senders import Reports, Senders
 from ottla.broker.runtime.state_log import StateLog
 from ottla.broker.runtime.world import CONFIGURED_TYPES, WorldReader, drawn_id
@@ -26,6 +27,7 @@ from ottla.coordinator.controller.events import (
     Event,
     ReplicasAwaited,
     ReplicasBack,
+    ReplicasDeleted,
     ReplicasFailed,
     RolesRefused,
 )
@@ -46,7 +48,7 @@ from ottla.coordinator.store.store import (
 from ottla.protocol.errors import ErrorCode, Fenced, KafkaError, error_code
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from ottla.protocol.messages.stop_replica import StopReplicaRequest
+from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -80,13 +82,6 @@ class ControllerParts(NamedTuple):
     tasks: Tasks
     # Without one, the death of a controller shows when its session ends.
     vigil: Vigil | None = None
-
-
-class _Command(NamedTuple):
-    """Somebody waits for the reply to an event that is put together when its turn comes."""
-
-    prepare: Callable[[], Awaitable[Event]]
-    reply: asyncio.Future[Any]
 
 
 class _Refusal(NamedTuple):
@@ -127,7 +122,7 @@ class Controllership:
         self._rereading = Rereading(self._reader, lambda: self.machine.image)
         self._current: Controller | None = None
         self._state_log = StateLog(MetadataImage(cluster_id))
-        self._queue: asyncio.Queue[str | Event | _Command] = asyncio.Queue()
+        self._queue: asyncio.Queue[str | Event | Command] = asyncio.Queue()
         self._marks: set[str] = set()
         # In the order in which they were asked: all are answered in it when this one resigns.
         self._commands: dict[asyncio.Future[Any], None] = {}
@@ -175,7 +170,7 @@ class Controllership:
             reply.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
         else:
             self._commands[reply] = None
-            self._queue.put_nowait(_Command(prepare, reply))
+            self._queue.put_nowait(Command(prepare, reply))
         return reply
 
     def told(self) -> list[asyncio.Future[None]]:
@@ -200,11 +195,11 @@ class Controllership:
 
     # ---- what comes ----
 
-    async def _take(self, item: str | Event | _Command) -> None:
+    async def _take(self, item: str | Event | Command) -> None:
         if isinstance(item, str):
             self._marks.discard(item)
             await self._read_again(item)
-        elif isinstance(item, _Command):
+        elif isinstance(item, Command):
             await self._obey(item)
         elif isinstance(item, ReplicasAwaited):
             self._lost.asked(item.node_id, self.machine.offline_on(item.node_id))
@@ -242,13 +237,13 @@ class Controllership:
 
     # ---- deciding and carrying out ----
 
-    async def _obey(self, command: _Command) -> None:
+    async def _obey(self, command: Command) -> None:
         self._commands.pop(command.reply, None)
         try:
             results = await self._perform(command.prepare)
         except (StoreError, Fenced, asyncio.CancelledError):
             # Part of it may have been done: the caller must not believe either.
-            _fail(command.reply, KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the outcome is unknown"))
+            fail(command.reply, KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the outcome is unknown"))
             raise
         else:
             if not command.reply.done():
@@ -382,6 +377,10 @@ class Controllership:
                 self._lost.failed(node_id)
             if answers.refused:
                 self._refused.refused(node_id, answers.refused)
+        if isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse):
+            gone = deleted_topics(request, response)
+            if gone:
+                self._queue.put_nowait(ReplicasDeleted(node_id, gone))
 
     def _resign(self) -> None:
         self._is_over = True
@@ -389,12 +388,5 @@ class Controllership:
         for part in (self._lost, self._refused, self._chores):
             part.stop()
         for reply in self._commands:
-            _fail(reply, KafkaError(ErrorCode.NOT_CONTROLLER, "the controller has resigned"))
+            fail(reply, KafkaError(ErrorCode.NOT_CONTROLLER, "the controller has resigned"))
         self._commands.clear()
-
-
-def _fail(reply: asyncio.Future[Any], error: KafkaError) -> None:
-    if not reply.done():
-        reply.set_exception(error)
-        # Whoever asked may have stopped waiting; that is no reason for a warning.
-        reply.exception()

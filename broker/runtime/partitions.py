@@ -20,6 +20,7 @@ from ottla.broker.runtime.lease import Lease, endless_lease
 from ottla.broker.runtime.orders import leadership_of
 from ottla.broker.runtime.partition import PartitionRuntime
 from ottla.broker.runtime.pipelined import pipelined
+from ottla.broker.runtime.strays import StrayNews, find_strays
 from ottla.coordinator.metadata.changes import FULL_UPDATE
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import ZERO_UUID, TopicPartition
@@ -89,6 +90,7 @@ class Partitions:
         self._unmade: dict[TopicPartition, Uuid] = {}
         # Why roles were refused: told once, though the controller asks again and again.
         self._refusals: dict[TopicPartition, str] = {}
+        self._stray_news = StrayNews()
         self._controller_epoch = -1
         # Requests of the controller are carried out one after the other, as they were sent.
         self._lock = asyncio.Lock()
@@ -319,22 +321,28 @@ class Partitions:
                 return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
             self._controller_epoch = request.controller_epoch
             response = StopReplicaResponse()
+            strays: list[TopicPartition] = []
             for topic in request.topic_states:
                 for state in topic.partition_states:
                     partition = TopicPartition(topic.topic_name, state.partition_index)
-                    error = await self._stop(partition, state)
-                    response.partition_errors.append(
-                        StopReplicaPartitionError(
-                            topic_name=partition.topic,
-                            partition_index=partition.partition,
-                            error_code=error,
-                        )
-                    )
+                    error = await self._stop(partition, state, topic.topic_id, strays)
+                    answer = StopReplicaPartitionError(*partition, error)
+                    response.partition_errors.append(answer)
+            self._stray_news.removed(strays)
             return response
 
-    async def _stop(self, partition: TopicPartition, state: StopReplicaPartitionState) -> ErrorCode:
+    async def _stop(
+        self,
+        partition: TopicPartition,
+        state: StopReplicaPartitionState,
+        topic_id: Uuid,
+        strays: list[TopicPartition],
+    ) -> ErrorCode:
+        """``topic_id`` of a deleted topic; ``strays`` is told of what had no role here."""
         runtime = self._partitions.get(partition)
-        if runtime is not None:
+        log = runtime.log if runtime else self.logs.get(partition)
+        is_other = log is not None and not _same_topic(log, topic_id)
+        if runtime is not None and not is_other:
             fenced = state.leader_epoch not in (DELETION_EPOCH, NO_LEADER_EPOCH)
             if fenced and state.leader_epoch < runtime.leader_epoch:
                 # It was assigned here again meanwhile: a late request must not take it (C-10).
@@ -342,33 +350,32 @@ class Partitions:
             self._forget(runtime)
         if not state.delete_partition:
             return ErrorCode.NONE
-        self._offline.discard(partition)
-        for known in (self._unmade, self._refusals):
-            known.pop(partition, None)
+        if not is_other:
+            self._offline.discard(partition)
+            for known in (self._unmade, self._refusals):
+                known.pop(partition, None)
         try:
-            await self.logs.delete(partition)
+            if topic_id == ZERO_UUID:
+                await self.logs.delete(partition)
+                return ErrorCode.NONE
+            if await self.logs.delete_topic(partition, topic_id) and runtime is None:
+                strays.append(partition)
         except KafkaError as error:
             logger.error("%s-%d cannot be deleted: %s", *partition, error.message)
             return error.code
-        return ErrorCode.NONE
+        # Some of it may lie on a directory that comes back: the deletion stays owed.
+        return ErrorCode.NONE if self.logs.are_all_there else ErrorCode.KAFKA_STORAGE_ERROR
 
     async def drop_moved(self, image: MetadataImage) -> None:
-        """Delete replicas that were moved to other brokers while this one was away.
-
-        Nobody tells it to: the move was over without it. A topic that is not in the image at all
-        says nothing; it may be one that the controller could not read."""
+        """Delete replicas that were moved to other brokers while this one was away: nobody tells
+        it to. Of what else is not this broker's, the log tells (read ``strays.py``)."""
         async with self._lock:
-            for log in list(self.logs):
-                topic = image.topics.get(log.partition.topic)
-                state = None if topic is None else topic.partitions.get(log.partition.partition)
-                if topic is None or state is None or log.topic_id != topic.topic_id:
-                    continue
-                if self._node_id not in state.replicas and self._node_id not in state.isr:
-                    logger.info("%s-%d was moved to other brokers", *log.partition)
-                    told = StopReplicaPartitionState(
-                        log.partition.partition, state.leader_epoch, delete_partition=True
-                    )
-                    await self._stop(log.partition, told)
+            found = find_strays(list(self.logs), image, self._node_id)
+            for partition, leader_epoch in found.moved:
+                logger.info("%s-%d was moved to other brokers", *partition)
+                gone = StopReplicaPartitionState(partition.partition, leader_epoch, True)
+                await self._stop(partition, gone, ZERO_UUID, [])
+            self._stray_news.tell(found.unknown)
 
     def _on_directory_failure(self, path: str) -> None:
         """Synchronous: nothing of that directory is led a moment longer (S-12)."""

@@ -1,4 +1,4 @@
-"""What a broker's answer to LeaderAndIsr says of each replica."""
+"""What a broker's answers to LeaderAndIsr and StopReplica say of its replicas."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode, error_code
-from ottla.protocol.ids import TopicPartition
+from ottla.protocol.ids import ZERO_UUID, TopicPartition
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from ottla.protocol.ids import Uuid
     from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+    from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
 logger = logging.getLogger("ottla.controller")
 
@@ -43,3 +45,22 @@ def role_answers(
             (failed if error is ErrorCode.KAFKA_STORAGE_ERROR else refused).append(item)
             logger.info("broker %d has not taken on its role in %s: %s", node_id, item, error)
     return RoleAnswers(tuple(served), tuple(failed), tuple(refused))
+
+
+def deleted_topics(request: StopReplicaRequest, response: StopReplicaResponse) -> tuple[Uuid, ...]:
+    """The deleted topics of which nothing is left on the broker that answered."""
+    if response.error_code != ErrorCode.NONE:
+        return ()
+    failed = {
+        (one.topic_name, one.partition_index)
+        for one in response.partition_errors
+        if one.error_code != ErrorCode.NONE
+    }
+    return tuple(
+        topic.topic_id
+        for topic in request.topic_states
+        if topic.topic_id != ZERO_UUID
+        and not any(
+            (topic.topic_name, one.partition_index) in failed for one in topic.partition_states
+        )
+    )

@@ -24,7 +24,7 @@ from ottla.coordinator.metadata.changes import (
 )
 from ottla.coordinator.metadata.delta import next_image
 from ottla.coordinator.metadata.image import Entity, MetadataImage
-from ottla.coordinator.store import paths
+from ottla.coordinator.store import deleted_topics, paths
 from ottla.coordinator.store.store import Check, Create, NoNode, Operation
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.ids import TopicPartition, is_usable_uuid
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.announcements import Announcements
     from ottla.coordinator.controller.events import Identity
     from ottla.coordinator.metadata.image import BrokerRegistration, PartitionState, TopicImage
+    from ottla.coordinator.store.deleted_topics import DeletedTopic
     from ottla.coordinator.store.store import Session, Watch, Znode
     from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import Random
@@ -80,7 +81,8 @@ class WorldReader:
         image = MetadataImage(cluster_id, identity.node_id, identity.epoch)
         seen = await self._seen_generations()
         after = next_image(image, changes)
-        return World(after, seen, frozenset(deleting), topics.without_id, topics.versions)
+        deleted = await self._deleted_topics()
+        return World(after, seen, frozenset(deleting), topics.without_id, topics.versions, deleted)
 
     async def brokers(self) -> tuple[BrokerRegistration, ...]:
         """All registrations."""
@@ -257,6 +259,20 @@ class WorldReader:
             for entity, values in zip(entities, found, strict=True)
             if values is not None
         ]
+
+    async def _deleted_topics(self) -> tuple[DeletedTopic, ...]:
+        names = await self.session.children(paths.DELETED_TOPICS)
+        nodes = await pipelined(
+            lambda name: self.session.get(f"{paths.DELETED_TOPICS}/{name}"), names
+        )
+        found = []
+        for name, node in zip(names, nodes, strict=True):
+            deleted = deleted_topics.parse(name, node.data)
+            if deleted is None:
+                logger.error("the record of deleted topic %s is unreadable and ignored", name)
+            else:
+                found.append(deleted)
+        return tuple(found)
 
     async def _seen_generations(self) -> dict[int, int]:
         seen = {}

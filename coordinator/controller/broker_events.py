@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.controller import deletions
 from ottla.coordinator.controller.brokers import BrokerDifference, compare_brokers
 from ottla.coordinator.controller.events import (
     BrokerAnswers,
@@ -54,6 +55,7 @@ def on_brokers(context: ControllerContext, event: BrokersRead, now_ms: float) ->
         if request.node_id not in difference.restarted_ids
     ]
     for node_id in sorted(difference.restarted_ids):
+        messages += deletions.remind(context, writer, node_id)
         messages += writer.welcome(node_id)
     return ControllerDecision(done, tuple(messages), reason="brokers changed")
 

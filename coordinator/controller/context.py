@@ -18,9 +18,9 @@ from ottla.coordinator.metadata.changes import (
     TopicGone,
 )
 from ottla.coordinator.metadata.delta import next_image
-from ottla.coordinator.store import paths
+from ottla.coordinator.store import deleted_topics, paths
 from ottla.coordinator.store.store import ANY_VERSION, Check, Create, Operation, Replace
-from ottla.protocol.ids import TopicPartition
+from ottla.protocol.ids import TopicPartition, uuid_from_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.controller.events import Identity, World, Write
     from ottla.coordinator.controller.specs import ControllerSettings
     from ottla.coordinator.metadata.image import MetadataImage, PartitionState
+    from ottla.protocol.ids import Uuid
 
 
 class ControllerContext:
@@ -41,6 +42,9 @@ class ControllerContext:
         # Topics whose deletion has begun and not ended.
         self.deleting = set(world.deleting)
         self.without_id = world.without_id
+        # Deleted topics of which brokers may still have directories, and who has answered.
+        self.deleted = {one.topic_id: one for one in world.deleted}
+        self.answered: dict[Uuid, set[int]] = {}
         # Of the topics' znodes: others may add partitions or move replicas there by hand.
         self._topic_versions = dict(world.topic_versions)
         # Node -> replicas that it holds but cannot serve (KIP-112).
@@ -70,6 +74,7 @@ class ControllerContext:
         self.offline = earlier.offline
         self.leaving, self.suspected = earlier.leaving, earlier.suspected
         self.joined_ms, self.balancing = earlier.joined_ms, earlier.balancing
+        self.answered = earlier.answered
 
     def replay(self, write: Write) -> None:
         """Take in what the store has accepted."""
@@ -92,6 +97,8 @@ class ControllerContext:
             elif path.startswith(paths.SEEN_GENERATIONS + "/"):
                 assert isinstance(operation, Create | Replace)
                 self._on_seen(int(path.rpartition("/")[2]), int(operation.data))
+            elif path.startswith(paths.DELETED_TOPICS + "/"):
+                self._on_deletion_recorded(path.rpartition("/")[2], operation)
             elif path == paths.REASSIGN_PARTITIONS:
                 self._on_asked(operation)
             elif path.startswith(paths.TOPICS + "/"):
@@ -115,6 +122,16 @@ class ControllerContext:
         self.seen[node_id] = generation
         # A broker that has just started says anew what it cannot serve.
         self.offline.pop(node_id, None)
+
+    def _on_deletion_recorded(self, encoded_id: str, operation: Operation) -> None:
+        if isinstance(operation, Create | Replace):
+            deleted = deleted_topics.parse(encoded_id, operation.data)
+            assert deleted is not None
+            self.deleted[deleted.topic_id] = deleted
+            return
+        topic_id = uuid_from_text(encoded_id)
+        for known in (self.deleted, self.answered):
+            known.pop(topic_id, None)
 
     def _on_asked(self, operation: Operation) -> None:
         self.asked_moves, self.asked_version = {}, -1

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
         PartitionState,
         TopicImage,
     )
+    from ottla.coordinator.store.deleted_topics import DeletedTopic
     from ottla.coordinator.store.store import Operation
-    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ids import TopicPartition, Uuid
 
 AnyControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
@@ -70,13 +71,15 @@ class World:
     ``seen_generations``: which generation of each broker an earlier controller has acted upon.
     ``deleting``: topics whose deletion was begun, or is asked for and allowed. ``without_id``:
     topics whose id in the image was drawn just now and is not in the store yet.
-    ``topic_versions``: of the znodes that topics were read from."""
+    ``topic_versions``: of the znodes that topics were read from. ``deleted``: topics that are
+    gone, but for directories on brokers that have not answered their deletion."""
 
     image: MetadataImage
     seen_generations: Mapping[int, int] = field(default_factory=dict)
     deleting: frozenset[str] = frozenset()
     without_id: frozenset[str] = frozenset()
     topic_versions: Mapping[str, int] = field(default_factory=dict)
+    deleted: tuple[DeletedTopic, ...] = ()
 
 
 class BrokersRead(NamedTuple):
@@ -134,6 +137,13 @@ class ReplicasBack(NamedTuple):
 
     node_id: int
     partitions: tuple[TopicPartition, ...]
+
+
+class ReplicasDeleted(NamedTuple):
+    """A broker answered that nothing is left on it of these deleted topics."""
+
+    node_id: int
+    topic_ids: tuple[Uuid, ...]
 
 
 class RolesRefused(NamedTuple):
@@ -228,6 +238,7 @@ Event = (
     | DirectoryFailed
     | ReplicasAwaited
     | ReplicasBack
+    | ReplicasDeleted
     | RolesRefused
     | BrokerSuspected
     | BrokerAnswers

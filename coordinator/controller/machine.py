@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from ottla.coordinator.controller import (
     broker_events,
+    deletions,
     elections,
     move_events,
     replica_events,
@@ -28,6 +29,7 @@ from ottla.coordinator.controller.events import (
     BrokerSuspected,
     ConfigRead,
     ControllerDecision,
+    ControlRequest,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
@@ -39,6 +41,7 @@ from ottla.coordinator.controller.events import (
     PreferredAsked,
     ReplicasAwaited,
     ReplicasBack,
+    ReplicasDeleted,
     ReplicasFailed,
     RolesRefused,
     ShutdownAsked,
@@ -91,9 +94,10 @@ class Controller:
         broker_events.mark_seen(context, writes, difference)
         done = writes.finish()
         writer = context.writer(context.after(done))
-        messages = [
-            request for node_id in sorted(self.image.brokers) for request in writer.welcome(node_id)
-        ]
+        messages: list[ControlRequest] = []
+        for node_id in sorted(self.image.brokers):
+            messages += deletions.remind(context, writer, node_id)
+            messages += writer.welcome(node_id)
         return ControllerDecision(done, tuple(messages), reason="a controller begins")
 
     def handle(self, event: Event, now_ms: float) -> ControllerDecision:
@@ -122,6 +126,8 @@ class Controller:
                 return replica_events.on_back(context, event)
             case DirectoryFailed():
                 return replica_events.on_directory_failed(context, event)
+            case ReplicasDeleted():
+                return deletions.on_deleted(context, event)
             case ReplicasAwaited(node_id):
                 return replica_events.ask(context, node_id, sorted(self.offline_on(node_id)))
             case RolesRefused(node_id, partitions):

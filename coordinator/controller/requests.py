@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         PartitionState,
         TopicImage,
     )
+    from ottla.coordinator.store.deleted_topics import DeletedTopic
 
 # A request that stands for the epoch of a topic on its way out (KIP-570).
 EPOCH_DURING_DELETE = -2
@@ -114,6 +115,7 @@ class RequestWriter:
                         for index in sorted(topic.partitions)
                         if node_id in topic.partitions[index].replicas
                     ],
+                    topic.topic_id,
                 )
                 for topic in topics
             ]
@@ -123,6 +125,24 @@ class RequestWriter:
         request = self._update([], INCREMENTAL_UPDATE)
         request.topic_states = [_gone(topic, self.identity) for topic in topics]
         yield from self._to_all(request)
+
+    def remind(self, node_id: int, deleted: Iterable[DeletedTopic]) -> Iterator[ControlRequest]:
+        """Have one broker delete what it may still hold of topics that were deleted without it.
+
+        Before ``welcome``: a topic may have been made again under the name."""
+        topics = [
+            StopReplicaTopicState(
+                topic.name,
+                [
+                    StopReplicaPartitionState(index, EPOCH_DURING_DELETE, True)
+                    for index in range(topic.partition_count)
+                ],
+                topic.topic_id,
+            )
+            for topic in deleted
+        ]
+        if topics:
+            yield self._to(node_id, StopReplicaRequest(topic_states=topics))
 
     def stop(
         self, node_id: int, items: Sequence[TopicPartition], *, delete: bool

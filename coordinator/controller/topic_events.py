@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.controller import deletions
 from ottla.coordinator.controller.context import every_partition
 from ottla.coordinator.controller.events import (
     ConfigRead,
@@ -40,7 +41,7 @@ def on_topics(context: ControllerContext, event: TopicsRead) -> ControllerDecisi
     changes: list[Change] = [TopicGone(topic.name) for topic in gone]
     touched: list[TopicPartition] = []
     writes = WriteList()
-    writes.add([], changes)
+    writes.add([operation for topic in gone for operation in deletions.record(topic)], changes)
     for read in event.topics:
         known = image.topics.get(read.name)
         topic = _not_older(known, read)
@@ -48,6 +49,7 @@ def on_topics(context: ControllerContext, event: TopicsRead) -> ControllerDecisi
             continue
         if known is not None and known.topic_id != topic.topic_id:
             gone.append(known)
+            writes.add(deletions.record(known))
             known = None
         change = TopicChanged(topic)
         changes.append(change)

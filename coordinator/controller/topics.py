@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.controller import deletions
 from ottla.coordinator.controller.leadership import Circumstances, settle
 from ottla.coordinator.controller.names import collision_key, find_name_fault
 from ottla.coordinator.controller.placement import broker_order, find_assignment_fault, place
@@ -29,7 +30,7 @@ from ottla.coordinator.controller.writes import (
 from ottla.coordinator.metadata.changes import ConfigChanged, ConfigGone, TopicChanged, TopicGone
 from ottla.coordinator.metadata.image import Entity, MetadataImage, PartitionState, TopicImage
 from ottla.coordinator.store import paths
-from ottla.coordinator.store.store import Create, Delete, Replace
+from ottla.coordinator.store.store import Create, Delete, Operation, Replace
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import ZERO_UUID, TopicPartition, is_usable_uuid
@@ -153,11 +154,11 @@ class TopicPlan:
             text = "there is no such topic"
             self._refuse(deletion.name, (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
             return
-        self._write_deletion(deletion)
+        self._write_deletion(deletion, topic)
         self.gone.append(topic)
         self.results.append(TopicResult(topic.name, topic_id=topic.topic_id))
 
-    def _write_deletion(self, deletion: TopicDeletion) -> None:
+    def _write_deletion(self, deletion: TopicDeletion, topic: TopicImage) -> None:
         marker = paths.delete_topic(deletion.name)
         is_marked = deletion.is_marked or deletion.name in self.deleting
         entity = Entity("topics", deletion.name)
@@ -168,7 +169,8 @@ class TopicPlan:
             is_marked = True
         for path in deletion.paths[:-1]:
             self.writes.add([Delete(path)])
-        last = [Delete(path) for path in deletion.paths[-1:]]
+        last: list[Operation] = [Delete(path) for path in deletion.paths[-1:]]
+        last += deletions.record(topic)
         if entity in self.image.configs:
             last.append(Delete(paths.config(*entity)))
         if is_marked:

@@ -1,10 +1,8 @@
 """Where things stand in the store's tree, and what their payloads look like: Kafka's znode layout.
 
-Building writes exactly what Kafka's own tools read. Parsing is tolerant: unknown keys are ignored,
-old versions accepted, numbers may be strings; a payload that cannot be used gives None, and the
-caller skips it with a warning. Keys and znodes that Kafka does not have: everything under
-``/ottla``; ``broker_epoch`` and ``clean_stop_epoch`` in a registration; ``eligible_leaders`` in a
-partition's state.
+Building writes what Kafka's own tools read. Parsing ignores unknown keys and accepts old versions;
+a payload that cannot be used gives None, and the caller skips it with a warning. Not Kafka's: all
+under ``/ottla``; ``broker_epoch`` and ``clean_stop_epoch``; ``eligible_leaders`` in a state.
 """
 
 from __future__ import annotations
@@ -40,6 +38,7 @@ PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 FEATURE = "/feature"
 GENERATIONS = "/ottla/generations"
 SEEN_GENERATIONS = "/ottla/seen_generations"
+DELETED_TOPICS = "/ottla/deleted_topics"
 
 # Made at every broker's start if they are missing, parents first.
 PERMANENT_PATHS = (
@@ -65,6 +64,7 @@ PERMANENT_PATHS = (
     "/ottla",
     GENERATIONS,
     SEEN_GENERATIONS,
+    DELETED_TOPICS,
 )
 
 DEFAULT_ENTITY = "<default>"

@@ -3,9 +3,24 @@
 Brokers only. 1 groups by topic and carries the broker epoch (KIP-380), 2 is flexible, 3 gives each
 partition its own leader epoch and says whether to delete it (KIP-570), 4 tells a KRaft controller
 apart (KIP-866).
+
+The topic's id in tagged field 10000 is not Kafka's. With it a broker deletes what it holds of that
+topic and nothing of a later topic of the same name.
 """
 
-from ottla.protocol.schema import Wire, array, boolean, int16, int32, int64, message, string, struct
+from ottla.protocol.ids import Uuid
+from ottla.protocol.schema import (
+    Wire,
+    array,
+    boolean,
+    int16,
+    int32,
+    int64,
+    message,
+    string,
+    struct,
+    uuid,
+)
 
 
 @struct
@@ -31,6 +46,7 @@ class StopReplicaPartitionState:
 class StopReplicaTopicState:
     topic_name: str = string("3+")
     partition_states: list[StopReplicaPartitionState] = array(StopReplicaPartitionState, "3+")
+    topic_id: Uuid = uuid("3+", tag=10_000)
 
 
 @message("0-4", flexible="2+")

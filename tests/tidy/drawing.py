@@ -62,6 +62,7 @@ ALLOWED: dict[str, set[str]] = {
         "coordinator",
         "coordinator.metadata",
         # The pure halves of the store: znode paths, payloads and operation values.
+        "coordinator.store.deleted_topics",
         "coordinator.store.paths",
         "coordinator.store.store",
     },

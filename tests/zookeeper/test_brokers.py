@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from kazoo.client import KazooClient
 
+from ottla import NewTopic
+from ottla.sync import Admin
 from tests.support.broker_process import BrokerProcess
 from tests.zookeeper.shared import fresh_place
 
@@ -131,6 +133,32 @@ def test_a_broker_that_is_started_again_at_once_waits_for_its_own_shadow(site: S
     assert after.ephemeralOwner != before.ephemeralOwner
     time.sleep(1.5 * SESSION_MS / 1000)
     assert site.tree.get("/brokers/ids/1")[1] == after
+
+
+@pytest.mark.slow
+def test_a_broker_that_was_killed_before_a_deletion_removes_its_directory(site: Site) -> None:
+    """Its deletion is recorded in the tree until it has answered."""
+    first = site.broker(1, "first").start()
+    second = site.broker(2, "second").start()
+    with Admin(f"{first.address},{second.address}") as admin:
+        admin.create_topic(NewTopic("t", 2, 2))
+        directory = second.data_dir / "t-0"
+        begin = time.monotonic()
+        while not directory.exists():
+            assert time.monotonic() - begin < LIMIT_SECONDS
+            time.sleep(0.02)
+        second.kill()
+        site.wait_until_gone("/brokers/ids/2")
+        admin.delete_topics(["t"])
+    assert len(site.tree.get_children("/ottla/deleted_topics")) == 1
+    assert directory.exists()
+
+    second.start()
+
+    begin = time.monotonic()
+    while directory.exists() or site.tree.get_children("/ottla/deleted_topics"):
+        assert time.monotonic() - begin < LIMIT_SECONDS
+        time.sleep(0.02)
 
 
 def test_an_address_without_zookeeper_is_told_in_one_sentence(tmp_path: Path) -> None:

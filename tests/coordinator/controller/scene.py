@@ -40,7 +40,7 @@ from ottla.coordinator.metadata.image import (
     PartitionState,
     TopicImage,
 )
-from ottla.coordinator.store import paths
+from ottla.coordinator.store import deleted_topics, paths
 from ottla.coordinator.store.store import ANY_VERSION, Check, Create, Replace
 from ottla.coordinator.store.tree import Transaction, Tree
 from ottla.protocol.ids import TopicPartition
@@ -50,6 +50,7 @@ from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
 
 if TYPE_CHECKING:
     from ottla.coordinator.controller.events import Event, Write
+    from ottla.coordinator.store.deleted_topics import DeletedTopic
     from ottla.coordinator.store.tree import Step
     from ottla.protocol.errors import ErrorCode
 
@@ -129,7 +130,16 @@ class Scene:
             for name in self.tree.children(paths.TOPICS)
         }
         after = apply_changes(image, [*changes, *topics]).after
-        return World(after, seen, deleting, topic_versions=versions)
+        return World(after, seen, deleting, topic_versions=versions, deleted=self.deleted())
+
+    def deleted(self) -> tuple[DeletedTopic, ...]:
+        """The records of deleted topics that are in the store."""
+        names = self.tree.children(paths.DELETED_TOPICS)
+        found = [
+            deleted_topics.parse(name, self.tree.get(f"{paths.DELETED_TOPICS}/{name}").data)
+            for name in names
+        ]
+        return tuple(one for one in found if one is not None)
 
     def read_topic(self, name: str) -> TopicImage:
         payload = paths.parse_topic(self.tree.get(paths.topic(name)).data)

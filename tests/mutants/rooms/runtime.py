@@ -161,6 +161,14 @@ MUTANTS = (
         ("tests/broker/runtime/test_spoiled_logs.py",),
     ),
     Mutant(
+        "deletion-takes-what-is-not-proven",
+        "broker/log/directories.py",
+        "            if topic_id_in(directory, partition) != topic_id:\n",
+        "            if directory is not self.directory_of(partition):\n",
+        "A directory is removed at a start only on the record of its topic's deletion.",
+        ("tests/broker/test_deleted_while_away.py",),
+    ),
+    Mutant(
         "records-of-a-namesake-are-served",
         "broker/runtime/partitions.py",
         "            if log is not None and not _same_topic(log, topic_id):\n",

@@ -22,6 +22,7 @@ from tests.simulation.cluster.chaos import BrokerChaos
 from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.ensemble import STORE_HOST, Ensemble
 from tests.simulation.cluster.evidence import ClusterHistory, judge_cluster
+from tests.simulation.cluster.leftovers import leftovers
 from tests.simulation.cluster.operators import ClusterKeeper, Mover
 from tests.simulation.cluster.options import ClusterOptions, draw_cluster_options
 from tests.simulation.cluster.oracles import Cluster, Watchman
@@ -322,6 +323,7 @@ class ClusterRun:
             image = broker.metadata.image
             gone = image.topics.keys() - self.cluster.topics().keys()
             found += [f"{node.name} still knows {name}" for name in sorted(gone)]
+            found += leftovers(node.files, self.cluster.topics(), node_id)
             for name, payload in self.cluster.topics().items():
                 for number in payload.partitions:
                     stored = self.cluster.state(name, number)

@@ -110,3 +110,11 @@ def controllers(options: ClusterOptions) -> ClusterOptions:
         commit_ms=10.0, lag_probability=0.5, lag_ms=300.0, loses_request=0.1, loses_answer=0.1
     )
     return small._replace(store=store, fault_mean_ms=400.0)
+
+
+def deleting(options: ClusterOptions) -> ClusterOptions:
+    """Topics come and go while one broker after the other is away for longer than its session."""
+    small = few(options, "kill_slow", "kill_slow", "stop")
+    return small._replace(
+        replicas=2, min_insync=1, keeps_topics=True, fault_mean_ms=1_500.0, store=StoreProfile()
+    )

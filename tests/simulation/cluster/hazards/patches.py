@@ -18,6 +18,7 @@ from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.broker.runtime.controllership import Controllership
 from ottla.broker.runtime.partition import PartitionRuntime
 from ottla.broker.runtime.senders import Senders, _Sender
+from ottla.coordinator.controller import deletions
 from ottla.coordinator.controller.events import Identity
 from ottla.coordinator.controller.settlement import Settlement
 from ottla.coordinator.store import paths
@@ -251,6 +252,10 @@ def _notices_no_restart(before: Any) -> Any:
     return circumstances
 
 
+def _tells_of_deletions_once(_before: Any) -> Any:
+    return lambda _context, _writer, _node_id: iter(())
+
+
 # ---- storage ----
 
 
@@ -356,6 +361,11 @@ HAZARDS = MappingProxyType(
                 Replacement(replica_partition, "_is_stale", _is_never_stale),
             ),
             mixes.controllers,
+        ),
+        "C-23": Hazard(
+            "of a deletion only those brokers hear that live at that moment",
+            (Replacement(deletions, "remind", _tells_of_deletions_once),),
+            mixes.deleting,
         ),
         "T-01": Hazard(
             "a new leader does not know what producers have written",

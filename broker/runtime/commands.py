@@ -1,0 +1,29 @@
+"""What is asked of a controllership: an event to be put together, and who waits for the reply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable
+
+    from ottla.coordinator.controller.events import Event
+    from ottla.protocol.errors import KafkaError
+
+
+class Command(NamedTuple):
+    """The event is put together when its turn comes."""
+
+    prepare: Callable[[], Awaitable[Event]]
+    reply: asyncio.Future[Any]
+
+
+def fail(reply: asyncio.Future[Any], error: KafkaError) -> None:
+    """Answer with that error, unless there is an answer already."""
+    if not reply.done():
+        reply.set_exception(error)
+        # Whoever asked may have stopped waiting; that is no reason for a warning.
+        reply.exception()

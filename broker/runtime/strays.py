@@ -1,0 +1,79 @@
+"""Directories that this broker holds and that a complete image does not give to it.
+
+What was moved to other brokers is deleted. A topic that the image lacks proves nothing: the
+controller may not have been able to read it, or the metadata store may be an older copy of itself.
+Such directories go only with the record of the topic's deletion, which the controller sends.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ottla.broker.log.partition_log import PartitionLog
+    from ottla.coordinator.metadata.image import MetadataImage
+    from ottla.protocol.ids import TopicPartition
+
+logger = logging.getLogger("ottla.partitions")
+
+_NAMED_MAX = 20
+
+
+class Strays(NamedTuple):
+    """``moved``: with the leader epoch at which others have them. ``unknown``: of no topic that
+    the cluster has, or of one that cannot be told."""
+
+    moved: tuple[tuple[TopicPartition, int], ...]
+    unknown: tuple[TopicPartition, ...]
+
+
+def find_strays(logs: Iterable[PartitionLog], image: MetadataImage, node_id: int) -> Strays:
+    """Sort what lies here by what the image says of it."""
+    moved, unknown = [], []
+    for log in logs:
+        topic = image.topics.get(log.partition.topic)
+        state = None if topic is None else topic.partitions.get(log.partition.partition)
+        if topic is None or state is None or log.topic_id != topic.topic_id:
+            unknown.append(log.partition)
+        elif node_id not in state.replicas and node_id not in state.isr:
+            moved.append((log.partition, state.leader_epoch))
+    return Strays(tuple(moved), tuple(sorted(unknown)))
+
+
+def named(partitions: Sequence[TopicPartition]) -> str:
+    """The first of them, for a line of the log."""
+    text = ", ".join("{}-{}".format(*one) for one in partitions[:_NAMED_MAX])
+    left = len(partitions) - _NAMED_MAX
+    return f"{text} and {left} more" if left > 0 else text
+
+
+class StrayNews:
+    """Owned by the partitions; tells of the same strays once."""
+
+    def __init__(self) -> None:
+        self._told: tuple[TopicPartition, ...] = ()
+
+    def removed(self, strays: Sequence[TopicPartition]) -> None:
+        """One line for all that a record of deletion has removed."""
+        if strays:
+            text = (
+                "removed %d partition directories of topics that were deleted without this broker"
+            )
+            logger.info(f"{text}: %s", len(strays), named(strays))
+
+    def tell(self, unknown: tuple[TopicPartition, ...]) -> None:
+        """One warning with what an operator can do about them."""
+        if unknown and unknown != self._told:
+            logger.warning(
+                "%d partition directories are of topics that this cluster does not have, and no "
+                "record says that those were deleted: they are kept (%s). Remove them by hand if "
+                "nobody needs them",
+                len(unknown),
+                named(unknown),
+            )
+        self._told = unknown

@@ -1,0 +1,70 @@
+"""Deleted topics of which directories may be left: which brokers have yet to answer.
+
+The record is written in the group that deletes the topic, so that no crash comes between, and goes
+when each of its brokers has answered. A broker that is dead is told when it registers again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.controller.events import ControllerDecision, ControlRequest
+from ottla.coordinator.controller.writes import WriteList
+from ottla.coordinator.store import deleted_topics
+from ottla.coordinator.store.deleted_topics import DeletedTopic
+from ottla.coordinator.store.store import Create, Delete, Operation, Replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ottla.coordinator.controller.context import ControllerContext
+    from ottla.coordinator.controller.events import ReplicasDeleted
+    from ottla.coordinator.controller.requests import RequestWriter
+    from ottla.coordinator.metadata.image import TopicImage
+
+
+def record(topic: TopicImage) -> list[Operation]:
+    """What is written with the topic's deletion; nothing for one without replicas."""
+    states = topic.partitions.values()
+    brokers = {node_id for state in states for node_id in (*state.replicas, *state.isr)}
+    if not brokers:
+        return []
+    deleted = DeletedTopic(
+        topic.name, topic.topic_id, max(topic.partitions) + 1, tuple(sorted(brokers))
+    )
+    return [Create(deleted_topics.path_of(topic.topic_id), deleted_topics.build(deleted))]
+
+
+def remind(
+    context: ControllerContext, writer: RequestWriter, node_id: int
+) -> Iterator[ControlRequest]:
+    """Tell a broker that has registered of all deletions that it has not answered."""
+    return writer.remind(
+        node_id,
+        [
+            one
+            for _topic_id, one in sorted(context.deleted.items())
+            if node_id in one.brokers and node_id not in context.answered.get(one.topic_id, ())
+        ],
+    )
+
+
+def on_deleted(context: ControllerContext, event: ReplicasDeleted) -> ControllerDecision:
+    """A broker holds nothing of these topics any more.
+
+    The store hears of it when no live broker is left that owes an answer: usually this is one
+    write per topic, and a controller that dies before it asks live brokers once more."""
+    writes = WriteList()
+    for topic_id in event.topic_ids:
+        deleted = context.deleted.get(topic_id)
+        if deleted is None:
+            continue
+        answered = context.answered.setdefault(topic_id, set())
+        answered.add(event.node_id)
+        left = tuple(node_id for node_id in deleted.brokers if node_id not in answered)
+        path = deleted_topics.path_of(topic_id)
+        if not left:
+            writes.add([Delete(path)])
+        elif left != deleted.brokers and context.image.brokers.keys().isdisjoint(left):
+            writes.add([Replace(path, deleted_topics.build(deleted._replace(brokers=left)))])
+    return ControllerDecision(writes.finish(), reason=f"broker {event.node_id} deleted replicas")

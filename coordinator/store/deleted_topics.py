@@ -1,0 +1,54 @@
+"""The record of a deleted topic: which brokers may still have directories of it.
+
+It is written together with the topic's deletion and goes when each of these brokers has answered
+that nothing of the topic is left. It is the only proof on which a broker removes a directory that
+it finds at its start.
+"""
+
+from __future__ import annotations
+
+from ottla.coordinator.store import paths, znode
+from ottla.protocol.ids import Uuid, is_usable_uuid, uuid_from_text, uuid_to_text
+from ottla.protocol.named_tuples import NamedTuple
+
+
+class DeletedTopic(NamedTuple):
+    """A topic id is used once, so the record never speaks of a later topic of the same name.
+
+    ``partition_count``: partitions have the numbers below it."""
+
+    name: str
+    topic_id: Uuid
+    partition_count: int
+    brokers: tuple[int, ...]
+
+
+def path_of(topic_id: Uuid) -> str:
+    """Where the record of that topic stands."""
+    return f"{paths.DELETED_TOPICS}/{uuid_to_text(topic_id)}"
+
+
+def build(deleted: DeletedTopic) -> bytes:
+    """The record's payload; the topic id is in its path."""
+    return znode.build(
+        {
+            "version": 1,
+            "topic": deleted.name,
+            "partitions": deleted.partition_count,
+            "brokers": list(deleted.brokers),
+        }
+    )
+
+
+def parse(encoded_id: str, data: bytes) -> DeletedTopic | None:
+    """None if the record cannot be understood: it then proves nothing."""
+    value = znode.parse(data)
+    try:
+        topic_id = uuid_from_text(encoded_id)
+        if not is_usable_uuid(topic_id):
+            return None
+        return DeletedTopic(
+            str(value["topic"]), topic_id, int(value["partitions"]), znode.ids_of(value["brokers"])
+        )
+    except (KeyError, ValueError, TypeError):
+        return None
