@@ -91,6 +91,8 @@ class Dispatcher:
         self._routes: dict[int, _Route] = {}
         self._now_ms = services.ports.clock.now_ms
         self.bug_count = 0
+        # What was said once of versions that are advertised and not served.
+        self._told: set[str] = set()
         # By API key how long requests took until they were answered, in a sample.
         self.times: dict[int, Histogram] = {}
 
@@ -239,10 +241,24 @@ class Dispatcher:
             if key == _API_VERSIONS_KEY:
                 self._answer_unsupported_api_versions(api, correlation_id, reply)
             else:
-                reply.close(f"api {key} version {version} is not served")
+                self._refuse_version(api, version, reply)
             return None
         times = self.times.setdefault(key, Histogram())
         return self._routes.setdefault(key << 16 | version, _Route(api, version, times))
+
+    def _refuse_version(self, api: Api, version: int, reply: Reply) -> None:
+        reason = f"api {api.key} version {version} is not served"
+        if version in api.advertised and reason not in self._told:
+            # The client had no way to know; its operator has.
+            self._told.add(reason)
+            logger.warning(
+                "%s: a client sent %s in version %s, whose record format is that of Kafka before "
+                "0.11; its connections are closed: use a client of Kafka 0.11 or later",
+                reason,
+                api.key.name,
+                version,
+            )
+        reply.close(reason)
 
     def _answer_unsupported_api_versions(self, api: Api, correlation_id: int, reply: Reply) -> None:
         # The request's layout is unknown, its body is not looked at; every client can read a

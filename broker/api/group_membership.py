@@ -99,8 +99,7 @@ def _no_join(
 def _without_name(parts: list[JoinGroupResponse]) -> JoinGroupResponse:
     """Who is refused has no protocol: null, as soon as a version knows that."""
     (response,) = parts
-    if response.error_code != ErrorCode.NONE:
-        response.protocol_name = None
+    response.protocol_name = response.protocol_name or None
     return response
 
 

@@ -8,6 +8,7 @@ remote storage (KIP-1075); there is none, so no request waits for it.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.policy.door import Operation, ResourceType
@@ -55,28 +56,37 @@ def handle(
     response = ListOffsetsResponse()
     searches: list[_Search] = []
     is_sound = request.isolation_level in _ISOLATION_LEVELS
-    for topic in request.topics:
-        allowed = services.door.is_allowed(
-            context, Operation.DESCRIBE, ResourceType.TOPIC, topic.name
-        )
-        seen: set[int] = set()
+    counts = Counter(
+        (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
+    )
+    for name, parts in _each_once(request).items():
+        allowed = services.door.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name)
         answers = []
-        for wanted in topic.partitions:
+        for wanted in parts.values():
             answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
             if not allowed:
                 answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif wanted.partition_index in seen or not is_sound:
+            elif not is_sound or counts[name, wanted.partition_index] > 1:
                 answer.error_code = ErrorCode.INVALID_REQUEST
             else:
                 answer.error_code = _look_up(
-                    services, context, request, (topic.name, wanted), (answer, searches)
+                    services, context, request, (name, wanted), (answer, searches)
                 )
-            seen.add(wanted.partition_index)
             answers.append(answer)
-        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        response.topics.append(ListOffsetsTopicResponse(name=name, partitions=answers))
     if searches:
         return _search_all(context, request, searches, response)
     return response
+
+
+def _each_once(request: ListOffsetsRequest) -> dict[str, dict[int, ListOffsetsPartition]]:
+    """What is asked for, by name and index."""
+    found: dict[str, dict[int, ListOffsetsPartition]] = {}
+    for topic in request.topics:
+        parts = found.setdefault(topic.name, {})
+        for part in topic.partitions:
+            parts[part.partition_index] = part
+    return {name: parts for name, parts in found.items() if parts}
 
 
 async def _search_all(

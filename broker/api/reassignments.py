@@ -39,7 +39,7 @@ async def alter(
     """Begin or give up moves; each partition gets its own answer, once its move has begun."""
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
-        error_message=None,
+        error_message=None if request.topics else "",
     )
     if not services.door.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -41,6 +41,11 @@ class Api:
         return max(self.min_version, self.served_from) <= version <= self.max_version
 
     @property
+    def advertised(self) -> range:
+        """The versions that ApiVersions names."""
+        return range(self.min_version, self.max_version + 1)
+
+    @property
     def handler(self) -> Callable[..., Any]:
         """The function, loaded now."""
         return _load(self.handler_name)

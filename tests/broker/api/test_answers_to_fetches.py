@@ -115,6 +115,17 @@ async def test_a_partition_asked_for_twice_is_answered_once_as_it_was_asked_last
     assert [part.error_code for part in _parts(response)] == [ErrorCode.NONE]
 
 
+async def test_an_offset_looked_up_twice_is_refused_once(client: RawClient) -> None:
+    """Which of the two times is meant, nobody can say; 3.9 refused it twice."""
+    await _filled(client)
+    request = list_offsets(-1)
+    request.topics *= 2
+
+    (topic,) = (await client.call(9, request)).topics
+
+    assert [part.error_code for part in topic.partitions] == [_INVALID]
+
+
 @pytest.mark.parametrize("epoch", [-2, -7])
 async def test_any_negative_leader_epoch_is_none(client: RawClient, epoch: int) -> None:
     """It is not older than the leader's: the client does not know any."""

@@ -1,0 +1,1 @@
+"""What Apache Kafka answers to some hundreds of requests, recorded, and what our broker answers."""
