@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ottla.broker.real import RealDisk, RealOffload
 from ottla.broker.testing.memory_disk import MemoryDisk
 from ottla.coordinator.metadata.changes import INCREMENTAL_UPDATE
 from ottla.coordinator.store import paths
@@ -34,6 +35,8 @@ from tests.support.broker_process import ROOT
 from tests.support.cluster import RunningCluster, running_cluster
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ottla.coordinator.store.store import Session
     from ottla.protocol.ids import Uuid
 
@@ -230,22 +233,25 @@ async def test_the_store_says_where_brokers_are_and_which_topics_there_are() -> 
 
 
 @pytest.mark.requirement("REP-27")
-async def test_followers_that_keep_up_are_fed_from_memory() -> None:
-    """Disks serve writes; what was written a moment ago is still in the page cache."""
-    async with running_cluster(3) as cluster:
+async def test_followers_that_keep_up_are_fed_from_memory(tmp_path: Path) -> None:
+    """Disks serve writes; what was written a moment ago is still in the page cache, which the
+    leader asks about every region of a sealed segment that it sends."""
+    offload = RealOffload(2)
+    settings = {"log.dirs": str(tmp_path), "log.segment.bytes": "20000"}
+    async with running_cluster(3, settings, RealDisk(offload)) as cluster:
         await with_topic(cluster, 1)
         leader = cluster[cluster[1].metadata.leader_of("t", 0)[0]]
         async with cluster.connect(leader.node_id) as client:
             for _ in range(200):
                 answer = await client.call(9, produce(batch(b"x" * 1000)))
                 assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
-        network = leader.network
-        assert network is not None
         partition = leader.partitions.find("t", 0)
         assert partition is not None
 
         assert partition.replica.high_watermark == 200
+        assert len(partition.log.segments) > 5
         assert leader.dispatcher._services.reads.cold_read_count == 0
+    offload.close()
 
 
 @pytest.mark.requirement("REP-25")
@@ -253,7 +259,7 @@ def test_the_first_page_says_against_which_failures_replicas_help() -> None:
     """Whoever needs more than that must not learn it from an incident."""
     page = " ".join((ROOT / "README.md").read_text("utf-8").split())
 
-    assert "Brokers may fail and come back; ones that lie are not defended against" in page
+    assert "Ottla tolerates crash faults, not Byzantine ones" in page
 
 
 def _session(cluster: RunningCluster) -> Session:

@@ -15,6 +15,7 @@ from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.errors import ErrorCode
 from tests.broker.api.groups import coordinated
 from tests.broker.api.requests import batch, create, fetch, name_by_id, produce
+from tests.broker.api.test_disk_faults import COLD, with_faults
 from tests.support.in_process import running_broker
 from tests.support.virtual_time import in_virtual_time, virtual_broker
 
@@ -167,3 +168,20 @@ async def test_a_topic_that_took_over_the_name_is_not_read(client_id: str | None
     assert b"x" in bytes(before.records)
     assert after.error_code == ErrorCode.INCONSISTENT_TOPIC_ID
     assert bytes(after.records) == b""
+
+
+@BOTH_WAYS
+async def test_records_that_are_not_in_memory_are_read_by_a_worker(client_id: str | None) -> None:
+    """The event loop would stop for as long as the disk takes, and all connections with it."""
+    async with with_faults() as (running, client, plan):
+        await create(client, segment_bytes="400")
+        for _ in range(3):
+            await put(client, produce(batch(b"x" * 150)))
+        await got(client, fetch(0))
+        reads = running.broker.dispatcher._services.reads
+        warm = reads.cold_read_count
+        plan.add(COLD)
+        read = await got(client, fetch(0), client_id)
+
+    assert len(bytes(read.records)) > 150
+    assert (warm, reads.cold_read_count) == (0, 1)

@@ -295,3 +295,17 @@ def test_batches_off_the_wire_expire_and_those_on_it_do_not() -> None:
     assert accumulator.expired(1004) == []
     assert accumulator.expired(2000) == [second]
     assert first.phase is Phase.IN_FLIGHT
+
+
+def test_what_is_free_is_left_to_the_one_who_waits_for_room() -> None:
+    """Small records would otherwise take every bit of room that a large one waits for."""
+    accumulator = Accumulator(LIMITS)
+    put(accumulator)
+    item = (0, None, VALUE, ())
+    size_bytes = item_size_bytes(item)
+    accumulator.begin_wait(1_300)
+    meanwhile = accumulator.append_open(FIRST, item, size_bytes)
+    accumulator.end_wait()
+
+    assert meanwhile is None
+    assert accumulator.append_open(FIRST, item, size_bytes) is not None

@@ -18,7 +18,7 @@ from ottla.coordinator.controller.events import (
 from ottla.coordinator.controller.specs import ControllerSettings, MoveSpec, TopicSpec
 from ottla.coordinator.metadata.image import Entity
 from ottla.coordinator.store import paths
-from ottla.coordinator.store.store import Create
+from ottla.coordinator.store.store import Check, Create
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
@@ -186,6 +186,39 @@ def test_an_unclean_election_is_allowed_by_the_topic_then_the_brokers_then_the_f
     scene.live(broker(1), broker(2))
 
     assert scene.state("t", 0).leader == (2 if is_allowed else -1)
+
+
+def test_no_setting_allows_an_unclean_election_of_an_internal_topic() -> None:
+    """Committed group offsets and outcomes of transactions must never vanish (R-25)."""
+    scene = Scene(
+        broker(1), broker(2), settings=ControllerSettings(unclean_leader_election_enable=True)
+    )
+    for name in ("t", "__consumer_offsets"):
+        scene.create(TopicSpec(name, assignment={0: [1, 2]}))
+        scene.leader_writes(name, 0, (1,))
+    scene.live(broker(2))
+
+    assert scene.state("t", 0).leader == 2
+    assert scene.state("__consumer_offsets", 0).leader == -1
+
+
+def test_an_unclean_restart_is_taken_note_of_only_on_the_newest_state() -> None:
+    """R-22: the leader may have added the broker's last life to the ISR and not announced it yet.
+    Then the write fails, and the state is read again, from which that life is taken out."""
+    scene = Scene(broker(1), broker(2))
+    scene.create(TopicSpec("t", assignment={0: [1, 2]}))
+    scene.leader_writes("t", 0, (1,))
+    version = scene.state("t", 0).partition_epoch
+    scene.sent.clear()
+    scene.live(broker(1), broker(2, 2))
+
+    operations = [
+        operation
+        for decision in scene.sent
+        for write in decision.records
+        for operation in write.operations
+    ]
+    assert Check(paths.state("t", 0), version) in operations
 
 
 def test_partitions_without_leader_get_one_when_unclean_elections_are_allowed_for_all() -> None:

@@ -23,14 +23,6 @@ MUTANTS = (
         ("tests/broker/api/test_straight_refusals.py",),
     ),
     Mutant(
-        "short-produce-into-internal-topics",
-        "broker/api/produce_straight.py",
-        "        if partition is None or acks not in VALID_ACKS or topic in INTERNAL_TOPICS:\n",
-        "        if partition is None or acks not in VALID_ACKS:\n",
-        "No client writes into an internal topic.",
-        ("tests/broker/api/test_straight_refusals.py",),
-    ),
-    Mutant(
         "short-produce-of-any-acks",
         "broker/api/produce_straight.py",
         "        if partition is None or acks not in VALID_ACKS or topic in INTERNAL_TOPICS:\n",

@@ -80,7 +80,7 @@ MUTANTS = (
         "size_bytes\n",
         "        pass\n",
         "One at a time waits for a producer's memory, and what is free is left to it",
-        ("tests/client/test_room.py",),
+        ("tests/client/state/test_accumulator.py",),
     ),
     Mutant(
         "batches-linger-while-somebody-waits-for-room",
@@ -100,11 +100,11 @@ MUTANTS = (
     ),
     Mutant(
         "identity-goes-with-the-membership",
-        "client/state/group/classic.py",
-        "        self.member_id, self.generation = NO_MEMBER, NO_GENERATION\n        _, self.phase",
-        "        self.member_id, self.generation = NO_MEMBER, NO_GENERATION\n"
+        "client/state/group/member.py",
+        "        self.generation = NO_GENERATION\n        if not keep_member_id:\n",
+        "        self.generation = NO_GENERATION\n"
         "        self.identity = MemberIdentity(self.settings.group_id)\n"
-        "        _, self.phase",
+        "        if not keep_member_id:\n",
         "The identity for commits outlives the membership.",
         ("tests/client/state/group/test_classic.py",),
     ),
@@ -136,9 +136,9 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-believes-a-single-broker",
-        "client/mirror/notebook.py",
-        "            await certain_ids(consumer._cluster, [NOTES_TOPIC])\n",
-        "",
+        "client/mirror/session.py",
+        "                self._consumer._positions[where].pinned_id = uuid_from_text(topic_id)\n",
+        "                pass\n",
         "No single broker tells a mirror which topic there is, or where the notes end.",
         ("tests/client/mirror/test_remade.py",),
     ),

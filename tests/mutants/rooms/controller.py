@@ -44,10 +44,7 @@ MUTANTS = (
         "            and _allows_unclean(\n",
         "            allow_unclean_election=_allows_unclean(\n",
         "Committed group offsets never vanish in an unclean election.",
-        (
-            "tests/coordinator/controller/test_elections.py",
-            "tests/coordinator/controller/test_leadership.py",
-        ),
+        ("tests/coordinator/controller/test_elections.py",),
     ),
     Mutant(
         "isr-shrinks-to-nobody",
@@ -63,9 +60,6 @@ MUTANTS = (
         "                writes.add([Check(path, state.partition_epoch)])\n",
         "                pass\n",
         "A change of the ISR by a broker's last life is found out.",
-        (
-            "tests/coordinator/controller/test_brokers.py",
-            "tests/broker/runtime/test_controller_races.py",
-        ),
+        ("tests/coordinator/controller/test_elections.py",),
     ),
 )

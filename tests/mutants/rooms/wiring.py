@@ -44,6 +44,6 @@ MUTANTS = (
         "from ottla.client.admin import Admin as _Admin\n"
         "from ottla.client.cli.places import read_place\n",
         "Help loads no client and no broker.",
-        ("tests/client/cli/test_commands_page.py",),
+        ("tests/client/cli/test_commands_page.py::test_help_loads_no_client_and_no_broker",),
     ),
 )
