@@ -35,17 +35,20 @@ from ottla.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from ottla.protocol.ports import FileRegion
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from ottla.broker.context import RequestContext
     from ottla.broker.runtime.appended import Appended
     from ottla.broker.runtime.services import Services
     from ottla.protocol.ids import Uuid
+
+    _Asked = tuple[TopicProduceData, Iterable[PartitionProduceData]]
 
 _MESSAGE_VERSION = 8
 _STORAGE_ERROR_VERSION = 4
@@ -79,7 +82,7 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
     pending: list[PendingProduce] = []
     acks = request.acks
     wall_ms = services.ports.clock.wall_ms()
-    for topic in request.topic_data:
+    for topic, partition_data in _asked(request):
         name = topic.name
         if context.api_version >= TOPIC_ID_VERSION:
             name = services.metadata.topic_name(topic.topic_id) or ""
@@ -93,7 +96,7 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
             refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif is_closed_to(context.client_id, name):
             refusal = ErrorCode.INVALID_TOPIC_EXCEPTION
-        for wanted in topic.partition_data:
+        for wanted in partition_data:
             answer = PartitionProduceResponse(
                 index=wanted.index, error_code=refusal, base_offset=-1, current_leader=_NOBODY
             )
@@ -130,6 +133,21 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
         verify = partial(verify_all, services, context, request.transactional_id, suspended)
         return Paused(_look_then_write(services, suspended, verify, write, finish))
     return _look_then_write(services, suspended, _nothing_to_ask, write, finish)
+
+
+def _asked(
+    request: ProduceRequest,
+) -> Iterable[tuple[TopicProduceData, Iterable[PartitionProduceData]]]:
+    """The topics with what is wanted of each: a topic that is named twice is one topic, and of a
+    partition that is named twice the last records are meant, as in Kafka."""
+    topics = request.topic_data
+    if len(topics) == 1 and len(topics[0].partition_data) == 1:
+        return ((topics[0], topics[0].partition_data),)
+    found: dict[object, tuple[TopicProduceData, dict[int, PartitionProduceData]]] = {}
+    for topic in topics:
+        wanted = found.setdefault((topic.name, topic.topic_id), (topic, {}))[1]
+        wanted.update((one.index, one) for one in topic.partition_data)
+    return ((topic, wanted.values()) for topic, wanted in found.values() if wanted)
 
 
 def _judge(
@@ -183,6 +201,8 @@ def _write(
 ) -> None:
     """Append one partition's batch, answer it, and note what the answer has to wait for."""
     partition = part.partition
+    if part.is_unread:
+        part.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     appended = partition.write(part.plan, acks)
     _fill(part, appended, context.api_version)
     if appended.error_code is not _NONE:

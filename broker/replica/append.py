@@ -26,6 +26,7 @@ from ottla.protocol.records.batch import (
     LENGTH_POSITION,
     MAGIC,
     MAGIC_POSITION,
+    NO_PRODUCER_ID,
     NO_TIMESTAMP,
     RecordBatch,
     check_crc,
@@ -212,6 +213,8 @@ def _contradiction(batch: RecordBatch) -> str | None:
         return f"{count} records with a last offset delta of {batch.last_offset_delta}"
     if batch.is_control:
         return "only brokers write control batches"
+    if batch.producer_id < NO_PRODUCER_ID:
+        return f"there is no producer {batch.producer_id}"
     if batch.has_producer_id:
         if batch.base_sequence < 0:
             return f"producer {batch.producer_id} with sequence {batch.base_sequence}"

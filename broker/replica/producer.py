@@ -6,8 +6,8 @@
     a later epoch, another sequence                 OUT_OF_ORDER_SEQUENCE_NUMBER
     the sequences of one of the last five batches   duplicate: original offset, no error
     the sequence after the last one                 append
-    sequences older than the five remembered        DUPLICATE_SEQUENCE_NUMBER
-    anything else: a gap, an overlap                OUT_OF_ORDER_SEQUENCE_NUMBER
+    anything else: a gap, an overlap, sequences     OUT_OF_ORDER_SEQUENCE_NUMBER
+    older than the five remembered
 
 A producer that is not known at all may begin with any sequence: its records may have been deleted,
 and refusing it would stop an innocent client for good (hazard T-05). See producers.py for that.
@@ -30,8 +30,6 @@ BATCHES_MAX = 5
 NO_EPOCH = -1
 NO_OFFSET = -1
 SEQUENCE_MASK = 0x7FFFFFFF
-# Of two sequences on the circle of 2^31, the one less than half a turn behind is the older.
-_HALF_TURN = 1 << 30
 
 
 class Action(Enum):
@@ -86,7 +84,6 @@ class ProducerState:
         "batches",
         "coordinator_epoch",
         "last_timestamp",
-        "lowest_sequence",
         "producer_epoch",
         "seen_ms",
         "transaction_first_offset",
@@ -95,8 +92,6 @@ class ProducerState:
     def __init__(self, producer_epoch: int = NO_EPOCH) -> None:
         self.producer_epoch = producer_epoch
         self.batches: list[WrittenBatch] = []
-        # From here on every sequence of the epoch is known to be in the log; None: all of them.
-        self.lowest_sequence: int | None = None
         self.coordinator_epoch = NO_EPOCH
         self.transaction_first_offset = NO_OFFSET
         self.last_timestamp = -1
@@ -114,7 +109,6 @@ class ProducerState:
     def copy(self) -> ProducerState:
         twin = ProducerState(self.producer_epoch)
         twin.batches = self.batches.copy()
-        twin.lowest_sequence = self.lowest_sequence
         twin.coordinator_epoch = self.coordinator_epoch
         twin.transaction_first_offset = self.transaction_first_offset
         twin.last_timestamp = self.last_timestamp
@@ -126,7 +120,6 @@ class ProducerState:
         if producer_epoch != self.producer_epoch:
             self.producer_epoch = producer_epoch
             self.batches = []
-            self.lowest_sequence = None
 
     def add(self, batch: RecordBatch) -> None:
         """Remember a data batch that is in the log."""
@@ -140,12 +133,6 @@ class ProducerState:
         written = WrittenBatch(
             batch.last_sequence, batch.last_offset, batch.last_offset_delta, batch.max_timestamp
         )
-        if not self.batches:
-            self.lowest_sequence = batch.base_sequence
-        elif self.lowest_sequence is not None:
-            known_count = (written.last_sequence - self.lowest_sequence) & SEQUENCE_MASK
-            if known_count >= _HALF_TURN:
-                self.lowest_sequence = None
         self.batches.append(written)
         if len(self.batches) > BATCHES_MAX:
             del self.batches[0]
@@ -166,7 +153,7 @@ class ProducerState:
         if self.has_open_transaction and not batch.is_transactional:
             return _refuse(ErrorCode.INVALID_TXN_STATE)
         base_sequence = batch.base_sequence
-        if base_sequence == NO_SEQUENCE or self.producer_epoch == NO_EPOCH:
+        if base_sequence == NO_SEQUENCE or (self.producer_epoch == NO_EPOCH and not self.batches):
             # Coordinators write offsets of transactions without sequences.
             return APPEND
         if batch.producer_epoch > self.producer_epoch or not self.batches:
@@ -191,25 +178,7 @@ class ProducerState:
                     last_offset=written.last_offset,
                     timestamp=written.timestamp,
                 )
-        if self._is_below_window(batch):
-            return _refuse(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
         return _refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
     def _is_in_open_transaction(self, written: WrittenBatch) -> bool:
         return self.has_open_transaction and written.base_offset >= self.transaction_first_offset
-
-    def _is_below_window(self, batch: RecordBatch) -> bool:
-        """Whether the batch is certainly in the log though no longer remembered.
-
-        Clients take that answer for success. When this table began in the middle of an epoch, as
-        it does after a first batch was refused and the second was not, then what lies before its
-        beginning was perhaps never written (hazard T-05)."""
-        if batch.is_transactional and not self._is_in_open_transaction(self.batches[0]):
-            # All of the open transaction is remembered: this belongs to one that has ended (T-09).
-            return False
-        oldest = self.batches[0].base_sequence
-        behind = (oldest - batch.last_sequence) & SEQUENCE_MASK
-        if not 0 < behind < _HALF_TURN:
-            return False
-        lowest = self.lowest_sequence
-        return lowest is None or (batch.base_sequence - lowest) & SEQUENCE_MASK < _HALF_TURN

@@ -174,8 +174,6 @@ class ProducerTable:
             _take_in(state, entry)
             self._next_offset = max(self._next_offset, entry.last_offset + 1)
         for producer_id, state in self:
-            if len(state.batches) < BATCHES_MAX and state.batches:
-                state.lowest_sequence = state.batches[0].base_sequence
             if state.has_open_transaction:
                 self.transactions.begin(producer_id, state.transaction_first_offset)
 

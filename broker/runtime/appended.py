@@ -28,20 +28,16 @@ class Appended:
 
 
 def refused(log: PartitionLog, error: ErrorCode, message: str | None = None) -> Appended:
-    """Nothing was written; the message is the error's own unless there is a better one."""
-    return Appended(
-        error,
-        log_start_offset=log.log_start_offset,
-        error_message=error.text if message is None else message,
-    )
+    """Nothing was written."""
+    return Appended(error, log_start_offset=log.log_start_offset, error_message=message)
 
 
-def repeated(log: PartitionLog, verdict: Verdict, leader_epoch: int, *, stamped: bool) -> Appended:
-    """It was there already: where, and, if the broker stamps times, when it was written."""
+def repeated(log: PartitionLog, verdict: Verdict, leader_epoch: int) -> Appended:
+    """It was there already: where, and of what time."""
     return Appended(
         base_offset=verdict.base_offset,
         next_offset=verdict.last_offset + 1,
-        log_append_time_ms=verdict.timestamp if stamped else NOTHING,
+        log_append_time_ms=verdict.timestamp,
         log_start_offset=log.log_start_offset,
         leader_epoch=leader_epoch,
     )

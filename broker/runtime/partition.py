@@ -212,8 +212,7 @@ class PartitionRuntime:
             assert leading is not None
             verdict = judge_batch(replica.history.producers, leading.verifications, batch)
             if verdict.action is _DUPLICATE:
-                stamped = self.settings.append_rules.uses_append_time
-                return repeated(self.log, verdict, replica.leader_epoch, stamped=stamped)
+                return repeated(self.log, verdict, replica.leader_epoch)
             if verdict.action is _REFUSE:
                 error = verdict.error
                 if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:

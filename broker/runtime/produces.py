@@ -58,7 +58,12 @@ class ProducePart:
 
     @property
     def needs_look(self) -> bool:
-        """Whether its records must be read before it is written."""
+        """Whether its records must be read before it is written, which only a leader does."""
+        return self.plan.look is not _NOT and self.partition.replica.is_leader
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether they would have had to be read, and were not."""
         return self.plan.look is not _NOT
 
     def refuse(self, error: ErrorCode, message: str | None = None) -> None:

@@ -62,10 +62,12 @@ def _flaw(
     parts: Iterable[ProducePart],
 ) -> ErrorCode:
     """Why none of them may be written, if so (hazard T-26)."""
-    if not transactional_id or not services.door.is_allowed(
+    if transactional_id is None or not services.door.is_allowed(
         context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
     ):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if not transactional_id:
+        return ErrorCode.INVALID_REQUEST
     batches = [part.plan.batch for part in parts]
     if len({(one.producer_id, one.producer_epoch) for one in batches if one is not None}) > 1:
         # One transactional id has one producer.

@@ -123,13 +123,21 @@ async def test_verdicts_are_told_in_words_that_the_version_knows(
 
 
 @pytest.mark.requirement("TXN-18")
-@pytest.mark.parametrize("transactional_id", [None, ""])
-async def test_transactional_records_need_a_transactional_id(transactional_id: str | None) -> None:
+@pytest.mark.parametrize(
+    ("transactional_id", "code"),
+    [
+        (None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ("", ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_transactional_records_need_a_transactional_id(
+    transactional_id: str | None, code: ErrorCode
+) -> None:
     """Nobody could be asked about them, nor end what they begin (T-26)."""
     async with scene() as (_running, client, coordinator):
         answer = await produced(client, in_transaction(), transactional_id=transactional_id)
 
-        assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert answer.error_code == code
         assert coordinator.asked == []
         assert (await fetched(client, 0)).high_watermark == 0
 

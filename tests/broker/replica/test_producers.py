@@ -11,7 +11,7 @@ from ottla.protocol.records.control import ControlType, TransactionMarker
 from tests.broker.replica.batches import WALL_MS, data_batch, marker_batch, plain_batch
 
 GAP = Verdict(Action.REFUSE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-OLD = Verdict(Action.REFUSE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+OLD = Verdict(Action.REFUSE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 FENCED = Verdict(Action.REFUSE, ErrorCode.INVALID_PRODUCER_EPOCH)
 LAST_SEQUENCE = 2**31 - 1
 

@@ -25,9 +25,9 @@ MUTANTS = (
     Mutant(
         "sequence-gap-accepted",
         "broker/replica/producer.py",
-        "_HALF_TURN = 1 << 30\n",
-        "_HALF_TURN = 1 << 31\n",
-        "A sequence that is older than all that is remembered is a repetition.",
+        "        return _refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)\n\n    def _is_in",
+        "        return APPEND\n\n    def _is_in",
+        "A sequence that is neither the next nor one of the last five is out of order.",
         ("tests/broker/replica/test_producers.py", "tests/broker/replica/test_producer_model.py"),
     ),
     Mutant(
