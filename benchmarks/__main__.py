@@ -25,6 +25,7 @@ from benchmarks.harness import use_bytecode_cache
 from benchmarks.measurements import MEASUREMENTS
 from benchmarks.spark import SPARK_MEASUREMENTS
 from benchmarks.transactions import TRANSACTION_MEASUREMENTS
+from benchmarks.validation import VALIDATION_MEASUREMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,6 +78,7 @@ def main(names: list[str]) -> int:
         **CLIENT_MEASUREMENTS,
         **COMPARISONS,
         **CODEC_MEASUREMENTS,
+        **VALIDATION_MEASUREMENTS,
         **SPARK_MEASUREMENTS,
     }
     unknown = [name for name in names if name not in known]

@@ -9,11 +9,18 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 
 def create_topic(
-    address: str, topic: str, *, retention_bytes: int | None = None, partitions: int = 1
+    address: str,
+    topic: str,
+    *,
+    retention_bytes: int | None = None,
+    partitions: int = 1,
+    settings: dict[str, str] | None = None,
 ) -> None:
     """Create the topic and wait until it can be used."""
     admin = AdminClient({"bootstrap.servers": address})
-    config = {} if retention_bytes is None else {"retention.bytes": str(retention_bytes)}
+    config = dict(settings or {})
+    if retention_bytes is not None:
+        config["retention.bytes"] = str(retention_bytes)
     for future in admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
         future.result(10)
 

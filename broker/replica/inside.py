@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from ottla.protocol.records.batch import RecordBatch
 
-# Below this a hop to a worker costs more than the work (measured: 33-45 microseconds a hop).
+# A hop to a worker takes 33 to 45 microseconds, and the connection waits for it. Batches of JSON of
+# this size take 15 (lz4), 24 (snappy), 45 (zstd) and 150 (gzip); of 64 KiB 50, 90, 130 and 500.
 INLINE_BYTES_MAX = 16 * 1024
 # A small batch that turns out to be larger than this goes to a worker after all.
 INLINE_OUTPUT_BYTES_MAX = 256 * 1024

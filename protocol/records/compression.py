@@ -50,6 +50,9 @@ _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 # The largest window that Kafka's own writer uses (level 22); the library refuses larger ones.
 # It reserves the window but only touches what it fills.
 _ZSTD_WINDOW_BYTES_MAX = 1 << 27
+# A decompressor keeps the memory of the largest window that it had: few are kept, and small ones.
+_ZSTD_KEPT_BYTES_MAX = 1 << 23
+_ZSTD_KEPT_MAX = 4
 
 
 class _Output:
@@ -203,14 +206,34 @@ def _decompress_zstd(data: memoryview, output: _Output) -> Iterator[Piece]:
     library = _library("zstandard", Codec.ZSTD)
     if not zstd_frames.are_frames_whole(data):
         raise _malformed(Codec.ZSTD, "it is not a sequence of whole frames")
-    decompressor = library.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
+    decompressor = _zstd_decompressor()
     reader = decompressor.stream_reader(data, read_across_frames=True)
     try:
         while piece := reader.read(output.next_piece_bytes()):
             output.count(len(piece))
             yield piece
+        window_bytes = library.get_frame_parameters(data).window_size
     except library.ZstdError as error:
         raise _malformed(Codec.ZSTD, error) from error
+    idle = _idle_zstd()
+    # Of several frames, a later one might have had a larger window.
+    is_small = window_bytes <= _ZSTD_KEPT_BYTES_MAX and zstd_frames.is_one_frame(data)
+    if is_small and len(idle) < _ZSTD_KEPT_MAX:
+        idle.append(decompressor)
+
+
+def _zstd_decompressor() -> Any:
+    try:
+        return _idle_zstd().pop()
+    except IndexError:
+        library = _library("zstandard", Codec.ZSTD)
+        return library.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
+
+
+@cache
+def _idle_zstd() -> list[Any]:
+    """Decompressors that nobody uses. Making one takes ten times as long as a small batch does."""
+    return []
 
 
 class _Coder(NamedTuple):

@@ -28,6 +28,11 @@ def are_frames_whole(data: memoryview) -> bool:
         position = end
 
 
+def is_one_frame(data: memoryview) -> bool:
+    """Whether the data is one complete frame and nothing else."""
+    return _frame_end(data, 0) == len(data)
+
+
 def _frame_end(data: memoryview, position: int) -> int | None:
     """The position after the frame that starts here, or None if it is cut short or no frame."""
     limit = len(data)
