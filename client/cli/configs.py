@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
@@ -9,12 +10,14 @@ from ottla.client.cli.changes import changes_of
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.run import CommandError, UsageError, run
 from ottla.client.cli.settings import command_config
-from ottla.client.config_requests import ConfigSource, ResourceType
+from ottla.client.config_requests import ConfigOperation, ConfigSource, ResourceType
 from ottla.client.errors import RequestRefused
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     import argparse
+
+    from ottla.client.config_requests import ConfigChange
 
 RESOURCES = {
     "topic": ResourceType.TOPIC,
@@ -100,6 +103,17 @@ async def describe(
     return 0
 
 
+async def _unknown(admin: Admin, name: str, changes: list[ConfigChange]) -> list[str]:
+    """What is to be set and no broker lists among its settings."""
+    node = name or str((await admin.describe_cluster()).brokers[0].node_id)
+    known = {entry.name for entry in await admin.describe_configs(ResourceType.BROKER, node)}
+    return [
+        change.name
+        for change in changes
+        if change.operation is not ConfigOperation.DELETE and change.name not in known
+    ]
+
+
 async def alter(
     admin: Admin, resource: ResourceType, name: str, arguments: argparse.Namespace
 ) -> int:
@@ -107,7 +121,13 @@ async def alter(
     changes = changes_of(arguments)
     if not changes:
         raise UsageError("nothing to alter; give -c KEY=VALUE, -d KEY, --append or --subtract")
+    unknown: list[str] = []
+    if resource is ResourceType.BROKER:
+        unknown = await _unknown(admin, name, changes)
     await admin.alter_configs(resource, name, changes, validate_only=arguments.dry_run)
+    for one in unknown:
+        # It may be a plug-in's, so brokers keep it; more often it is misspelt.
+        sys.stderr.write(f"ottla: no broker setting is known here as {one}; it is kept as it is\n")
     done = "could alter" if arguments.dry_run else "altered"
     if arguments.format == "json":
         write(json_document({arguments.resource: arguments.name, "status": done}))

@@ -80,7 +80,6 @@ OF_MEMBERS = (
 DIFFERENCES = {
     ("", "test_the_story_of_a_group_is_told"): "only Ottla's brokers keep a timeline",
     ("", "test_a_group_without_a_story_is_not_called_unknown"): "only Ottla's brokers keep one",
-    ("", f"{MISTAKE}[no.such]"): "a broker keeps settings that it does not know",
     ("3.9", f"{MISTAKE}[transaction.version]"): "transaction.version came with 4.0",
     ("3.9", "test_a_pattern_finds_topics_that_come_later[newer]"): PREVIEW,
     ("3.9", "test_features_are_listed_and_set"): "transaction.version came with 4.0",
