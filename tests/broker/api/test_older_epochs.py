@@ -1,4 +1,4 @@
-"""Replicas that act on an older leader epoch are rejected, and count for nothing."""
+"""Replicas and controllers that act on an older epoch are rejected, and count for nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
 from tests.broker.api.followers import replicated
+from tests.broker.api.requests import batch, create, fetched, produced
+from tests.support.in_process import running_broker
 
 
 @pytest.mark.requirement("CTL-49")
@@ -26,3 +33,23 @@ async def test_a_follower_that_fetches_in_an_older_leader_epoch_is_rejected() ->
         assert (older.error_code, counted) == (ErrorCode.FENCED_LEADER_EPOCH, -1)
         assert same.error_code == ErrorCode.NONE
         assert site.leading.followers[site.first].log_end_offset == 1
+
+
+@pytest.mark.requirement("CTL-48")
+async def test_a_deposed_controller_stops_and_deletes_no_replica() -> None:
+    """Its request may have lain in a socket while its successor gave the replica a role (C-01)."""
+    async with running_broker() as running, running.connect() as client:
+        await create(client)
+        await produced(client, batch(b"x"))
+        broker = running.broker
+        state = StopReplicaPartitionState(partition_index=0, leader_epoch=-2, delete_partition=True)
+        request = StopReplicaRequest(
+            controller_id=1,
+            controller_epoch=broker.metadata.image.controller_epoch - 1,
+            topic_states=[StopReplicaTopicState("t", [state])],
+        )
+        answer = await broker.partitions.apply_stop_replica(request)
+        read = await fetched(client, 0)
+
+        assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+        assert (read.error_code, read.high_watermark) == (ErrorCode.NONE, 1)

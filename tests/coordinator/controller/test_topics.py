@@ -160,7 +160,6 @@ def test_partitions_are_added_where_they_would_have_been() -> None:
     assert told == [("t", 2), ("other", 1)]
 
 
-@pytest.mark.requirement("CTL-25")
 def test_a_deleted_topic_leaves_no_trace() -> None:
     """Replicas are deleted before brokers forget the topic; the store forgets everything."""
     scene = Scene(broker(1), broker(2))

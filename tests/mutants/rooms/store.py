@@ -84,7 +84,7 @@ MUTANTS = (
         "                return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)\n",
         "",
         "A request from a controller with an older epoch is rejected.",
-        ("tests/broker/runtime/test_control.py", "tests/broker/test_control_requests.py"),
+        ("tests/broker/api/test_older_epochs.py",),
     ),
     Mutant(
         "deposed-controller-tells-the-news",
