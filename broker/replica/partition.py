@@ -176,7 +176,11 @@ class Replica:
             may_vanish = self.limits.unclean_leader_election and leading.is_alone
             if required_acks != ACKS_ALL or may_vanish:
                 return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if required_acks == ACKS_ALL and leading.is_under_min_insync:
+        if (
+            required_acks == ACKS_ALL
+            and leading.insync_count < self.limits.min_insync_replicas
+            and leading.is_under_min_insync
+        ):
             return ErrorCode.NOT_ENOUGH_REPLICAS
         return _NONE
 
@@ -191,7 +195,7 @@ class Replica:
             return False
         if (
             leading.followers
-            or leading.is_under_min_insync
+            or leading.insync_count < self.limits.min_insync_replicas
             or self.history.producers.transactions.awaits_watermark
             or self.limits.counts_flushed
         ):

@@ -130,6 +130,8 @@ class History:
     # that it was asked to write: one broker alone cannot mend them and must not pretend to.
     offline: set[Partition] = field(default_factory=set)
     damaged: set[Partition] = field(default_factory=set)
+    # How often a producer had skipped sequences, and numbered anew what was unfinished.
+    renumbered: int = 0
     surprises: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
 

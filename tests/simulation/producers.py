@@ -1,7 +1,9 @@
-"""Simulated producers: idempotent with five requests in flight, plain, and fire-and-forget.
+"""Simulated producers: idempotent with five requests in flight, plain, resending, fire-and-forget.
 
-None ever sends a value under a second identity: a value whose fate cannot be learned is given up
-as unknown, so that every duplicate in the log is the broker's.
+None ever sends a value under a second identity, except one that does as librdkafka when a batch is
+out of order and numbers anew what is unfinished in front of it. A value whose fate cannot be
+learned is given up as unknown, so that every duplicate in the log is the broker's. Without sequence
+numbers a value is sent again after a code that means "not stored" and after no other.
 """
 
 from __future__ import annotations
@@ -39,10 +41,16 @@ FENCED = frozenset(
 )
 
 
+# What leaves open whether a batch was stored; all other codes say that it was not.
+IN_DOUBT = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+
+
 class Kind(Enum):
     """How a producer is configured."""
 
     IDEMPOTENT = "acks=all with retries and sequence numbers"
+    RENUMBERING = "idempotent, with librdkafka's answer to skipped sequences"
+    RESENDING = "acks=all without sequence numbers, sent again when it was refused"
     PLAIN = "acks=1, every value tried once"
     FIRE = "acks=0"
 
@@ -85,9 +93,14 @@ class Producer:
         self._window: list[Outgoing] = []
         self._patient_until_ms: float | None = None
 
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether its batches have sequence numbers."""
+        return self.kind in (Kind.IDEMPOTENT, Kind.RENUMBERING)
+
     async def run(self, go_on: Callable[[], bool]) -> None:
         """Bursts with pauses between them."""
-        if self.kind is Kind.IDEMPOTENT:
+        if self.is_idempotent:
             self._producer_id, self._epoch = await self._client.new_producer_id()
         while go_on() or self._window:
             if go_on():
@@ -116,7 +129,7 @@ class Producer:
         """Send the whole window down one connection and settle what the answers allow."""
         window, self._window = self._window, []
         answers = await self._send(window)
-        fenced = False
+        fenced = skipped = False
         for outgoing, (code, offset) in zip(window, answers, strict=True):
             if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                 self._acknowledge(outgoing, offset if code is ErrorCode.NONE else None)
@@ -124,9 +137,8 @@ class Producer:
                 fenced = True
                 self._give_up(outgoing, Fate.UNKNOWN)
                 self._note_fencing(code)
-            elif self.kind is Kind.IDEMPOTENT and (
-                code is None or code in RETRIABLE or code in FENCED
-            ):
+            elif self._may_send_again(code):
+                skipped = skipped or code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
                 self._window.append(outgoing)
             else:
                 self._give_up(outgoing, Fate.UNKNOWN)
@@ -134,6 +146,14 @@ class Producer:
                     self._history.surprises.append(f"{self._client.name} was told {code.name}")
         if fenced:
             self._start_epoch()
+        elif skipped and self.kind is Kind.RENUMBERING:
+            self._number_anew()
+
+    def _may_send_again(self, code: ErrorCode | None) -> bool:
+        """Whether a batch that got this answer, or none, cannot be stored twice by that."""
+        if self.is_idempotent:
+            return code is None or code in RETRIABLE or code in FENCED
+        return self.kind is Kind.RESENDING and code in RETRIABLE - IN_DOUBT
 
     async def _send(self, window: list[Outgoing]) -> list[tuple[ErrorCode | None, int]]:
         """Code and base offset for each batch; None when nothing was learned."""
@@ -150,8 +170,13 @@ class Producer:
             for outgoing in window:
                 wire.send_unanswered(self._request(outgoing, 0), ApiKey.PRODUCE, version)
             return [(None, -1)] * len(window)
-        acks = -1 if self.kind is Kind.IDEMPOTENT else 1
-        futures = [wire.send(self._request(o, acks), ApiKey.PRODUCE, version) for o in window]
+        acks = 1 if self.kind is Kind.PLAIN else -1
+        futures = []
+        for outgoing in window:
+            futures.append(wire.send(self._request(outgoing, acks), ApiKey.PRODUCE, version))
+            if self.kind is Kind.RENUMBERING:
+                # One by one, so that what happens at the leader happens between two of them.
+                await self._client.ports.clock.sleep(self._random.below(8))
         return [await self._answer(wire, future) for future in futures]
 
     async def _answer(self, wire: Wire, future: object) -> tuple[ErrorCode | None, int]:
@@ -171,8 +196,6 @@ class Producer:
 
     def _new_batch(self) -> Outgoing:
         writes = []
-        entries: list[tuple[int, None, bytes, tuple[()]]] = []
-        now_ms = self._client.ports.clock.wall_ms()
         for _ in range(1 + self._random.below(4)):
             self._written += 1
             value = f"{self._name}/{self._written}".encode()
@@ -184,23 +207,30 @@ class Producer:
                 self._partition,
                 value,
                 order,
-                idempotent=self.kind is Kind.IDEMPOTENT,
+                idempotent=self.is_idempotent,
                 durable=self._durable,
             )
             self._history.writes.append(write)
             writes.append(write)
-            entries.append((now_ms, None, value, ()))
+        return self._outgoing(writes)
+
+    def _outgoing(self, writes: list[Write]) -> Outgoing:
+        """A batch with the next sequence numbers."""
+        now_ms = self._client.ports.clock.wall_ms()
         options = BatchOptions(
             codec=Codec.GZIP if self._random.chance(0.1) else Codec.NONE,
             producer_id=self._producer_id,
             producer_epoch=self._epoch,
-            base_sequence=self._sequence if self.kind is Kind.IDEMPOTENT else -1,
+            base_sequence=self._sequence if self.is_idempotent else -1,
         )
         self._sequence += len(writes)
+        entries = [(now_ms, None, write.value, ()) for write in writes]
         return Outgoing(writes, encode_batch(entries, options))
 
     def _acknowledge(self, outgoing: Outgoing, base_offset: int | None) -> None:
-        self._in_flight_max = IN_FLIGHT_MAX
+        if self.kind is not Kind.RESENDING:
+            # What is sent again would come behind what was in flight behind it.
+            self._in_flight_max = IN_FLIGHT_MAX
         order = self._history.tick()
         for number, write in enumerate(outgoing.writes):
             known = base_offset is not None and base_offset >= 0
@@ -218,6 +248,13 @@ class Producer:
             self._history.surprises.append(
                 f"{self._client.name} was told {code.name} though nothing was ever lost"
             )
+
+    def _number_anew(self) -> None:
+        """All that is unfinished gets new numbers in the next epoch, stored or not."""
+        self._history.renumbered += 1
+        self._epoch += 1
+        self._sequence = 0
+        self._window = [self._outgoing(outgoing.writes) for outgoing in self._window]
 
     def _start_epoch(self) -> None:
         """Go on under the next epoch (KIP-360), which shuts out what the old one has in flight."""

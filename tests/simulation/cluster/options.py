@@ -13,6 +13,7 @@ from tests.simulation.cluster.ensemble import StoreProfile
 from tests.simulation.disk import DiskProfile
 from tests.simulation.links import NetProfile
 from tests.simulation.node import MachineProfile
+from tests.simulation.producers import Kind
 from tests.simulation.random import SimRandom
 
 PROCESS_FAULTS = (
@@ -68,6 +69,7 @@ POWER_FAULTS = (
 )
 
 
+REPEATERS = (Kind.RESENDING, Kind.RENUMBERING)
 NEVER_MS = str((1 << 63) - 1)
 # With what comes before and after, a run lasts thirty virtual seconds on average.
 CHAOS_S = (14.0, 20.0, 30.0)
@@ -89,6 +91,8 @@ class ClusterOptions(NamedTuple):
     fault_mean_ms: float
     faults: tuple[str, ...]
     keeps_topics: bool
+    # Producers that store twice what the leader is wrong about.
+    repeaters: tuple[Kind, ...]
     moves: bool
     reads_followers: bool
     session_timeout_ms: int
@@ -142,6 +146,7 @@ def draw_cluster_options(seed: int, chaos_s: float | None = None) -> ClusterOpti
         fault_mean_ms=random.choice((400.0, 1_000.0, 2_500.0)),
         faults=faults,
         keeps_topics=random.chance(0.3) and not unclean,
+        repeaters=REPEATERS if SimRandom(seed, "repeaters").chance(0.4) else (),
         moves=random.chance(0.35),
         reads_followers=random.chance(0.3),
         session_timeout_ms=session_timeout_ms,

@@ -143,6 +143,7 @@ class ClusterRun:
             counts={
                 **fates,
                 "reads": len(history.reads),
+                "renumbered": history.renumbered,
                 "starts": sum(node.incarnation for node in self.cluster.nodes.values()),
                 **self.watchman.counts,
             },
@@ -190,10 +191,7 @@ class ClusterRun:
         options = self.options
         until_s = self.world.loop.time() + options.chaos_s
         await chaos.run(
-            options.faults,
-            options.fault_mean_ms,
-            until_s,
-            one_at_a_time=options.cuts_power,
+            options.faults, options.fault_mean_ms, until_s, one_at_a_time=options.cuts_power
         )
         await chaos.heal()
         self._has_chaos = False
@@ -236,6 +234,8 @@ class ClusterRun:
         for number in range(options.producers):
             kind = Kind.IDEMPOTENT if number == 0 else random.choice((Kind.IDEMPOTENT, Kind.PLAIN))
             self.start_client(f"producer-{number}", partial(self._produce, kind))
+        for number, kind in enumerate(options.repeaters):
+            self.start_client(f"{kind.name.lower()}-{number}", partial(self._produce, kind))
         for number in range(options.consumers):
             self.start_client(f"consumer-{number}", partial(self._consume, f"rack-{number}"))
         if options.moves:

@@ -40,7 +40,7 @@ class ClusterProducer(Producer):
         await self.run(lambda: next(turns, False))
 
     def _acknowledge(self, outgoing: Outgoing, base_offset: int | None) -> None:
-        if self.kind is Kind.IDEMPOTENT:
+        if self.kind is not Kind.PLAIN:
             super()._acknowledge(outgoing, base_offset)
             last = outgoing.writes[-1].offset
             if last is not None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.cluster.ensemble import StoreProfile
 from tests.simulation.cluster.options import NEVER_MS
+from tests.simulation.producers import Kind
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.options import ClusterOptions
@@ -26,6 +27,7 @@ def few(options: ClusterOptions, *faults: str) -> ClusterOptions:
         fault_mean_ms=700.0,
         faults=faults,
         keeps_topics=False,
+        repeaters=(),
         moves=False,
         reads_followers=False,
         session_timeout_ms=2_000,
@@ -38,6 +40,32 @@ def few(options: ClusterOptions, *faults: str) -> ClusterOptions:
 
 def toppling(options: ClusterOptions) -> ClusterOptions:
     return few(options, "topple", "topple", "kill", "cut_peer", "isolate", "stop")
+
+
+def losing_followers(options: ClusterOptions) -> ClusterOptions:
+    """Brokers go and come back, slowly enough for their leaderships to stay elsewhere."""
+    small = few(options, "kill", "stop", "kill", "pause")
+    net = small.net._replace(latency_ms=5.0)
+    return small._replace(repeaters=(Kind.RESENDING,), pace_ms=20.0, net=net)
+
+
+def losing_followers_in_flight(options: ClusterOptions) -> ClusterOptions:
+    """Epochs take longer to save than a producer to send its next requests."""
+    small = losing_followers(options)
+    machines = tuple(
+        machine._replace(disk=machine.disk._replace(fsync_ms=15.0)) for machine in small.machines
+    )
+    # A follower that cannot keep up would stay outside.
+    settings = {**small.settings, "replica.fetch.max.bytes": "1048576"}
+    return small._replace(
+        machines=machines,
+        settings=settings,
+        repeaters=(Kind.RENUMBERING,) * 3,
+        producers=1,
+        consumers=0,
+        pace_ms=10.0,
+        partitions=1,
+    )
 
 
 def lagging(options: ClusterOptions) -> ClusterOptions:

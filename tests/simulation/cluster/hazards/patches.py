@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.log import flushing, loading
 from ottla.broker.replica import partition as replica_partition
-from ottla.broker.replica.epochs import EpochEnd, LeaderEpochs
+from ottla.broker.replica.epochs import LeaderEpochs
 from ottla.broker.replica.isr import ChangeOutcome, InSyncSet
 from ottla.broker.replica.leading import Leading
 from ottla.broker.replica.partition import Replica
+from ottla.broker.replica.refusals import Refusals
 from ottla.broker.runtime import isr_writer
 from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.broker.runtime.controllership import Controllership
@@ -30,7 +31,7 @@ from ottla.coordinator.store.store import (
     SessionExpired,
 )
 from ottla.protocol.errors import Fenced
-from tests.simulation.cluster.hazards import mixes
+from tests.simulation.cluster.hazards import answers, mixes
 from tests.simulation.cluster.hazards.replacing import Hazard, Replacement
 
 if TYPE_CHECKING:
@@ -51,16 +52,6 @@ def _truncates_to_the_watermark(before: Any) -> Any:
         return await before(self, leadership)
 
     return become
-
-
-def _answers_its_end_for_unknown_epochs(before: Any) -> Any:
-    def end_offset_for(self: LeaderEpochs, leader_epoch: int, log_end_offset: int) -> EpochEnd:
-        found: EpochEnd = before(self, leader_epoch, log_end_offset)
-        if found.leader_epoch != leader_epoch and not found.is_undefined:
-            return EpochEnd(leader_epoch, log_end_offset)
-        return found
-
-    return end_offset_for
 
 
 def _forgets_leaderships_without_writes(before: Any) -> Any:
@@ -279,7 +270,11 @@ HAZARDS = MappingProxyType(
         ),
         "R-03": Hazard(
             "a leader answers with its log end for an epoch that it does not know",
-            (Replacement(LeaderEpochs, "end_offset_for", _answers_its_end_for_unknown_epochs),),
+            (
+                Replacement(
+                    LeaderEpochs, "end_offset_for", answers.answers_its_end_for_unknown_epochs
+                ),
+            ),
             mixes.toppling,
         ),
         "R-04": Hazard(
@@ -325,6 +320,20 @@ HAZARDS = MappingProxyType(
                 Replacement(Leading, "_count", _counts_one_as_enough),
             ),
             mixes.lagging,
+        ),
+        "R-20": Hazard(
+            "a leader with a new epoch says of what it has appended that it does not lead",
+            (Replacement(Replica, "replication_state", answers.ends_waits_with_the_epoch),),
+            mixes.losing_followers,
+        ),
+        "R-20b": Hazard(
+            "a leader refuses while it saves a new epoch, and finds out of order what comes behind",
+            (
+                Replacement(Replica, "replication_state", answers.ends_waits_with_the_epoch),
+                Replacement(PartitionRuntime, "write", answers.refuses_while_its_epoch_is_saved),
+                Replacement(Refusals, "error_behind", answers.excuses_nothing),
+            ),
+            mixes.losing_followers_in_flight,
         ),
         "R-22": Hazard(
             "a replica is added to the ISR whatever has become of it since it fetched",
