@@ -19,6 +19,7 @@ from ottla.client.errors import BrokerUnreachable, RequestRefused, TransportErro
 from ottla.client.home import Home
 from ottla.client.pool import Pool
 from ottla.client.state.metadata import Metadata, TopicView
+from ottla.client.topic_making import advice_on_missing, makes_topics
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.messages.metadata import (
@@ -72,6 +73,8 @@ class Cluster:
         # Who was asked in refreshes that followed each other soon, how often.
         self._asked: Counter[int] = Counter()
         self._asked_ms = 0.0
+        # As they said when a topic that they were to make was not there.
+        self._makes_topics = False
 
     def close(self) -> None:
         """Close every connection."""
@@ -170,8 +173,11 @@ class Cluster:
                 found = usable(self.metadata.topics.get(name))
                 if isinstance(found, TopicView):
                     return found
-                may_pass = self._may_pass(found, clock.now_ms() - begun_ms)
-                failure = RequestRefused(found, self._missing(found), topic=name)
+                may_pass = await self._may_pass(found, clock.now_ms() - begun_ms)
+                advice = None
+                if found is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    advice = advice_on_missing(self.config, may_pass=may_pass)
+                failure = RequestRefused(found, advice, topic=name)
             if may_pass:
                 await self.pause(failures, deadline_ms)
             if not may_pass or clock.now_ms() >= deadline_ms:
@@ -179,18 +185,25 @@ class Cluster:
                 raise failure
         raise AssertionError("unreachable")
 
-    def _missing(self, code: ErrorCode) -> str | None:
-        """What to do about a topic that is not there; nothing more is known of other errors."""
-        if code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or self.config.allow_auto_create:
-            return None
-        return "there is no such topic: create it, or have brokers do so by allow_auto_create=True"
-
-    def _may_pass(self, code: ErrorCode, waited_ms: float) -> bool:
+    async def _may_pass(self, code: ErrorCode, waited_ms: float) -> bool:
         if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             # A broker that creates topics on demand answers this once or twice on the way, and one
             # that has not heard yet of what another one has made for some milliseconds.
-            return self.config.allow_auto_create or waited_ms < NEWS_MS
+            if waited_ms < NEWS_MS:
+                return True
+            if not self._makes_topics and self.config.allow_auto_create:
+                self._makes_topics = await self._ask_for_making()
+            return self._makes_topics
         return code in TOPIC_ERRORS_THAT_PASS
+
+    async def _ask_for_making(self) -> bool:
+        try:
+            async with self.in_time():
+                connection = await self.any_connection()
+                node_id = self.pool.node_of(connection)
+                return node_id is None or await makes_topics(connection, node_id)
+        except TransportError:
+            return True
 
     async def pause(self, failures: int, deadline_ms: float | None = None) -> None:
         """Wait before the next try after that many failures in a row; not beyond the deadline."""

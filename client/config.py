@@ -74,7 +74,9 @@ class ProducerConfig(ClientConfig):
     """``idempotent`` None means: wherever the other settings allow it.
 
     A ``transactional_id`` makes the producer a transactional one, which is idempotent always. The
-    coordinator aborts what is open for longer than ``transaction_timeout_ms``. ``partitioner`` is
+    coordinator aborts what is open for longer than ``transaction_timeout_ms``. With
+    ``delivery_waits_for_progress`` the delivery timeout of all records begins anew with each batch
+    that is acknowledged, so that a slow link takes the time that it needs. ``partitioner`` is
     for records that name no partition. ``on_delivery`` is called once for each batch."""
 
     transactional_id: str | None = None
@@ -88,6 +90,7 @@ class ProducerConfig(ClientConfig):
     memory_bytes_max: int = 32 * 1024 * 1024
     request_bytes_max: int = 1024 * 1024
     delivery_timeout_ms: float = 120_000
+    delivery_waits_for_progress: bool = False
     partitioner: PartitionerName | Partitioner = "murmur2"
     key_serializer: Serializer[Any] | None = None
     value_serializer: Serializer[Any] | None = None
@@ -159,6 +162,7 @@ class ProducerConfig(ClientConfig):
             memory_bytes_max=self.memory_bytes_max,
             request_bytes_max=self.request_bytes_max,
             delivery_timeout_ms=self.delivery_timeout_ms,
+            waits_for_progress=self.delivery_waits_for_progress,
             first_window=1 if self.is_idempotent else self.in_flight_max,
         )
 

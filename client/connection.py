@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.deadline import TimeLimit
@@ -21,6 +20,7 @@ from ottla.client.errors import BrokerUnreachable as BrokerUnreachable
 from ottla.client.errors import ConnectionLost as ConnectionLost
 from ottla.client.errors import RequestTimedOut as RequestTimedOut
 from ottla.client.errors import TransportError as TransportError
+from ottla.client.leaving import Leaving
 from ottla.client.negotiation import (
     API_VERSIONS,
     NO_FEATURES,
@@ -83,8 +83,11 @@ class Connection:
         # Bytes since the connection was made: queued by us, and taken by the kernel.
         self._queued_position = 0
         self._sent_position = 0
-        # Requests without an answer, each with where it ends and who waits for it to leave.
-        self._leaving: deque[tuple[int, asyncio.Future[None]]] = deque()
+        # When some of an answer came, or the kernel took some of what had to wait.
+        self._moved_ms = 0.0
+        self._leaving = Leaving(
+            clock, config.request_timeout_ms, lambda: self._moved_ms, self.close
+        )
         self._timer: Timer | None = None
         self._timer_ms = 0.0
         self._closed_because: str | None = None
@@ -149,15 +152,10 @@ class Connection:
             raise ConnectionLost(self.address, self._closed_because, was_sent=False)
         header = self._header(api.key, self.version_of(api))
         self._write(encode_request(header, request))
+        if self._unsent:
+            return self._leaving.wait(api.name, self._queued_position)
         left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if not self._unsent:
-            left.set_result(None)
-            return left
-        self._leaving.append((self._queued_position, left))
-        reason = f"{api.name} has not left within {self._config.request_timeout_ms:.0f} ms"
-        late_ms = self._clock.now_ms() + self._config.request_timeout_ms
-        timer = self._clock.call_at(late_ms, partial(self.close, reason))
-        left.add_done_callback(lambda _: timer.cancel())
+        left.set_result(None)
         return left
 
     async def say_hello(self) -> None:
@@ -187,13 +185,13 @@ class Connection:
             return
         header = self._header(api_key, version)
         frame = encode_request(header, request)
-        deadline_ms = self._clock.now_ms() + waiter.timeout_ms
+        made_ms, timeout_ms = self._clock.now_ms(), waiter.timeout_ms
+        number, position = header.correlation_id, self._queued_position
         self._in_flight.add(
-            Waiting(
-                header.correlation_id, api_key, version, deadline_ms, self._queued_position, waiter
-            )
+            Waiting(number, api_key, version, made_ms, timeout_ms, position, waiter)
         )
         self._write(frame)
+        deadline_ms = made_ms + timeout_ms
         if not self.closed and (self._timer is None or deadline_ms < self._timer_ms):
             self._set_timer(deadline_ms)
 
@@ -227,9 +225,10 @@ class Connection:
         except OSError as error:
             self._end(reason_of(error), None)
             return
+        self._moved_ms = self._clock.now_ms()
         self._sent_position += sent
         self._drop_sent(sent)
-        self._tell_left(self._sent_position)
+        self._leaving.left(self._sent_position)
         if not self._unsent:
             self._socket.on_writable(None)
 
@@ -239,13 +238,6 @@ class Connection:
             count -= len(self._unsent.popleft())
         if self._unsent:
             self._unsent[0] = self._unsent[0][count:]
-
-    def _tell_left(self, position: int) -> None:
-        """Nobody needs to wait any more for what ends there or before."""
-        while self._leaving and self._leaving[0][0] <= position:
-            _, left = self._leaving.popleft()
-            if not left.done():
-                left.set_result(None)
 
     # Incoming.
 
@@ -267,6 +259,7 @@ class Connection:
             if count == 0:
                 self._end("the broker closed it", None)
                 return
+            self._moved_ms = self._clock.now_ms()
             try:
                 for frame in self._frames.received(count):
                     self._on_answer(frame)
@@ -318,12 +311,12 @@ class Connection:
 
     def _on_timer(self) -> None:
         self._timer = None
-        overdue = self._in_flight.overdue(self._clock.now_ms())
+        overdue = self._in_flight.overdue(self._clock.now_ms(), self._moved_ms)
         if overdue is not None:
             name, timeout_ms = overdue.waiter.name, overdue.waiter.timeout_ms
             self._end(f"no answer to {name} within {timeout_ms:.0f} ms", overdue)
             return
-        deadline_ms = self._in_flight.next_deadline_ms()
+        deadline_ms = self._in_flight.next_deadline_ms(self._moved_ms)
         if deadline_ms is not None:
             self._set_timer(deadline_ms)
 
@@ -334,7 +327,7 @@ class Connection:
             self._timer.cancel()
         self._socket.close()
         self._unsent.clear()
-        self._tell_left(self._queued_position)
+        self._leaving.left(self._queued_position)
         for waiting in self._in_flight.drain():
             waiter = waiting.waiter
             if waiter.future.done():

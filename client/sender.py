@@ -275,6 +275,7 @@ class Sender:
         response = future.result()
         if response is None:
             # It has left, and that is all there is to know.
+            self.accumulator.progress_ms = now_ms
             for batch in batches:
                 self._deliveries.sent_for_good(batch)
                 self._succeed(batch, BatchDelivered(-1, -1))
@@ -288,6 +289,7 @@ class Sender:
     def _settle(self, batch: Batch, answer: Answer, connection: Connection, now_ms: float) -> None:
         verdict = self._deliveries.answered(batch, answer, now_ms, self._random.random())
         if verdict is Verdict.DELIVERED:
+            self.accumulator.progress_ms = now_ms
             self._succeed(batch, BatchDelivered(answer.base_offset, answer.append_time_ms))
         elif verdict is Verdict.SPLIT:
             future = self.futures.pop(batch, None)

@@ -63,6 +63,7 @@ class ProducerSettings(ClientSettings, Generic[SendKey, SendValue], total=False)
     memory_bytes_max: int
     request_bytes_max: int
     delivery_timeout_ms: float
+    delivery_waits_for_progress: bool
     partitioner: PartitionerName | Partitioner
     key_serializer: Serializer[SendKey] | None
     value_serializer: Serializer[SendValue] | None

@@ -47,6 +47,7 @@ def producer_config(acks: Acks, compression: Compression) -> ProducerConfig:
         request_timeout_ms=REQUEST_TIMEOUT_MS,
         connect_timeout_ms=CONNECT_TIMEOUT_MS,
         delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+        delivery_waits_for_progress=True,
     )
 
 

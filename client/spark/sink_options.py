@@ -56,6 +56,10 @@ def sink_options(
     reach = Reach.of(given)
     is_exactly_once = given.truth("exactlyOnce", default=exactly_once)
     settings = given.client_fields(ProducerConfig, REFUSED)
+    # As Spark's own connector: a topic that is missing is made, if the brokers do that.
+    settings.setdefault("allow_auto_create", True)
+    # A task has all of its rows at once; a slow link takes the time that it needs.
+    settings.setdefault("delivery_waits_for_progress", True)
     if is_exactly_once:
         settings.setdefault("transaction_timeout_ms", TRANSACTION_TIMEOUT_MS)
     try:

@@ -32,7 +32,8 @@ SHARE_OF_OWN_BATCH = 2
 class Limits:
     """What an accumulator is bound by.
 
-    ``first_window`` is the window of a line before its first batch is acknowledged."""
+    ``first_window`` is the window of a line before its first batch is acknowledged. With
+    ``waits_for_progress`` the delivery timeout begins anew whenever a batch is acknowledged."""
 
     batch_bytes: int
     linger_ms: float
@@ -40,6 +41,7 @@ class Limits:
     request_bytes_max: int
     delivery_timeout_ms: float
     first_window: int
+    waits_for_progress: bool = False
 
 
 class Placed(NamedTuple):
@@ -63,13 +65,23 @@ class Collected:
 class Accumulator:
     """All lines of one producer."""
 
-    __slots__ = ("_idle", "_limits", "_lines", "flushing", "held_bytes", "room_bytes")
+    __slots__ = (
+        "_idle",
+        "_limits",
+        "_lines",
+        "flushing",
+        "held_bytes",
+        "progress_ms",
+        "room_bytes",
+    )
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         # Lines that have a batch, in the order in which they are to be served.
         self._lines: dict[TopicPartition, Line] = {}
         self._idle: dict[TopicPartition, Line] = {}
+        # When a batch was acknowledged last.
+        self.progress_ms = -1.0
         self.held_bytes = 0
         # What may be held: less than the memory while somebody waits for some of it.
         self.room_bytes = limits.memory_bytes_max
@@ -283,7 +295,7 @@ class Accumulator:
         late = []
         for line in self._lines.values():
             for batch in line:
-                if batch.created_ms + self._limits.delivery_timeout_ms > now_ms:
+                if self._expiry_ms(batch.created_ms) > now_ms:
                     break
                 if batch.phase is not Phase.IN_FLIGHT:
                     late.append(batch)
@@ -296,7 +308,12 @@ class Accumulator:
             for line in self._lines.values()
             if line.in_flight_count < len(line.sent) or line.unsent
         ]
-        return min(oldest_ms) + self._limits.delivery_timeout_ms if oldest_ms else None
+        return self._expiry_ms(min(oldest_ms)) if oldest_ms else None
+
+    def _expiry_ms(self, created_ms: float) -> float:
+        if self._limits.waits_for_progress:
+            created_ms = max(created_ms, self.progress_ms)
+        return created_ms + self._limits.delivery_timeout_ms
 
     def unresolved(self) -> list[Batch]:
         """Every batch that is not resolved."""

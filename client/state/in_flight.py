@@ -20,12 +20,16 @@ CORRELATION_ID_LAST = 2**31 - 1
 
 @dataclass(slots=True)
 class Waiting(Generic[Waiter]):
-    """One request on the wire. ``start_position`` counts the connection's bytes before it."""
+    """One request on the wire. ``start_position`` counts the connection's bytes before it.
+
+    It has ``timeout_ms`` from when it was made, and from each step that its connection made since:
+    what waits behind others on a slow link is not late before they are."""
 
     correlation_id: int
     api_key: int
     api_version: int
-    deadline_ms: float
+    made_ms: float
+    timeout_ms: float
     start_position: int
     waiter: Waiter
 
@@ -68,16 +72,17 @@ class InFlight(Generic[Waiter]):
             )
         return self._waiting.popleft()
 
-    def next_deadline_ms(self) -> float | None:
-        """The earliest deadline; a later request may have an earlier one."""
+    def next_deadline_ms(self, moved_ms: float) -> float | None:
+        """The earliest deadline if the last step was then; a later request may have an earlier
+        one."""
         if not self._waiting:
             return None
-        return min(waiting.deadline_ms for waiting in self._waiting)
+        return min(max(one.made_ms, moved_ms) + one.timeout_ms for one in self._waiting)
 
-    def overdue(self, now_ms: float) -> Waiting[Waiter] | None:
-        """The oldest request whose deadline has passed."""
+    def overdue(self, now_ms: float, moved_ms: float) -> Waiting[Waiter] | None:
+        """The oldest request whose deadline has passed, if the last step was then."""
         for waiting in self._waiting:
-            if waiting.deadline_ms <= now_ms:
+            if max(waiting.made_ms, moved_ms) + waiting.timeout_ms <= now_ms:
                 return waiting
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ from ottla.protocol.ports import Address, SocketOptions
 from tests.client.toy_broker import Fate
 
 if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
+    from collections.abc import AsyncIterator
+
     from tests.client.toy_broker import Seen, ToyCluster
 
 CONFIG = ConnectionConfig(request_timeout_ms=5000, connect_timeout_ms=500)
@@ -40,6 +44,45 @@ async def reach(toy: ToyCluster, config: ConnectionConfig = CONFIG) -> Connectio
 def question(topic: str) -> MetadataRequest:
     """A request whose answer can be told from others."""
     return MetadataRequest([MetadataRequestTopic(name=topic)])
+
+
+@asynccontextmanager
+async def paced(address: Address, pause_s: float) -> AsyncIterator[Address]:
+    """A way to the broker that lets one answer through in that time."""
+
+    async def ask(client: StreamReader, broker: StreamWriter) -> None:
+        while chunk := await client.read(65_536):
+            broker.write(chunk)
+        broker.close()
+
+    async def serve(client: StreamReader, answers: StreamWriter) -> None:
+        reader, broker = await asyncio.open_connection(address.host, address.port)
+        asking = asyncio.ensure_future(ask(client, broker))
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readexactly(4)
+                frame = await reader.readexactly(int.from_bytes(head))
+                await asyncio.sleep(pause_s)
+                answers.write(head + frame)
+        answers.close()
+        await asking
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield Address("127.0.0.1", server.sockets[0].getsockname()[1])
+
+
+async def test_what_waits_behind_others_is_late_when_they_are(toy: ToyCluster) -> None:
+    """On a slow link five requests take longer than one may, and each in its turn does not."""
+    config = replace(CONFIG, request_timeout_ms=1_000)
+    async with paced(toy.nodes[1].address, 0.4) as address:
+        connection = await connect(RealNet(), RealClock(), address, config)
+        names = [f"topic-{number}" for number in range(5)]
+        answers = await asyncio.gather(*(connection.send(METADATA, question(n)) for n in names))
+        connection.close()
+        await asyncio.sleep(0.01)
+
+    assert [answer.topics[0].name for answer in answers] == names
 
 
 async def test_pipelined_requests_get_their_own_answers(toy: ToyCluster) -> None:

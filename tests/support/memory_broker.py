@@ -14,9 +14,11 @@ STOPPED_TIMEOUT_S = 90.0
 
 
 @contextmanager
-def memory_broker() -> Iterator[str]:
-    """Its address, while it runs."""
+def memory_broker(*settings: str) -> Iterator[str]:
+    """Its address, while it runs. Settings are as ``auto.create.topics.enable=false``."""
     command = [sys.executable, "-m", "ottla", "start", "--memory", "--port", "0"]
+    for setting in settings:
+        command += ["-o", setting]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout is not None
     with process, process.stdout as output:

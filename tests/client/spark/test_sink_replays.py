@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, StructType
 
+from ottla.client.config import ProducerConfig
 from ottla.client.spark.sink_ledger import Entry, Outcome, WriteRefused, name_of
 from ottla.client.spark.sink_task import OnceTask, TaskId
 from ottla.client.spark.sink_wire import commit_with_entry, connected, entry_of
 from ottla.client.spark.stream_writer import StreamWriter
-from ottla.client.spark.writer import Written, run, write_once
+from ottla.client.spark.writer import Written, run, write_once, write_plainly
 from tests.client.spark.killing import in_topic, settle
+from tests.support.memory_broker import memory_broker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,8 +31,8 @@ class Query:
     """One query: a task for each entry of ``rows``, which go to the partition of its number."""
 
     def __init__(self, broker: str, topic: str, name: str = "query", **options: str) -> None:
-        given = {"kafka.bootstrap.servers": broker, "topic": topic, **options}
-        self.writer = StreamWriter(given, SCHEMA, overwrite=False)
+        self.given = {"kafka.bootstrap.servers": broker, "topic": topic, **options}
+        self.writer = StreamWriter(self.given, SCHEMA, overwrite=False)
         self.options = self.writer._options
         self._broker, self.topic, self._name = broker, topic, name
 
@@ -247,13 +250,36 @@ def test_a_transaction_that_takes_too_long_is_explained(broker: str, query: Quer
 
 
 def test_a_missing_topic_is_named_with_its_option(broker: str) -> None:
-    """Nobody creates one by mistyping its name."""
+    """Nobody creates one by mistyping its name, where that is not wanted."""
+    given = {"kafka.allow.auto.create.topics": "false"}
     with pytest.raises(ValueError, match="the option topic names what is not there: topic 'nix'"):
-        Query(broker, "nix", "nix").write(0, 0, [b"a"])
+        Query(broker, "nix", "nix", **given).write(0, 0, [b"a"])
     with pytest.raises(ValueError, match=r"the option kafka\.allow\.auto\.create\.topics=true"):
-        Query(broker, "nix", "nix").write(0, 0, [b"a"])
+        Query(broker, "nix", "nix", **given).write(0, 0, [b"a"])
     with pytest.raises(ValueError, match="the option topic names what is not there: topic 'a/b'"):
         Query(broker, "a/b", "nix").write(0, 0, [b"a"])
+
+
+def test_a_missing_topic_is_made_by_brokers_that_do_that(broker: str) -> None:
+    """As Spark's own connector has it: jobs that run there run here."""
+    missing = Query(broker, "made-by-brokers", "made-by-brokers")
+    assert missing.batch(0, {0: [b"a", b"b"]}) == [Outcome.OPEN]
+    plain = StreamWriter(
+        {**missing.given, "exactlyOnce": "false", "topic": "made-plainly"}, SCHEMA, overwrite=False
+    )
+    write_plainly(plain._options, batches(0, [b"c"]))
+
+    assert missing.committed(settled=[0]) == {0: [b"a", b"b"]}
+    assert in_topic(broker, "made-plainly") == {0: [b"c"]}
+
+
+def test_brokers_that_make_no_topics_are_told_with_their_setting() -> None:
+    """At once, rather than after the minute in which they might make it."""
+    with memory_broker("auto.create.topics.enable=false") as address:
+        begun = time.monotonic()
+        with pytest.raises(ValueError, match=r"auto\.create\.topics\.enable=false\): create it"):
+            Query(address, "nix", "nix").write(0, 0, [b"a"])
+    assert time.monotonic() - begun < ProducerConfig().call_timeout_ms / 1_000
 
 
 def test_a_row_that_is_too_large_is_told_with_the_option(broker: str, query: Query) -> None:

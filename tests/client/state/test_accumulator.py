@@ -283,6 +283,18 @@ def test_partitions_take_turns() -> None:
     assert order == [FIRST, SECOND]
 
 
+def test_batches_expire_from_the_last_progress_on_where_that_counts() -> None:
+    """Over a slow link what waits is not late as long as something arrives."""
+    for waits, expiry_ms in ((False, 1005), (True, 1900)):
+        accumulator = Accumulator(replace(LIMITS, waits_for_progress=waits))
+        put(accumulator, FIRST, at=5)
+        accumulator.progress_ms = 900
+
+        assert accumulator.next_expiry_ms() == expiry_ms
+        assert accumulator.expired(expiry_ms - 1) == []
+        assert len(accumulator.expired(expiry_ms)) == 1
+
+
 def test_batches_off_the_wire_expire_and_those_on_it_do_not() -> None:
     """What is on the wire may be answered any moment; its own time limit ends it."""
     accumulator = Accumulator(LIMITS)

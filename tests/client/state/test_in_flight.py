@@ -11,7 +11,7 @@ from ottla.protocol.errors import RemoteProtocolError
 def sent(in_flight: InFlight[str], name: str, deadline_ms: float = 100) -> int:
     """Add a request."""
     number = in_flight.take_correlation_id()
-    in_flight.add(Waiting(number, 0, 0, deadline_ms, 0, name))
+    in_flight.add(Waiting(number, 0, 0, 0, deadline_ms, 0, name))
     return number
 
 
@@ -56,13 +56,26 @@ def test_numbers_wrap_after_the_largest() -> None:
 def test_a_later_request_may_have_the_earlier_deadline() -> None:
     """A long poll stands in front of a quick question."""
     in_flight: InFlight[str] = InFlight()
-    assert in_flight.next_deadline_ms() is None
+    assert in_flight.next_deadline_ms(0) is None
     sent(in_flight, "long", 500)
     sent(in_flight, "quick", 50)
 
-    assert in_flight.next_deadline_ms() == 50
-    assert in_flight.overdue(49) is None
-    overdue = in_flight.overdue(50)
+    assert in_flight.next_deadline_ms(0) == 50
+    assert in_flight.overdue(49, 0) is None
+    overdue = in_flight.overdue(50, 0)
     assert overdue is not None
     assert overdue.waiter == "quick"
     assert [waiting.waiter for waiting in in_flight.drain()] == ["long", "quick"]
+
+
+def test_a_step_of_the_connection_gives_all_of_them_their_time_again() -> None:
+    """What waits behind others on a slow link is late only when nothing moves any more."""
+    in_flight: InFlight[str] = InFlight()
+    sent(in_flight, "long", 500)
+    sent(in_flight, "quick", 50)
+
+    assert in_flight.next_deadline_ms(40) == 90
+    assert in_flight.overdue(89, 40) is None
+    overdue = in_flight.overdue(90, 40)
+    assert overdue is not None
+    assert overdue.waiter == "quick"
