@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ottla import __version__
 from ottla.broker.cli.findings import Finding, ok, problem, warning
+from ottla.broker.real_limits import reachable
 from ottla.client.cli.progress import amount
 from ottla.protocol.records import codec
 
@@ -53,7 +54,8 @@ def check_machine() -> Iterator[Finding]:
     yield from check_packages()
     if sys.platform != "win32":
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        yield judge_open_files(soft, hard)
+        # A start raises its own limit to that.
+        yield judge_open_files(reachable(soft, hard), hard)
     yield from check_memory()
     yield check_clock(time.time(), kernel_clock_state())
 

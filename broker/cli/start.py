@@ -27,6 +27,7 @@ from ottla.broker.cli.written import written_settings
 from ottla.broker.in_process import BrokersInProcess
 from ottla.broker.log_names import LOG_FORMAT, BrokerNames
 from ottla.broker.real import RealDisk, RealOffload, RealProcess
+from ottla.broker.real_limits import raise_descriptor_limit
 from ottla.broker.real_worker import RealWorker
 from ottla.broker.server import Broker, CannotStart
 from ottla.broker.testing.memory_disk import MemoryDisk
@@ -210,6 +211,7 @@ def main(arguments: argparse.Namespace) -> int:
     if not arguments.verbose:
         # It tells of every attempt; the store says what comes of them.
         logging.getLogger("ottla.store.kazoo").setLevel(logging.ERROR)
+    raise_descriptor_limit()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             ports = real_ports(memory=arguments.memory)
