@@ -10,7 +10,9 @@ from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.broker.runtime.controllership import ControllerParts
 from ottla.broker.runtime.existence import missing_partitions
 from ottla.broker.runtime.groups import GroupCoordinator, group_machines
+from ottla.broker.runtime.housekeeping import Housekeeping, Intervals
 from ottla.broker.runtime.reads import Reads
+from ottla.broker.runtime.replica_moves import ReplicaMoves
 from ottla.broker.runtime.settings import BROKERS, TOPICS
 from ottla.broker.runtime.shards import ShardParts
 from ottla.broker.runtime.shards_loading import Loader
@@ -140,6 +142,25 @@ def make_groups(machinery: Machinery, flushes: Flushes) -> GroupCoordinator:
     parts = _shard_parts(machinery, flushes, config.offsets_commit_timeout_ms)
     machines = group_machines(config, machinery.metadata, ports.random.child("groups"))
     return GroupCoordinator(machinery.metadata, machines, parts._replace(codec=codec))
+
+
+def make_housekeeping(machinery: Machinery, partitions: Partitions, tasks: Tasks) -> Housekeeping:
+    """The chores with the configured intervals; not started yet."""
+    config = machinery.config
+    intervals = Intervals(
+        retention_check_ms=config.log_retention_check_interval_ms,
+        checkpoint_ms=config.replica_high_watermark_checkpoint_interval_ms,
+        producer_expiration_ms=config.producer_id_expiration_ms,
+    )
+    return Housekeeping(partitions, machinery.ports.clock, tasks, intervals)
+
+
+def make_moves(
+    machinery: Machinery, partitions: Partitions, throttles: ReplicationThrottles, tasks: Tasks
+) -> ReplicaMoves:
+    """What moves replicas between data directories; its ``tasks`` end before the logs do."""
+    clock = machinery.ports.clock
+    return ReplicaMoves(partitions, machinery.metadata, throttles.directories, clock, tasks)
 
 
 def make_marker_writer(

@@ -21,7 +21,9 @@ from ottla.broker.assembly import (
     directories_config,
     make_controller,
     make_groups,
+    make_housekeeping,
     make_marker_writer,
+    make_moves,
     make_reads,
     make_transactions,
     make_verification,
@@ -46,7 +48,6 @@ from ottla.broker.runtime.directory_failures import DirectoryFailures
 from ottla.broker.runtime.farewell import Farewell
 from ottla.broker.runtime.features import Features
 from ottla.broker.runtime.fetchers import fetchers_of
-from ottla.broker.runtime.housekeeping import Housekeeping, Intervals
 from ottla.broker.runtime.internal_topics import InternalTopics
 from ottla.broker.runtime.isr_writer import IsrWriter
 from ottla.broker.runtime.lease import Lease
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.log.directories import LogDirectories
     from ottla.broker.runtime.controller import ControllerCandidate
+    from ottla.broker.runtime.housekeeping import Housekeeping
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.stores import OpenedStore
     from ottla.coordinator.metadata.broker_configs import BrokerConfig
@@ -116,12 +118,7 @@ class Broker:
         self.throttles = ReplicationThrottles(self.node_id, lambda: self.settings.sources, clock)
         lag_ms = config.replica_lag_time_max_ms
         self.partitions = Partitions(
-            self.node_id,
-            self.settings.for_topic,
-            self.waiting,
-            clock,
-            lag_ms,
-            self._lease,
+            self.node_id, self.settings.for_topic, self.waiting, clock, lag_ms, self._lease
         )
         self.isr_writer = IsrWriter(self.partitions, self.metadata, clock, self.tasks, lag_ms)
         self.partitions.on_may_join = self.isr_writer.look_at
@@ -165,6 +162,7 @@ class Broker:
         self.cleaning = Cleaning(
             self.partitions, ports, lambda: cleaning_settings(self.settings.sources)
         )
+        self.moves = make_moves(machinery, self.partitions, self.throttles, self._chores)
         self.addresses: dict[str, Address] = {}
         self.monitoring = Monitoring(self)
 
@@ -281,6 +279,7 @@ class Broker:
             marker_writer=self.marker_writer,
             verification=self.verification,
             features=self.features,
+            moves=self.moves,
             control=self._receiver,
             advertised=advertised_apis,
         )
@@ -311,17 +310,13 @@ class Broker:
 
     def _start_chores(self) -> None:
         config = self.config
-        intervals = Intervals(
-            retention_check_ms=config.log_retention_check_interval_ms,
-            checkpoint_ms=config.replica_high_watermark_checkpoint_interval_ms,
-            producer_expiration_ms=config.producer_id_expiration_ms,
-        )
-        self.housekeeping = Housekeeping(self.partitions, self.ports.clock, self._chores, intervals)
+        self.housekeeping = make_housekeeping(self._machinery, self.partitions, self._chores)
         self.housekeeping.start()
         self._chores.spawn("isr check", self.isr_writer.run())
         self.cleaning.trusts_clock = self.housekeeping.trusts_clock
         for coordinator in (self.groups, self.transactions):
             coordinator.trust_clock(self.housekeeping.trusts_clock)
+        self.moves.start()
         if config.log_cleaner_enable:
             self._chores.spawn("cleaning", self.cleaning.run())
 

@@ -10,6 +10,12 @@ from ottla.client.errors import ClientError, RequestRefused
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.ids import TopicPartition
+from ottla.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
 from ottla.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -23,7 +29,7 @@ from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.ports import Address
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from ottla.client.api import VersionRange
     from ottla.client.connection import Connection
@@ -35,6 +41,10 @@ DESCRIBE_CLUSTER = declare(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, Desc
 FENCED_VERSION = 2
 DESCRIBE_LOG_DIRS = declare(
     ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest, DescribeLogDirsResponse, 1
+)
+
+ALTER_REPLICA_LOG_DIRS = declare(
+    ApiKey.ALTER_REPLICA_LOG_DIRS, AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 )
 
 Answer = TypeVar("Answer")
@@ -126,6 +136,38 @@ class BrokerAdmin:
 
         return await self._each(brokers, ask)
 
+    async def move_replicas(
+        self, broker_id: int, directories: Mapping[TopicPartition, str]
+    ) -> dict[TopicPartition, RequestRefused | None]:
+        """Move replicas of one broker to other directories of it, by their paths (KIP-113).
+
+        They are written and read meanwhile; ``log_dirs`` tells how far they are. To the directory
+        where a replica is: give up its move. One that is not there yet, which is refused, will be
+        made in that directory. None for each move that has begun. Raises ClientError."""
+        by_path: dict[str, dict[str, list[int]]] = {}
+        for partition, path in sorted(directories.items()):
+            topics = by_path.setdefault(path, {})
+            topics.setdefault(partition.topic, []).append(partition.partition)
+        request = AlterReplicaLogDirsRequest(
+            [
+                AlterReplicaLogDir(
+                    path, [AlterReplicaLogDirTopic(*topic) for topic in topics.items()]
+                )
+                for path, topics in by_path.items()
+            ]
+        )
+
+        async def ask(
+            _: int, connection: Connection
+        ) -> dict[TopicPartition, RequestRefused | None]:
+            response = await connection.send(ALTER_REPLICA_LOG_DIRS, request)
+            return moves_of(response, str(connection.address))
+
+        answer = (await self._each([broker_id], ask))[broker_id]
+        if isinstance(answer, ClientError):
+            raise answer
+        return answer
+
     async def _each(
         self,
         brokers: Iterable[int] | None,
@@ -157,6 +199,23 @@ def check_cluster(response: DescribeClusterResponse, connection: Connection) -> 
     code = error_code(response.error_code)
     if code is not ErrorCode.NONE:
         raise RequestRefused(code, response.error_message, broker=str(connection.address))
+
+
+def moves_of(
+    response: AlterReplicaLogDirsResponse, broker: str
+) -> dict[TopicPartition, RequestRefused | None]:
+    """What has become of each move that was asked for; None: it has begun."""
+    moves: dict[TopicPartition, RequestRefused | None] = {}
+    for topic in response.results:
+        for part in topic.partitions:
+            code = error_code(part.error_code)
+            where = TopicPartition(topic.topic_name, part.partition_index)
+            moves[where] = None
+            if code is not ErrorCode.NONE:
+                moves[where] = RequestRefused(
+                    code, broker=broker, topic=where.topic, partition=where.partition
+                )
+    return moves
 
 
 def directory_of(node_id: int, broker: str, found: DescribeLogDirsResult) -> LogDirView:

@@ -1,7 +1,11 @@
-"""DescribeLogDirs (35): what lies in this broker's data directories. Versions 1-4.
+"""DescribeLogDirs (35) and AlterReplicaLogDirs (34): this broker's data directories (KIP-113).
 
+DescribeLogDirs, versions 1-4: what lies in them, copies of moving replicas included.
 2 is flexible, 3 has an error of the whole answer, 4 the size of the file system and what is left
 of it (KIP-827). Paths are absolute, whatever ``log.dirs`` says.
+
+AlterReplicaLogDirs, versions 0-2: moves replicas, or chooses where later ones are made. 2 is
+flexible. The answer comes when the moves have begun.
 """
 
 from __future__ import annotations
@@ -11,6 +15,13 @@ from typing import TYPE_CHECKING
 from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.runtime.directory_view import view_directories
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
+from ottla.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
 from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -41,6 +52,29 @@ def describe(
     return DescribeLogDirsResponse(results=[_directory(view, wanted) for view in views])
 
 
+async def alter(
+    services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    """One error for each replica; of one that is named twice the last directory counts."""
+    wanted = {
+        TopicPartition(topic.name, index): one.path
+        for one in request.dirs
+        for topic in one.topics
+        for index in topic.partitions
+    }
+    allowed = services.door.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for partition, path in wanted.items():
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        if allowed:
+            error = await services.moves.alter(partition, path)
+        topic = topics.setdefault(
+            partition.topic, AlterReplicaLogDirTopicResult(topic_name=partition.topic)
+        )
+        topic.partitions.append(AlterReplicaLogDirPartitionResult(partition.partition, error))
+    return AlterReplicaLogDirsResponse(results=list(topics.values()))
+
+
 def _directory(view: DirectoryView, wanted: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
     result = DescribeLogDirsResult(
         log_dir=view.path, total_bytes=view.total_bytes, usable_bytes=view.free_bytes
@@ -53,7 +87,9 @@ def _directory(view: DirectoryView, wanted: set[tuple[str, int]] | None) -> Desc
         if wanted is None or replica.partition in wanted:
             answer = topics.setdefault(topic, DescribeLogDirsTopic(topic))
             answer.partitions.append(
-                DescribeLogDirsPartition(index, replica.size_bytes, replica.offset_lag)
+                DescribeLogDirsPartition(
+                    index, replica.size_bytes, replica.offset_lag, replica.is_future
+                )
             )
     result.topics = list(topics.values())
     return result

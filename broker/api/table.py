@@ -114,6 +114,7 @@ TABLE: dict[int, Api] = {
         Api(ApiKey.DELETE_ACLS, 0, 3, "acls:delete"),
         Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, "configs:describe"),
         Api(ApiKey.ALTER_CONFIGS, 0, 2, "configs:alter", waits=True),
+        Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, "log_dirs:alter", waits=True),
         Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 4, "log_dirs:describe"),
         Api(ApiKey.SASL_AUTHENTICATE, 0, 2, "sasl:authenticate"),
         Api(ApiKey.CREATE_PARTITIONS, 0, 3, "topics:create_partitions", waits=True),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.log.directory import topic_id_in
 from ottla.broker.log.doubles import Doubles
+from ottla.broker.log.future_logs import FutureLogs
 from ottla.broker.log.health import storage_error
 from ottla.broker.log.home import OPEN_SEGMENTS_MAX
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -60,6 +61,9 @@ class LogDirectories:
         # The id of the first directory that works: who has locked it is alone with this data.
         self.home = ""
         self.doubles = Doubles()
+        self.futures = FutureLogs()
+        # Where partitions are to be made that are not here yet: an administrator's choice.
+        self.preferred: dict[TopicPartition, str] = {}
         self._locks = list(locks)
         self._release_due_ms = 0.0
         self._creating: set[TopicPartition] = set()
@@ -136,7 +140,8 @@ class LogDirectories:
     async def create(
         self, partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool
     ) -> PartitionLog:
-        """Make a log in the directory with the fewest partitions, or return the one there is.
+        """Make a log in the directory that was chosen for it, or in the one with the fewest
+        partitions; or return the log there is.
 
         ``is_new``: the partition never existed on this broker. Raises
         KafkaError(KAFKA_STORAGE_ERROR) if it may live on a directory that is offline or missing,
@@ -166,18 +171,27 @@ class LogDirectories:
         assert partition not in self._creating
         self._creating.add(partition)
         try:
-            # One without space left would refuse again and again.
-            emptiest = min(
-                online, key=lambda each: (each.home.health.is_low_on_space, each.partition_count)
-            )
-            return await emptiest.create(partition, topic_id)
+            log = await self._place_for(partition, online).create(partition, topic_id)
+            self.preferred.pop(partition, None)
+            return log
         finally:
             self._creating.discard(partition)
+
+    def _place_for(self, partition: TopicPartition, online: Sequence[LogDirectory]) -> LogDirectory:
+        preferred = self.preferred.get(partition)
+        for each in online:
+            if each.path == preferred:
+                return each
+        # One without space left would refuse again and again.
+        return min(
+            online, key=lambda each: (each.home.health.is_low_on_space, each.partition_count)
+        )
 
     async def set_aside(self, partition: TopicPartition) -> None:
         """The log is of a topic that was deleted: keep it under another name (S-32, C-22).
 
         On a failed directory it is only forgotten, and will be met there again."""
+        await self.futures.drop(partition)
         directory = self.directory_of(partition)
         assert directory is not None
         if not directory.home.health.is_online:
@@ -201,6 +215,8 @@ class LogDirectories:
 
     async def delete(self, partition: TopicPartition) -> None:
         """Remove a partition's log; one that does not exist is fine."""
+        self.preferred.pop(partition, None)
+        await self.futures.drop(partition)
         directory = self.directory_of(partition)
         await self.doubles.give_up(partition)
         if directory is None:
@@ -219,6 +235,10 @@ class LogDirectories:
         Of another topic of that name, and of one that cannot be told, nothing is touched; nor on a
         directory that is not available. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         count = await self.doubles.delete(partition, topic_id)
+        if any(topic_id_in(each, partition) == topic_id for each in self.directories):
+            # First: a move that is about to end changes where the log lies.
+            self.preferred.pop(partition, None)
+            await self.futures.drop(partition)
         for directory in self.directories:
             if topic_id_in(directory, partition) != topic_id:
                 continue

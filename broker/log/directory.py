@@ -27,6 +27,7 @@ from ottla.broker.log.names import (
     join,
     mark_of,
     marked_name,
+    parse_future_name,
     parse_partition_name,
     partition_name,
 )
@@ -61,6 +62,8 @@ class LogDirectory:
         # Those of the damaged ones that no freed space and no later start makes whole.
         self.spoiled: set[TopicPartition] = set()
         self.unknown_names: list[str] = []
+        # Copies that a move was making when the broker stopped: partition and directory.
+        self.unfinished_copies: list[tuple[TopicPartition, str]] = []
         self.reserved_count = 0
         self.load_total = 0
         self.load_done = 0
@@ -71,9 +74,9 @@ class LogDirectory:
         home.save_recovery_points = self.checkpoints.save_recovery_points
         home.save_log_starts = self.checkpoints.save_log_starts
         home.save_cleaner_offsets = self.checkpoints.save_cleaner_offsets
-        self._open_as = open_as
+        self.open_as = open_as
         self._is_loaded = False
-        self._sync_names = CoalescedSave(self._fsync_names)
+        self.sync_names = CoalescedSave(self._fsync_names)
 
     @property
     def partition_count(self) -> int:
@@ -126,6 +129,8 @@ class LogDirectory:
             partition = parse_partition_name(name)
             if mark_of(name) == DELETE_MARK:
                 self.home.graveyard.bury(path, 0, is_directory=True)
+            elif (copied := parse_future_name(name)) is not None:
+                self.unfinished_copies.append((copied, path))
             elif partition is None or mark_of(name) is not None:
                 self.unknown_names.append(name)
                 logger.warning("%s is no partition directory and is left alone", path)
@@ -182,7 +187,7 @@ class LogDirectory:
         self._damaged_logs[log.partition] = log
 
     def _new_log(self, partition: TopicPartition, topic_id: Uuid | None) -> PartitionLog:
-        settings, observer = self._open_as(partition)
+        settings, observer = self.open_as(partition)
         path = join(self.path, partition_name(partition))
         return PartitionLog(self.home, path, partition, topic_id, settings, observer)
 
@@ -203,7 +208,7 @@ class LogDirectory:
             await self.checkpoints.forget(partition)
             if disk.exists(log.directory):
                 # Left by a deletion that did not come through: its records are not the new one's.
-                await self._rename(log.directory, partition, STRAY_MARK)
+                await self.rename(log.directory, partition, STRAY_MARK)
             disk.make_directory(log.directory)
             is_made = True
             if topic_id is not None:
@@ -214,7 +219,7 @@ class LogDirectory:
                 await metadata.fsync()
             await load_log(log, Known())
             await log.sync_names()
-            await self._sync_names()
+            await self.sync_names()
         except OSError as error:
             refusal = self.home.health.judge(f"cannot create {log.directory}", error)
             if is_made and self.home.health.is_online:
@@ -244,7 +249,7 @@ class LogDirectory:
         if partition in self.damaged:
             source = join(self.path, partition_name(partition))
             await self.checkpoints.forget(partition)
-            path = await self._rename(source, partition, mark)
+            path = await self.rename(source, partition, mark)
             del self.damaged[partition], self._damaged_logs[partition]
             self.spoiled.discard(partition)
             await self._boots.update(self.damaged)
@@ -307,14 +312,17 @@ class LogDirectory:
                 self.home.health.ensure_online()
             for segment in log.segments:
                 segment.detach()
-            return await self._rename(log.directory, log.partition, mark)
+            return await self.rename(log.directory, log.partition, mark)
 
-    async def _rename(self, source: str, partition: TopicPartition, mark: str) -> str:
+    async def rename(self, source: str, partition: TopicPartition, mark: str) -> str:
+        """Give a directory in here an unused name with that mark, durably; the new path.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         name = marked_name(partition, self.home.random.token(16), mark)
         target = join(self.path, name)
         try:
             await self.home.disk.rename(source, target)
-            await self._sync_names()
+            await self.sync_names()
         except OSError as error:
             raise self.home.health.latch(f"cannot rename {source}", error) from error
         return target

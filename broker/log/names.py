@@ -80,6 +80,13 @@ def marked_name(partition: TopicPartition, token: bytes, mark: str) -> str:
     return partition.topic[: NAME_BYTES_MAX - len(tail)] + tail
 
 
+def parse_future_name(name: str) -> TopicPartition | None:
+    """The partition that a ``-future`` directory is a copy of, None for any other name."""
+    if mark_of(name) != FUTURE_MARK:
+        return None
+    return parse_partition_name(name.removesuffix(FUTURE_MARK).rpartition(".")[0])
+
+
 def mark_of(name: str) -> str | None:
     """Which mark takes the directory out of service, None if it has none."""
     for mark in (DELETE_MARK, FUTURE_MARK, STRAY_MARK):

@@ -20,6 +20,7 @@ from ottla.broker.log.health import (
 )
 from ottla.broker.log.names import SNAPSHOT, join, segment_name
 from ottla.broker.log.segment import Segment
+from ottla.broker.log.settings import INT64_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,6 +74,10 @@ class OpenLog:
         # Some segment may know of aborted transactions.
         self.has_aborted = False
         self.saved_leader_epochs: list[tuple[int, int]] = []
+        # A copy is being made in another data directory: nothing is compacted meanwhile.
+        self.is_moving = False
+        # The lowest offset that was cut away since the copy's maker last looked (future_logs.py).
+        self.lowest_cut = INT64_MAX
         self.snapshot_offsets: list[int] = []
         # How large the active segment was when the producers were saved last.
         self.snapshot_position = 0
@@ -104,6 +109,10 @@ class OpenLog:
     def segment_number(self, offset: int) -> int:
         """The place in the list of the last segment that starts at or before the offset."""
         return max(0, bisect_right(self._base_offsets, offset) - 1)
+
+    def note_cut(self, offset: int) -> None:
+        """Everything from the offset on has gone, whatever comes there next."""
+        self.lowest_cut = min(self.lowest_cut, offset)
 
     def ensure_usable(self) -> None:
         """Raise KafkaError(KAFKA_STORAGE_ERROR) if the log must not be changed now."""

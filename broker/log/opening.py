@@ -63,6 +63,7 @@ async def open_directories(
             *(each.load(config.broker_id, config.workers_per_directory) for each in opened.online)
         )
         await opened.doubles.sort_out(opened.directories)
+        opened.futures.find_unfinished(opened.directories)
     except BaseException:
         for lock in locks:
             lock.release()

@@ -39,6 +39,10 @@ class SegmentIndexes:
         # False while the entries come from the disk: look at the batch before believing one.
         self.is_trusted = True
 
+    def move_to(self, directory: str) -> None:
+        """The directory with the files has another name now."""
+        self._directory = directory
+
     def path_of(self, suffix: str) -> str:
         return join(self._directory, segment_name(self.base_offset, suffix))
 

@@ -78,12 +78,14 @@ async def _truncate(log: OpenLog, offset: int) -> None:
     await _lower_offsets(log, end_offset)
     log.set_segments(kept)
     log.log_end_offset = end_offset
+    log.note_cut(end_offset)
     last.cut(position, end_offset)
     await bury_segments(log, reversed(dropped))
     await _cut_files(log, last, end_offset)
     # Right behind the last batch, even if the offset lies in a gap that compaction left.
     last.next_offset = resume_segment(last)
     log.log_end_offset = end_offset = max(last.next_offset, log.log_start_offset)
+    log.note_cut(end_offset)
     if log.recovery_point > end_offset:
         # What will be written there is promised to nobody yet.
         log.recovery_point = end_offset
@@ -97,6 +99,7 @@ async def _restart(log: OpenLog, offset: int) -> None:
     await _lower_offsets(log, offset)
     # From here on there is nothing to read, so nobody opens a file that is being renamed.
     log.log_start_offset = log.log_end_offset = log.recovery_point = offset
+    log.note_cut(offset)
     # A crash that leaves no segment at all goes on from here too.
     await log.home.save_log_starts()
     await bury_segments(log, reversed(log.segments))

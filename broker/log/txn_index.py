@@ -64,6 +64,10 @@ class TxnIndex:
         self._path = path
         self._entries: list[AbortedTransaction] | None = None
 
+    def move_to(self, path: str) -> None:
+        """The file has another name now."""
+        self._path = path
+
     def load(self) -> list[AbortedTransaction] | None:
         """The entries, None if the file is spoiled. Raises OSError."""
         if self._entries is None:

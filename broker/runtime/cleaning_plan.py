@@ -52,7 +52,7 @@ class Plan(NamedTuple):
         A value that replaced others may have been truncated; that what was read is deleted from
         the old end on is no harm. The topic may not want to be compacted any more."""
         one = self.one
-        if one.settings.compaction is None or one.log.refusal is not None:
+        if one.settings.compaction is None or one.log.refusal is not None or one.log.is_moving:
             return False
         return all(
             sources.are_in(one.log) or sources.were_deleted(one.log)
@@ -61,12 +61,13 @@ class Plan(NamedTuple):
 
 
 def survey_partition(one: PartitionRuntime, wall_ms: int) -> Survey | None:
-    """How dirty a partition is, None if it is not compacted.
+    """How dirty a partition is, None if it is not compacted, or not while it is being moved: a copy
+    that has aborted records and misses their marker would show them.
 
     Raises CorruptLogError, OSError while looking at an index."""
     rules = one.settings.compaction
     log = one.log
-    if rules is None or log.refusal is not None:
+    if rules is None or log.refusal is not None or log.is_moving:
         return None
     extents = [_extent(log, segment, rules) for segment in log.segments]
     bounds = Bounds(

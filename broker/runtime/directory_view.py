@@ -18,11 +18,13 @@ UNKNOWN = -1
 
 class ReplicaView(NamedTuple):
     """One replica: its size, and how many committed records it has not got yet (UNKNOWN while the
-    controller has given it no role)."""
+    controller has given it no role). Of a copy that is to take a log's place, how many offsets of
+    that log it lacks."""
 
     partition: TopicPartition
     size_bytes: int
     offset_lag: int
+    is_future: bool = False
 
 
 class DirectoryView(NamedTuple):
@@ -48,6 +50,12 @@ def view_directories(partitions: Partitions, disk: Disk) -> Iterator[DirectoryVi
             if runtime is not None:
                 lag = max(0, runtime.replica.high_watermark - log.log_end_offset)
             replicas.append(ReplicaView(log.partition, log.size_bytes, lag))
+        for future in partitions.logs.futures:
+            if future.target is directory:
+                copy = future.copy
+                replicas.append(
+                    ReplicaView(copy.partition, copy.size_bytes, future.lag, is_future=True)
+                )
         try:
             free_bytes = disk.free_bytes(directory.path)
             total_bytes = disk.total_bytes(directory.path)

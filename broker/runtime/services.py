@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.partitions import Partitions
     from ottla.broker.runtime.produces import Flushes
     from ottla.broker.runtime.reads import Reads
+    from ottla.broker.runtime.replica_moves import ReplicaMoves
     from ottla.broker.runtime.settings import Settings
     from ottla.broker.runtime.transactions import TransactionCoordinator
     from ottla.broker.runtime.txn_partition import MarkerWriter
@@ -51,6 +52,7 @@ class Services:
     marker_writer: MarkerWriter
     verification: Verification
     features: Features
+    moves: ReplicaMoves
     # The controller's word comes in here, over the wire or not.
     control: ControlReceiver
     # The rows of the ApiVersions answer for that request version.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
+DIRECTORIES_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 # How soon a changed rate is noticed.
 RENEW_MS = 1_000.0
 
@@ -48,12 +49,15 @@ class Throttle:
 
 
 class ReplicationThrottles:
-    """Owned by the server: what it sends as a leader, and what it fetches as a follower."""
+    """Owned by the server: what it sends as a leader, fetches as a follower, and moves between its
+    data directories."""
 
     def __init__(self, node_id: int, sources: Callable[[], ConfigSources], clock: Clock) -> None:
         self._node_id = node_id
         self.leader = Throttle(LEADER_RATE, sources, clock)
         self.follower = Throttle(FOLLOWER_RATE, sources, clock)
+        # What it copies from one data directory to another.
+        self.directories = Throttle(DIRECTORIES_RATE, sources, clock)
 
     def covers_led(self, partition: PartitionRuntime, follower: int) -> bool:
         """Whether what that follower fetches of a partition led here is throttled."""

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from ottla.client.sync.face import Face
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ottla.client.api import VersionRange
     from ottla.client.broker_admin import BrokerAdmin as AsyncBrokerAdmin
     from ottla.client.broker_admin import LogDirView, RegisteredBroker
-    from ottla.client.errors import ClientError
+    from ottla.client.errors import ClientError, RequestRefused
     from ottla.client.real_loop import LoopThread
+    from ottla.protocol.ids import TopicPartition
 
 
 class BrokerAdmin(Face):
@@ -41,3 +42,9 @@ class BrokerAdmin(Face):
     ) -> dict[int, list[LogDirView] | ClientError]:
         """The directories of each broker with what lies in them, or with these topics only."""
         return self._run(self._inner.log_dirs(brokers, topics))
+
+    def move_replicas(
+        self, broker_id: int, directories: Mapping[TopicPartition, str]
+    ) -> dict[TopicPartition, RequestRefused | None]:
+        """Move replicas of one broker to other directories of it, by their paths (KIP-113)."""
+        return self._run(self._inner.move_replicas(broker_id, directories))

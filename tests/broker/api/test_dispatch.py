@@ -91,6 +91,7 @@ async def test_the_answer_to_api_versions_tells_the_truth(client: RawClient, ver
         31: (0, 3),
         32: (1, 4),
         33: (0, 2),
+        34: (0, 2),
         35: (1, 4),
         36: (0, 2),
         37: (0, 3),

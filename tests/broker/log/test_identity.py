@@ -99,7 +99,9 @@ async def test_what_nobody_knows_is_left_alone() -> None:
     for name in names:
         house.disk.make_directory(f"/d1/{name}")
     logs = await house.start()
-    assert sorted(logs.directories[0].unknown_names) == sorted(names)
+    # The copy of a move is known; its partition is not here, so it stays as well.
+    assert sorted(logs.directories[0].unknown_names) == sorted(names[:-1])
+    assert logs.futures.unfinished == {partition(1, "b"): "/d1"}
     assert list(logs) == []
     await logs.tidy(10**12)
     assert set(names) <= set(house.entries("/d1"))

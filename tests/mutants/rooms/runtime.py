@@ -259,6 +259,22 @@ MUTANTS = (
         ("tests/broker/runtime/test_cleaning_crashes.py",),
     ),
     Mutant(
+        "moved-copy-is-not-durable",
+        "broker/log/future_logs.py",
+        "        await flush_locked(copy, end_offset)\n",
+        "        copy.recovery_point = end_offset\n",
+        "A moved log is the longer of two, or the only one.",
+        ("tests/broker/runtime/test_replica_move_crashes.py",),
+    ),
+    Mutant(
+        "slice-written-after-a-cut",
+        "broker/runtime/replica_copy.py",
+        "        if log.lowest_cut < found.next_offset or copy.log_end_offset != start_offset:\n",
+        "        if copy.log_end_offset != start_offset:\n",
+        "What is cut off a log while it is copied is cut off the copy.",
+        ("tests/broker/runtime/test_replica_copy.py",),
+    ),
+    Mutant(
         "swap-over-a-changed-log",
         "broker/log/clean_swap.py",
         "        if not sources.are_in(log) or not is_wanted():\n",
