@@ -3,9 +3,10 @@
 DescribeConfigs 1-4: 1 synonyms and sources, 3 types and documentation. AlterConfigs 0-2 replaces
 all that is set for a resource; IncrementalAlterConfigs 0-1 changes single settings (KIP-339).
 Resources: topics, brokers by id or "" for all of them, and groups, of which their coordinator also
-tells what it remembers (``ottla.timeline``, for those who ask for it by name).
+tells what it remembers (``ottla.timeline``, for those who ask for it by name); broker loggers are
+in ``runtime/broker_loggers.py``.
 
-Not done here: broker loggers and client metrics.
+Not done here: client metrics.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.runtime.broker_loggers import LOGGER_RESOURCE, change_loggers, describe_loggers
 from ottla.broker.runtime.internal_topics import flaw_of_all
 from ottla.broker.runtime.settings import BROKERS, EVERY_BROKER, GROUPS, TOPICS, ConfigTarget
 from ottla.coordinator.metadata.config_changes import ConfigChange
@@ -103,6 +105,11 @@ def describe(
         )
         response.results.append(result)
         try:
+            if resource.resource_type == LOGGER_RESOURCE:
+                result.configs = describe_loggers(
+                    services, context, resource.resource_name, resource.configuration_keys
+                )
+                continue
             target = _target(services, resource.resource_type, resource.resource_name, asks=True)
             _require(services, context, target, Operation.DESCRIBE_CONFIGS)
             names = resource.configuration_keys
@@ -226,12 +233,11 @@ async def incremental_alter(
         ) -> dict[str, str]:
             return services.settings.changed(target, current, changes)
 
-        error, text = await _change(
-            services,
-            context,
-            _Wanted(resource, repetition, request.validate_only),
-            changed,
-        )
+        wanted = _Wanted(resource, repetition, request.validate_only)
+        if resource.resource_type == LOGGER_RESOURCE and repetition is None:
+            error, text = _change_loggers(services, context, resource, request.validate_only)
+        else:
+            error, text = await _change(services, context, wanted, changed)
         response.responses.append(
             incremental_alter_configs.AlterConfigsResourceResponse(
                 error_code=error,
@@ -241,6 +247,25 @@ async def incremental_alter(
             )
         )
     return response
+
+
+def _change_loggers(
+    services: Services,
+    context: RequestContext,
+    resource: incremental_alter_configs.AlterConfigsResource,
+    validate_only: bool,
+) -> tuple[ErrorCode, str | None]:
+    try:
+        change_loggers(
+            services,
+            context,
+            resource.resource_name,
+            resource.configs,
+            validate_only=validate_only,
+        )
+    except KafkaError as error:
+        return error.code, error.message
+    return ErrorCode.NONE, None
 
 
 async def _change(

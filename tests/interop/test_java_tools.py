@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.interop.clients import JAVA_VERSIONS, needs
+from tests.interop.conftest import Bootstrap
 from tests.interop.environments import java_classpath
+from tests.support.broker_process import BrokerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from tests.interop.conftest import Bootstrap
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -29,6 +29,7 @@ class Tools:
     """The tools of one version of Kafka."""
 
     def __init__(self, kafka_version: str, broker: Bootstrap, folder: Path) -> None:
+        self._version = kafka_version
         self._classpath = java_classpath(kafka_version)
         self._broker = broker
         self._folder = folder
@@ -113,6 +114,15 @@ class Tools:
         address = ["--producer-props", f"bootstrap.servers={self._broker.address}"]
         return self.run_anywhere(f"{TOOLS}.ProducerPerformance", *arguments, *address)
 
+    def of(self, broker: Bootstrap) -> Tools:
+        """The same tools for another broker."""
+        return Tools(self._version, broker, self._folder)
+
+    def reassign(self, plan: Path, *arguments: str) -> str:
+        """kafka-reassign-partitions.sh with the plan in a file."""
+        what = ["--reassignment-json-file", str(plan), *arguments]
+        return self.run(f"{TOOLS}.reassign.ReassignPartitionsCommand", *what)
+
     def delete_records(self, topic: str, before: int) -> str:
         """kafka-delete-records.sh."""
         wanted = {"partitions": [{"topic": topic, "partition": 0, "offset": before}], "version": 1}
@@ -152,6 +162,49 @@ class Group:
         deadline = time.monotonic() + timeout_s
         while (found := self.offsets()) != offsets:
             assert time.monotonic() < deadline, found
+
+
+def test_replicas_are_moved_between_the_data_directories_of_a_broker(
+    tools: Tools, topic: str, tmp_path: Path
+) -> None:
+    """kafka-reassign-partitions.sh with log directories, under a throttle; kafka-log-dirs.sh."""
+    directories = [str(tmp_path / name) for name in ("first", "second")]
+    extra = ["--data-dir", ",".join(directories)]
+    with BrokerProcess(tmp_path / "unused", extra=extra) as broker:
+        two = tools.of(Bootstrap(broker.address))
+        two.topics("--create", "--topic", topic, "--partitions", "2")
+        two.produce(topic, "".join(f"value {n}\n" for n in range(1000)))
+        replicas = [
+            {"topic": topic, "partition": part, "replicas": [1], "log_dirs": directories[1:]}
+            for part in (0, 1)
+        ]
+        plan = tmp_path / "plan.json"
+        plan.write_text(json.dumps({"version": 1, "partitions": replicas}))
+        said = two.reassign(plan, "--execute", "--replica-alter-log-dirs-throttle", "100000000")
+        assert f"Successfully started moving log directory to {directories[1]}" in said
+        deadline = time.monotonic() + 40
+        while "is still in progress" in (said := two.reassign(plan, "--verify")):
+            assert time.monotonic() < deadline, said
+
+        assert f"Reassignment of replica {topic}-0-1 completed successfully" in said
+        assert sorted(path.name for path in tmp_path.glob(f"second/{topic}-?")) == [
+            f"{topic}-0",
+            f"{topic}-1",
+        ]
+        told = two.run(f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", topic)
+        assert told.count(f'"{topic}-') == 2
+        assert directories[1] in told
+
+
+def test_levels_of_loggers_are_changed_and_described(tools: Tools) -> None:
+    """kafka-configs.sh for the loggers of a broker."""
+    which = ["--entity-type", "broker-loggers", "--entity-name", "1"]
+    try:
+        tools.configs("--alter", *which, "--add-config", "ottla.log=DEBUG")
+        assert "ottla.log=DEBUG" in tools.configs("--describe", *which)
+    finally:
+        tools.configs("--alter", *which, "--delete-config", "ottla.log")
+    assert "ottla.log=INFO" in tools.configs("--describe", *which)
 
 
 @pytest.fixture(params=JAVA_VERSIONS)
