@@ -15,6 +15,8 @@ import pytest
 from tests.simulation.transactions.scenario import run
 
 SEEDS = 5
+# Enough for one transaction whose outcome its producer does not learn: one seed in five has one.
+RARE_SEEDS = 60
 SOAK_SEEDS = 3_000
 SOAK_BLOCK = 100
 # Of chaos, where the seed's own choice would be more.
@@ -42,8 +44,11 @@ def test_transactions_are_atomic_under_chaos() -> None:
     # Chaos that reaches nothing proves nothing.
     assert reached["transactions ok"] > 10 * SEEDS
     assert reached["transactions fail"] > 2 * SEEDS
-    assert reached["transactions info"] > 0
     assert reached["piped"] > 20
+    rare = range(SEEDS, SEEDS + RARE_SEEDS)
+    assert reached["transactions info"] or any(
+        run(seed, SHORT_S).counts.get("transactions info") for seed in rare
+    )
 
 
 @pytest.mark.soak
