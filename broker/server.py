@@ -58,6 +58,7 @@ from ottla.broker.runtime.peers import Peers
 from ottla.broker.runtime.producer_ids import ProducerIds
 from ottla.broker.runtime.produces import Flushes
 from ottla.broker.runtime.read_barriers import ReadBarriers
+from ottla.broker.runtime.room_reports import RoomReports
 from ottla.broker.runtime.services import Services
 from ottla.broker.runtime.settings import Settings
 from ottla.broker.runtime.throttles import ReplicationThrottles
@@ -195,6 +196,7 @@ class Broker:
         logs = self._logs = await self._open_logs(lifecycle.cluster_id)
         self.monitoring.logs = logs
         self.partitions.attach(logs)
+        self.fetchers.heed_full_disks(lambda: logs.have_no_room)
         logs.on_failure(lambda _path: self._check_directories())
         controller = make_controller(self._machinery, self._channel, self._peers)
         network = self.network = self._make_network(lifecycle, controller)
@@ -209,14 +211,13 @@ class Broker:
         )
         lifecycle.on_displaced = self._on_displaced
         failures = DirectoryFailures(self.node_id, self.ports.clock, self.tasks)
+        self._rooms = RoomReports(self.node_id, self.ports.clock)
         # The controller, wherever it is, must be able to give this broker its partitions.
         network.start()
-        await lifecycle.register(
-            registration, (self._configs, self.features, controller, failures, self.isr_writer)
-        )
+        told = (self._configs, self.features, controller, failures, self._rooms, self.isr_writer)
+        await lifecycle.register(registration, told)
         logs.on_failure(failures.on_failure)
         await self._wait_until_ready()
-        await self.features.wait_until_known(FEATURES_TIMEOUT_MS)
         self._start_chores()
         network.serve_with(self.dispatcher.dispatch)
         for coordinator in (self.groups, self.transactions):
@@ -231,13 +232,9 @@ class Broker:
             store, self._opened_store = await open_store(
                 self.ports, self.tasks, self.config, self._on_store_failure
             )
-        self._lifecycle = self.monitoring.lifecycle = lifecycle = Lifecycle(
-            store,
-            self.ports.clock,
-            self.ports.random,
-            self.tasks,
-            self.config.zookeeper_session_timeout_ms,
-        )
+        ports, timeout_ms = self.ports, self.config.zookeeper_session_timeout_ms
+        lifecycle = Lifecycle(store, ports.clock, ports.random, self.tasks, timeout_ms)
+        self._lifecycle = self.monitoring.lifecycle = lifecycle
         lifecycle.on_session = self._on_session
         await lifecycle.join()
         return lifecycle
@@ -307,12 +304,14 @@ class Broker:
         """Until the controller has told this broker of everything, its own partitions first."""
         if not await self.metadata.wait_until_complete(READY_TIMEOUT_MS):
             raise CannotStart("no controller has been elected within a minute")
+        await self.features.wait_until_known(FEATURES_TIMEOUT_MS)
 
     def _start_chores(self) -> None:
         config = self.config
         self.housekeeping = make_housekeeping(self._machinery, self.partitions, self._chores)
         self.housekeeping.start()
         self._chores.spawn("isr check", self.isr_writer.run())
+        self._chores.spawn("room reports", self._rooms.run(self.partitions.logs))
         self.cleaning.trusts_clock = self.housekeeping.trusts_clock
         for coordinator in (self.groups, self.transactions):
             coordinator.trust_clock(self.housekeeping.trusts_clock)

@@ -126,6 +126,15 @@ class LogDirectories:
         found = [each.checkpoints.wall_ms for each in self.online]
         return max((wall_ms for wall_ms in found if wall_ms is not None), default=None)
 
+    @property
+    def have_no_room(self) -> bool:
+        """Whether any of them refuses appends for lack of space."""
+        return any(each.home.health.has_no_room for each in self.directories)
+
+    def rooms(self) -> list[tuple[int, list[TopicPartition]]]:
+        """How much room each directory has (read ``room.py``), and what lies in it."""
+        return [(each.home.health.gauge.room, [*each.logs, *each.damaged]) for each in self.online]
+
     def on_failure(self, callback: Callable[[str], object]) -> None:
         """Call back, synchronously, with the path of each directory that goes (or is) offline."""
         for each in self.directories:
@@ -288,7 +297,7 @@ class LogDirectories:
                 await each.home.graveyard.dig(now_ms)
             except KafkaError as error:
                 logger.error("%s", error.message)
-            each.home.health.check_space()
+            each.home.health.check_space(now_ms)
         open_segments = self.directories[0].home.open_segments
         open_segments.trim()
         if now_ms >= self._release_due_ms:

@@ -11,6 +11,7 @@ import errno
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.broker.log.room import NONE, RoomGauge
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class DirectoryHealth:
         self.is_low_on_space = False
         self._disk = disk
         self._free_bytes_floor = free_bytes_floor
+        # What the controller is told: as above, but it does not change back and forth.
+        self.gauge = RoomGauge(free_bytes_floor)
         self._on_failure: list[Callable[[], object]] = []
         # Closes what is open and need not be.
         self.make_room: Callable[[], object] = _nothing
@@ -90,6 +93,7 @@ class DirectoryHealth:
         It stays online if the cause may pass: the caller has undone a partial write."""
         if is_out_of_space(error):
             self.is_low_on_space = True
+            self.gauge.refused()
         if is_out_of_descriptors(error):
             self.make_room()
         if is_passing(error):
@@ -101,13 +105,19 @@ class DirectoryHealth:
         if self.failure is not None:
             raise storage_error(f"data directory {self.path} is offline: {self.failure}")
 
-    def check_space(self) -> bool:
+    @property
+    def has_no_room(self) -> bool:
+        """Whether an append would be refused, as far as is known: none is to be asked for."""
+        return self.gauge.room == NONE
+
+    def check_space(self, now_ms: float = 0.0) -> bool:
         """Look at the free space; returns and remembers whether it is below the floor."""
         try:
             free_bytes = self._disk.free_bytes(self.path)
         except OSError as error:
             self.latch(f"cannot read the free space of {self.path}", error)
             return self.is_low_on_space
+        self.gauge.look(free_bytes, now_ms)
         low = free_bytes < self._free_bytes_floor
         if low != self.is_low_on_space:
             logger.warning(

@@ -33,6 +33,7 @@ RECONCILED_PATHS = (
     paths.PREFERRED_ELECTION,
     paths.ISR_CHANGES,
     paths.LOG_DIR_EVENTS,
+    paths.FULL_DISKS,
 )
 
 

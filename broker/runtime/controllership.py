@@ -153,6 +153,7 @@ class Controllership:
                 paths.DELETE_TOPICS,
                 paths.PREFERRED_ELECTION,
                 paths.LOG_DIR_EVENTS,
+                paths.FULL_DISKS,
             ):
                 self._mark(path)
             self._chores.begin()
@@ -201,9 +202,6 @@ class Controllership:
             await self._read_again(item)
         elif isinstance(item, Command):
             await self._obey(item)
-        elif isinstance(item, ReplicasAwaited):
-            self._lost.asked(item.node_id, self.machine.offline_on(item.node_id))
-            await self._perform(item)
         else:
             await self._perform(item)
 
@@ -257,6 +255,8 @@ class Controllership:
         finished = FinishedTopics()
         for _attempt in range(REFUSALS_MAX):
             event = finished.left(await wanted() if callable(wanted) else wanted)
+            if isinstance(event, ReplicasAwaited):
+                self._lost.asked(event.node_id, self.machine.offline_on(event.node_id))
             decision = self.machine.handle(event, self._parts.clock.now_ms())
             refusal = await self._carry_out(decision, untold)
             if refusal is None:

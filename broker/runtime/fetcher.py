@@ -49,6 +49,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.replication")
 
+# What lies on a full disk is not asked for: as long as nothing is written the leader would take it
+# for caught up, and then wait for it.
+FULL_DISK_MS = 500.0
+
+
+def _never() -> bool:
+    return False
+
+
 # In a row, with the pauses between them: some five seconds.
 LASTING_REFUSALS = 10
 
@@ -67,6 +76,8 @@ class FetcherParts(NamedTuple):
     pauses: Pauses = Pauses()
     timeout_ms: float = 30_000.0
     throttles: ReplicationThrottles | None = None
+    # Whether any data directory here refuses appends for lack of space.
+    has_full_disk: Callable[[], bool] = _never
 
 
 class FetchCounts:
@@ -144,6 +155,8 @@ class Fetcher:
                 self._wake.clear()
                 now_ms = self._clock.now_ms()
                 ready = self.following.ready(now_ms)
+                if self._parts.has_full_disk():
+                    ready = [one for one in ready if self._has_room(one, now_ms)]
                 next_ready_ms = self.following.next_ready_ms(now_ms)
                 if not ready:
                     await self._sleep(next_ready_ms)
@@ -157,6 +170,12 @@ class Fetcher:
                     await self._take(response)
         finally:
             self.link.close()
+
+    def _has_room(self, one: Followed, now_ms: float) -> bool:
+        if not self._runtimes[one.partition].log.home.health.has_no_room:
+            return True
+        one.not_before_ms = now_ms + FULL_DISK_MS
+        return False
 
     async def _sleep(self, until_ms: float | None) -> None:
         timer = None if until_ms is None else self._clock.call_at(until_ms, self._wake.set)

@@ -59,6 +59,10 @@ class Fetchers:
         """Keep to these from now on; said before anything is followed."""
         self._parts = self._parts._replace(throttles=throttles)
 
+    def heed_full_disks(self, has_full_disk: Callable[[], bool]) -> None:
+        """Ask for nothing that lies on a full disk; said before anything is followed."""
+        self._parts = self._parts._replace(has_full_disk=has_full_disk)
+
     def on_role(self, partition: PartitionRuntime) -> None:
         """The partition has a role now, another one, or none. Never waits."""
         place = None if self._is_stopping else self._place_of(partition)

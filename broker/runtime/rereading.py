@@ -15,6 +15,8 @@ from ottla.coordinator.controller.events import (
     DeleteTopics,
     DirectoryFailed,
     Event,
+    ReplicasAwaited,
+    RoomRead,
     StatesRead,
 )
 from ottla.coordinator.metadata.image import Entity
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.runtime.world import WorldReader
     from ottla.coordinator.metadata.image import MetadataImage, TopicImage
+    from ottla.coordinator.store.full_disks import RoomReport
 
 Wanted = Event | Callable[[], Awaitable[Event]]
 
@@ -38,6 +41,7 @@ class Rereading:
     def __init__(self, reader: WorldReader, image: Callable[[], MetadataImage]) -> None:
         self._reader = reader
         self._image = image
+        self._rooms_read: Mapping[int, RoomReport] = {}
 
     async def of(self, path: str) -> Sequence[Wanted]:
         """What to perform, in this order. Raises StoreError."""
@@ -64,6 +68,8 @@ class Rereading:
         if path.startswith(_CONFIGS):
             entity_type, _, encoded = path.removeprefix(_CONFIGS).partition("/")
             return [lambda: self._config(Entity(entity_type, paths.decode_entity(encoded)))]
+        if path.startswith(paths.FULL_DISKS):
+            return await self._rooms()
         return [self._brokers] if path.startswith(paths.BROKER_IDS) else []
 
     def of_slice(self, names: list[str]) -> Sequence[Wanted]:
@@ -104,6 +110,16 @@ class Rereading:
         topics = self._topics
         known = [(name, topics[name].topic_id if name in topics else ZERO_UUID) for name in names]
         return [lambda: self.deletion(known)] if known else []
+
+    async def _rooms(self) -> Sequence[Wanted]:
+        """Whoever has other room than before is asked for what it could not serve."""
+        reports, before = await self._reader.full_disks(), self._rooms_read
+        self._rooms_read = reports
+        others = sorted(one for one in before if before[one] != reports.get(one))
+        return [self._read_rooms, *(ReplicasAwaited(one) for one in others)]
+
+    async def _read_rooms(self) -> Event:
+        return RoomRead(await self._reader.full_disks())
 
     async def _brokers(self) -> Event:
         return BrokersRead(await self._reader.brokers())

@@ -24,7 +24,7 @@ from ottla.coordinator.metadata.changes import (
 )
 from ottla.coordinator.metadata.delta import next_image
 from ottla.coordinator.metadata.image import Entity, MetadataImage
-from ottla.coordinator.store import deleted_topics, paths
+from ottla.coordinator.store import deleted_topics, full_disks, paths
 from ottla.coordinator.store.store import Check, Create, NoNode, Operation
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.ids import TopicPartition, is_usable_uuid
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.controller.events import Identity
     from ottla.coordinator.metadata.image import BrokerRegistration, PartitionState, TopicImage
     from ottla.coordinator.store.deleted_topics import DeletedTopic
+    from ottla.coordinator.store.full_disks import RoomReport
     from ottla.coordinator.store.store import Session, Watch, Znode
     from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import Random
@@ -82,7 +83,15 @@ class WorldReader:
         seen = await self._seen_generations()
         after = next_image(image, changes)
         deleted = await self._deleted_topics()
-        return World(after, seen, frozenset(deleting), topics.without_id, topics.versions, deleted)
+        return World(
+            after,
+            seen,
+            frozenset(deleting),
+            topics.without_id,
+            topics.versions,
+            deleted,
+            await self.full_disks(),
+        )
 
     async def brokers(self) -> tuple[BrokerRegistration, ...]:
         """All registrations."""
@@ -273,6 +282,19 @@ class WorldReader:
             else:
                 found.append(deleted)
         return tuple(found)
+
+    async def full_disks(self) -> dict[int, RoomReport]:
+        """What brokers with full disks say of them."""
+        found = {}
+        for name in await self.session.children(paths.FULL_DISKS, self.watch):
+            try:
+                node = await self.session.get(f"{paths.FULL_DISKS}/{name}", self.watch)
+            except NoNode:
+                continue
+            node_id, report = paths.parse_number(name.encode()), full_disks.parse(node.data)
+            if node_id is not None and report is not None:
+                found[node_id] = report
+        return found
 
     async def _seen_generations(self) -> dict[int, int]:
         seen = {}

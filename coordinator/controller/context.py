@@ -19,6 +19,7 @@ from ottla.coordinator.metadata.changes import (
 )
 from ottla.coordinator.metadata.delta import next_image
 from ottla.coordinator.store import deleted_topics, paths
+from ottla.coordinator.store.full_disks import Room
 from ottla.coordinator.store.store import ANY_VERSION, Check, Create, Operation, Replace
 from ottla.protocol.ids import TopicPartition, uuid_from_text
 
@@ -49,6 +50,8 @@ class ControllerContext:
         self._topic_versions = dict(world.topic_versions)
         # Node -> replicas that it holds but cannot serve (KIP-112).
         self.offline: dict[int, set[TopicPartition]] = {}
+        # Node -> how much room its replicas have; brokers with room for all are not in it.
+        self.full = dict(world.full)
         # Node -> the generation that is shutting down, or that seems to be dead.
         self.leaving: dict[int, int] = {}
         self.suspected: dict[int, int] = {}
@@ -201,6 +204,16 @@ class ControllerContext:
             if node_id in image.brokers and image.brokers[node_id].generation == generation
         )
 
+    def with_room_below(
+        self, room: Room, item: TopicPartition, replicas: Iterable[int]
+    ) -> frozenset[int]:
+        """Those of the replicas that have less room than that is."""
+        return frozenset(
+            node_id
+            for node_id in replicas
+            if node_id in self.full and self.full[node_id].of(item) > room
+        )
+
     def offline_on(self, node_id: int) -> frozenset[TopicPartition]:
         """The replicas that a live broker cannot serve."""
         return frozenset(self.offline.get(node_id, ()))
@@ -237,6 +250,11 @@ class ControllerContext:
     def _has_state(self, item: TopicPartition) -> bool:
         state = self.image.partition(item.topic, item.partition)
         return state is not None and state.has_state
+
+
+def without_room(context: ControllerContext, room: Room = Room.ENOUGH) -> frozenset[int]:
+    """Brokers that have less room than that for new replicas."""
+    return frozenset(one for one, report in context.full.items() if report.others > room)
 
 
 def every_partition(image: MetadataImage) -> list[TopicPartition]:

@@ -112,6 +112,9 @@ def _preferred(
     if preferred not in state.isr or not now.may_lead(preferred):
         text = f"broker {preferred} is not in sync, or not there"
         return PartitionResult(item, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
+    if preferred in now.low and now.should_lead(state.leader):
+        text = f"broker {preferred} has no room on its disk: free some first"
+        return PartitionResult(item, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
     return replace(
         state,
         leader=preferred,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         TopicImage,
     )
     from ottla.coordinator.store.deleted_topics import DeletedTopic
+    from ottla.coordinator.store.full_disks import RoomReport
     from ottla.coordinator.store.store import Operation
     from ottla.protocol.ids import TopicPartition, Uuid
 
@@ -72,7 +73,8 @@ class World:
     ``deleting``: topics whose deletion was begun, or is asked for and allowed. ``without_id``:
     topics whose id in the image was drawn just now and is not in the store yet.
     ``topic_versions``: of the znodes that topics were read from. ``deleted``: topics that are
-    gone, but for directories on brokers that have not answered their deletion."""
+    gone, but for directories on brokers that have not answered their deletion. ``full``: what
+    brokers with full disks say of the room that their replicas have."""
 
     image: MetadataImage
     seen_generations: Mapping[int, int] = field(default_factory=dict)
@@ -80,6 +82,7 @@ class World:
     without_id: frozenset[str] = frozenset()
     topic_versions: Mapping[str, int] = field(default_factory=dict)
     deleted: tuple[DeletedTopic, ...] = ()
+    full: Mapping[int, RoomReport] = field(default_factory=dict)
 
 
 class BrokersRead(NamedTuple):
@@ -144,6 +147,12 @@ class ReplicasDeleted(NamedTuple):
 
     node_id: int
     topic_ids: tuple[Uuid, ...]
+
+
+class RoomRead(NamedTuple):
+    """What all brokers with full disks say now."""
+
+    reports: Mapping[int, RoomReport]
 
 
 class RolesRefused(NamedTuple):
@@ -239,6 +248,7 @@ Event = (
     | ReplicasAwaited
     | ReplicasBack
     | ReplicasDeleted
+    | RoomRead
     | RolesRefused
     | BrokerSuspected
     | BrokerAnswers

@@ -25,12 +25,16 @@ class Circumstances:
     registration is new, which is a failure followed by a start even if nobody saw them missing
     (R-23). ``unclean``: those of the restarted that may have lost the end of their logs (R-21).
     ``away``: live brokers that are shutting down or seem to be dead; they are given nothing, and
-    what they have is taken over by others of the ISR where there are any (R-24)."""
+    what they have is taken over by others of the ISR where there are any (R-24). ``low``: brokers
+    on whose disk this partition's replica has hardly any room left: others of the ISR are to lead.
+    ``stuck``: those of them whose disk takes nothing more, so that acks=all would wait for them."""
 
     live: frozenset[int]
     restarted: frozenset[int] = frozenset()
     unclean: frozenset[int] = frozenset()
     away: frozenset[int] = frozenset()
+    low: frozenset[int] = frozenset()
+    stuck: frozenset[int] = frozenset()
     min_insync_replicas: int = 1
     allow_unclean_election: bool = False
     controller_epoch: int = 0
@@ -38,6 +42,17 @@ class Circumstances:
     def may_lead(self, node_id: int) -> bool:
         """Whether a leadership may be given to that broker."""
         return node_id in self.live and node_id not in self.away
+
+    def should_lead(self, node_id: int) -> bool:
+        """Whether it may lead and its disk has room for what clients write."""
+        return self.may_lead(node_id) and node_id not in self.low
+
+    def leaders(self, candidates: Iterable[int]) -> list[int]:
+        """Those that may lead: those with the most room first, otherwise in their order."""
+        allowed = [node_id for node_id in candidates if self.may_lead(node_id)]
+        if self.low:
+            allowed.sort(key=lambda node_id: (node_id in self.low) + (node_id in self.stuck))
+        return allowed
 
     def without(self, nodes: Iterable[int]) -> Circumstances:
         """The same for a partition whose replicas on those nodes cannot be served (KIP-112)."""
@@ -56,6 +71,8 @@ def settle(state: PartitionState, now: Circumstances) -> PartitionState:
         settled = _without_failed(settled, now, now.live - now.restarted)
     settled = _without_failed(settled, now, now.live)
     settled = _handed_over(settled, now)
+    if now.low:
+        settled = _relieved(settled, now)
     settled = _with_leader(settled, now)
     if settled == state and state.leader not in now.restarted:
         return state
@@ -65,11 +82,13 @@ def settle(state: PartitionState, now: Circumstances) -> PartitionState:
 
 
 def _first_state(state: PartitionState, now: Circumstances) -> PartitionState:
-    live = tuple(node_id for node_id in state.replicas if now.may_lead(node_id))
+    live = now.leaders(state.replicas)
     if not live:
         return state
+    members = [one for one in live if one not in now.stuck] or live
+    isr = tuple(one for one in state.replicas if one in members)
     return replace(
-        state, leader=live[0], isr=live, leader_epoch=0, controller_epoch=now.controller_epoch
+        state, leader=live[0], isr=isr, leader_epoch=0, controller_epoch=now.controller_epoch
     )
 
 
@@ -117,6 +136,19 @@ def _handed_over(state: PartitionState, now: Circumstances) -> PartitionState:
     return replace(state, leader=leader, isr=isr, eligible_leaders=_eligible(state, isr, left, now))
 
 
+def _relieved(state: PartitionState, now: Circumstances) -> PartitionState:
+    """Where another member of the ISR has room, no leader without room stays, and no member that
+    can append nothing: each write would wait for it until it falls out. Nobody else is asked."""
+    if not any(now.should_lead(node_id) for node_id in state.isr):
+        return state
+    left = tuple(node_id for node_id in state.isr if node_id in now.stuck)
+    isr = tuple(node_id for node_id in state.isr if node_id not in now.stuck)
+    leader = NO_LEADER if state.leader in now.low else state.leader
+    if not left:
+        return replace(state, leader=leader)
+    return replace(state, leader=leader, isr=isr, eligible_leaders=_eligible(state, isr, left, now))
+
+
 def _eligible(
     state: PartitionState, isr: tuple[int, ...], left: tuple[int, ...], now: Circumstances
 ) -> tuple[int, ...]:
@@ -132,20 +164,20 @@ def _eligible(
 def _with_leader(state: PartitionState, now: Circumstances) -> PartitionState:
     if state.leader in state.isr and state.leader in now.live:
         return state
-    for node_id in state.replicas:
-        if node_id in state.isr and now.may_lead(node_id):
+    candidates = now.leaders(state.replicas)
+    for node_id in candidates:
+        if node_id in state.isr:
             return replace(state, leader=node_id)
-    for node_id in state.replicas:
-        if node_id in state.eligible_leaders and now.may_lead(node_id):
+    for node_id in candidates:
+        if node_id in state.eligible_leaders:
             isr = (node_id,)
             eligible = _eligible(state, isr, state.isr, now)
             return replace(state, leader=node_id, isr=isr, eligible_leaders=eligible)
     # Who is away may still hold all of it, and answer or come back in a moment.
     known = (*state.isr, *state.eligible_leaders)
     if now.allow_unclean_election and now.live.isdisjoint(known):
-        for node_id in state.replicas:
-            if now.may_lead(node_id):
-                return replace(
-                    state, leader=node_id, isr=(node_id,), eligible_leaders=(), is_recovering=True
-                )
+        for node_id in candidates:
+            return replace(
+                state, leader=node_id, isr=(node_id,), eligible_leaders=(), is_recovering=True
+            )
     return replace(state, leader=NO_LEADER)

@@ -44,6 +44,7 @@ from ottla.coordinator.controller.events import (
     ReplicasDeleted,
     ReplicasFailed,
     RolesRefused,
+    RoomRead,
     ShutdownAsked,
     StatesRead,
     TopicsRead,
@@ -126,6 +127,8 @@ class Controller:
                 return replica_events.on_back(context, event)
             case DirectoryFailed():
                 return replica_events.on_directory_failed(context, event)
+            case RoomRead():
+                return replica_events.on_room(context, event)
             case ReplicasDeleted():
                 return deletions.on_deleted(context, event)
             case ReplicasAwaited(node_id):

@@ -55,7 +55,7 @@ def begin(
     eligible = tuple(one for one in state.eligible_leaders if one in replicas)
     leader = state.leader
     if leader not in replicas:
-        leader = next((one for one in replicas if one in isr and now.may_lead(one)), NO_LEADER)
+        leader = next((one for one in now.leaders(replicas) if one in isr), NO_LEADER)
     has_lost_all = bool(state.eligible_leaders) and not isr and not eligible
     if (
         (state.isr and not isr)
@@ -85,7 +85,7 @@ def next_step(state: PartitionState, now: Circumstances) -> MoveStep:
 
 def elect(state: PartitionState, now: Circumstances) -> PartitionState:
     """Led by the first of the target that can; nobody leaves the ISR yet."""
-    leader = next(one for one in state.target if now.may_lead(one))
+    leader = now.leaders(state.target)[0]
     return replace(
         state,
         leader=leader,

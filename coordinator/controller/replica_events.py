@@ -9,6 +9,7 @@ from ottla.coordinator.controller.events import (
     DirectoryFailed,
     ReplicasBack,
     ReplicasFailed,
+    RoomRead,
 )
 from ottla.coordinator.controller.settlement import Settlement
 from ottla.coordinator.controller.writes import WriteList
@@ -68,6 +69,22 @@ def ask(
     known = [item for item in items if context.has(item)]
     messages = tuple(context.writer(context.image).ask(node_id, known))
     return ControllerDecision(messages=messages, reason=f"what can broker {node_id} serve")
+
+
+def on_room(context: ControllerContext, event: RoomRead) -> ControllerDecision:
+    """Disks are full, or not any more: those with room take over, and nobody gives back at once.
+
+    Settled also when nothing is new: a decision that the store refused is made once more, and so
+    is one whose outcome a leader has undone."""
+    context.full = dict(event.reports)
+    held = context.held_by(context.full.keys(), context.image)
+    writes = WriteList()
+    changed = Settlement(context).settle(writes, context.image, held, None)
+    if not changed:
+        return ControllerDecision(reason="nobody with room can take over")
+    done = writes.finish()
+    messages = context.writer(context.after(done)).announce(changed, context.new(changed))
+    return ControllerDecision(done, tuple(messages), reason="disks are full")
 
 
 def _settled(

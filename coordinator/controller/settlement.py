@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.controller.leadership import Circumstances, settle
 from ottla.coordinator.store import paths
+from ottla.coordinator.store.full_disks import Room
 from ottla.coordinator.store.store import Check
 from ottla.protocol.data_classes import dataclass
 
@@ -59,6 +61,12 @@ class Settlement:
 
     def at(self, item: TopicPartition, state: PartitionState, now: Circumstances) -> Circumstances:
         """The topic's circumstances for one of its partitions."""
+        if self.context.full:
+            now = replace(
+                now,
+                low=self.context.with_room_below(Room.ENOUGH, item, state.replicas),
+                stuck=self.context.with_room_below(Room.LOW, item, state.replicas),
+            )
         offline = self.context.offline
         failed = [
             node_id

@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.controller import deletions
+from ottla.coordinator.controller.context import without_room
 from ottla.coordinator.controller.leadership import Circumstances, settle
 from ottla.coordinator.controller.names import collision_key, find_name_fault
 from ottla.coordinator.controller.placement import broker_order, find_assignment_fault, place
@@ -30,6 +31,7 @@ from ottla.coordinator.controller.writes import (
 from ottla.coordinator.metadata.changes import ConfigChanged, ConfigGone, TopicChanged, TopicGone
 from ottla.coordinator.metadata.image import Entity, MetadataImage, PartitionState, TopicImage
 from ottla.coordinator.store import paths
+from ottla.coordinator.store.full_disks import Room
 from ottla.coordinator.store.store import Create, Delete, Operation, Replace
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -216,9 +218,10 @@ class TopicPlan:
         return place(self._usable(factor), range(count), factor, self._partition_count)
 
     def _usable(self, count: int) -> Mapping[int, BrokerRegistration]:
-        """Where replicas are put: on brokers that stop or seem dead only if there are no others."""
+        """Where replicas are put: on brokers that stop, seem dead or have no room only if there are
+        no others."""
         brokers = self.image.brokers
-        away = self.context.away(self.image)
+        away = self.context.away(self.image) | without_room(self.context)
         here = {node_id: broker for node_id, broker in brokers.items() if node_id not in away}
         return here if len(here) >= count else brokers
 
@@ -289,6 +292,8 @@ class TopicPlan:
         now = Circumstances(
             frozenset(self.image.brokers),
             away=self.context.away(self.image),
+            low=without_room(self.context),
+            stuck=without_room(self.context, Room.LOW),
             controller_epoch=self.context.identity.epoch,
         )
         for index in sorted(stateless):

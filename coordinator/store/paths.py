@@ -1,8 +1,7 @@
 """Where things stand in the store's tree, and what their payloads look like: Kafka's znode layout.
 
-Building writes what Kafka's own tools read. Parsing ignores unknown keys and accepts old versions;
-a payload that cannot be used gives None, and the caller skips it with a warning. Not Kafka's: all
-under ``/ottla``; ``broker_epoch`` and ``clean_stop_epoch``; ``eligible_leaders`` in a state.
+Parsing takes old versions, and gives None for what it cannot use. Not Kafka's: ``/ottla``, broker
+and clean stop epoch in a registration, eligible leaders in a state.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ FEATURE = "/feature"
 GENERATIONS = "/ottla/generations"
 SEEN_GENERATIONS = "/ottla/seen_generations"
 DELETED_TOPICS = "/ottla/deleted_topics"
+FULL_DISKS = "/ottla/full_disks"
 
 # Made at every broker's start if they are missing, parents first.
 PERMANENT_PATHS = (
@@ -65,6 +65,7 @@ PERMANENT_PATHS = (
     GENERATIONS,
     SEEN_GENERATIONS,
     DELETED_TOPICS,
+    FULL_DISKS,
 )
 
 DEFAULT_ENTITY = "<default>"
@@ -82,7 +83,7 @@ def generation(node_id: int) -> str:
 
 
 def seen_generation(node_id: int) -> str:
-    """Decimal text: the last generation of the broker that a controller has acted upon."""
+    """The last generation of the broker that a controller has acted upon."""
     return f"{SEEN_GENERATIONS}/{node_id}"
 
 
@@ -375,7 +376,6 @@ def parse_moves(data: bytes) -> dict[TopicPartition, tuple[int, ...]] | None:
 
 
 def build_log_dir_event(node_id: int) -> bytes:
-    """One of the broker's data directories has failed, which is the only kind of event there is."""
     return znode.build({"version": 1, "broker": node_id, "event": 1})
 
 

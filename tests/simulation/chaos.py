@@ -216,6 +216,15 @@ class Chaos:
         finally:
             files.capacity_bytes = self._server.profile.capacity_bytes
 
+    async def _do_disk_stays_full(self) -> None:
+        """For longer than it may take to have others lead."""
+        files = self._server.files
+        files.capacity_bytes = files.used_bytes() + self._random.below(4_000)
+        try:
+            await asyncio.sleep(self._random.choice((12.0, 20.0)))
+        finally:
+            files.capacity_bytes = self._server.profile.capacity_bytes
+
     def _some_clients(self) -> list[str]:
         return self._random.sample(self._clients, 1 + self._random.below(len(self._clients)))
 

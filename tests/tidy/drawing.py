@@ -63,6 +63,7 @@ ALLOWED: dict[str, set[str]] = {
         "coordinator.metadata",
         # The pure halves of the store: znode paths, payloads and operation values.
         "coordinator.store.deleted_topics",
+        "coordinator.store.full_disks",
         "coordinator.store.paths",
         "coordinator.store.store",
     },

@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from ottla.broker.log.room import RETRY_MS
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.broker.testing.memory_disk import MemoryDisk
 from tests.broker.log.crash_disk import CrashDisk
@@ -44,6 +45,31 @@ async def test_a_full_disk_catches_up_when_there_is_room_again() -> None:
     assert site.nodes[2].partition().log.log_end_offset == 2
     plan.clear()
     await site.settle()
+    assert len(site.contents()) == 1
+    await site.stop()
+
+
+async def test_a_follower_on_a_full_disk_does_not_pass_for_caught_up() -> None:
+    """In the ISR again while nothing is written, it would hold up the next write with acks=all."""
+    plan = FaultPlan()
+    site = await site_with(plan)
+    follower = site.nodes[2]
+    health = follower.partition().log.home.health
+    follower.fetchers.heed_full_disks(lambda: follower.partitions.logs.have_no_room)
+    # Another leadership makes another fetcher, which heeds it.
+    await site.lead(3, 1)
+    plan.add(DiskFault(frozenset({"append"}), errno.ENOSPC, ".log"))
+    site.nodes[3].produce(*values(2, 2))
+    await site.settle(600)
+    assert health.has_no_room
+    site.requests.clear()
+    await site.settle(2_000)
+    assert [one for one in site.requests if one[0] == 2] == []
+
+    plan.clear()
+    health.check_space(site.clock.now_ms())
+    health.check_space(site.clock.now_ms() + RETRY_MS)
+    await site.settle(2_000)
     assert len(site.contents()) == 1
     await site.stop()
 

@@ -161,6 +161,14 @@ MUTANTS = (
         ("tests/broker/runtime/test_spoiled_logs.py",),
     ),
     Mutant(
+        "stuck-follower-goes-on-fetching",
+        "broker/runtime/fetcher.py",
+        "                if self._parts.has_full_disk():\n",
+        "                if False:\n",
+        "A follower on a full disk asks for nothing.",
+        ("tests/broker/runtime/test_fetcher_disks.py",),
+    ),
+    Mutant(
         "deletion-takes-what-is-not-proven",
         "broker/log/directories.py",
         "            if topic_id_in(directory, partition) != topic_id:\n",

@@ -48,6 +48,8 @@ STORE_FAULTS = (
     "delete_controller",
 )
 DISK_FAULTS = ("slow_disk", "disk_full")
+# Drawn by no seed: only for options that are aimed at it.
+LASTING_DISK_FAULTS = ("disk_stays_full",)
 CLOCK_FAULTS = ("wall_jump",)
 FAMILIES = (PROCESS_FAULTS, NETWORK_FAULTS, STORE_FAULTS, DISK_FAULTS, CLOCK_FAULTS)
 # Faults after which a broker may have lost what it had not yet written to the disk.
@@ -116,7 +118,7 @@ class ClusterOptions(NamedTuple):
     @property
     def has_disk_faults(self) -> bool:
         """Whether a broker has reason to complain about its disk."""
-        return bool({*self.faults} & {*DISK_FAULTS})
+        return bool({*self.faults} & {*DISK_FAULTS, *LASTING_DISK_FAULTS})
 
 
 def draw_cluster_options(seed: int, chaos_s: float | None = None) -> ClusterOptions:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.controllership import Controllership
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.server import Broker
+    from ottla.coordinator.metadata.image import MetadataImage
     from ottla.coordinator.store.paths import StatePayload
     from ottla.coordinator.store.tree import Transaction, Tree
     from tests.simulation.cluster.evidence import ClusterHistory
@@ -119,6 +120,21 @@ class Cluster:
                 return False
         return not self.missing(but)
 
+    def unknown_to(self, node: Node, image: MetadataImage) -> list[str]:
+        """What a broker does not know of the partitions, or knows otherwise than the store."""
+        found = []
+        for name, number in self.partitions():
+            stored, known = self.state(name, number), image.partition(name, number)
+            if stored is None or known is None:
+                found.append(f"{node.name} does not know {name}-{number}")
+            elif (known.leader, known.leader_epoch, {*known.isr}) != (
+                stored.leader,
+                stored.leader_epoch,
+                {*stored.isr},
+            ):
+                found.append(f"{node.name} knows {known} of {name}-{number}, not {stored}")
+        return found
+
     def missing(self, but: int | None = None) -> list[str]:
         """Partitions without a leader or with replicas that are not in sync."""
         found = []
@@ -150,7 +166,7 @@ class Watchman:
         self._history = history
         self._report = report
         self._is_clean = clean
-        self._committed = Committed(self._violation)
+        self._committed = Committed(self.violation)
         self._told: set[str] = set()
         # Who was seen leading in which epoch, and the highest watermark seen anywhere.
         self._leaders: dict[tuple[Replicated, int], int] = {}
@@ -164,7 +180,8 @@ class Watchman:
         self._controllers: dict[int, int] = {}
         self._judged_writes = 0
 
-    def _violation(self, key: str, what: str) -> None:
+    def violation(self, key: str, what: str) -> None:
+        """Something that must not be; each is told once."""
         if key not in self._told:
             self._told.add(key)
             self.violations.append(what)
@@ -186,14 +203,14 @@ class Watchman:
     def _judge_controller_epoch(self, data: bytes) -> None:
         epoch = paths.parse_number(data) or 0
         if epoch < self._controller_epoch:
-            self._violation("controller", f"store: controller epoch {epoch} after a later one")
+            self.violation("controller", f"store: controller epoch {epoch} after a later one")
         self._controller_epoch = epoch
         self.counts["controllers"] += 1
 
     def _judge_state(self, path: str, data: bytes) -> None:
         state = paths.parse_state(data)
         if state is None:
-            self._violation(path, f"store: {path} is unreadable")
+            self.violation(path, f"store: {path} is unreadable")
             return
         before = self._states.get(path)
         self._states[path] = state
@@ -202,19 +219,19 @@ class Watchman:
         payload = None if node is None else paths.parse_topic(node.data)
         assigned = () if payload is None else payload.partitions.get(number, ())
         if payload is not None and not {*state.isr} <= {*assigned}:
-            self._violation(
+            self.violation(
                 f"{path} isr", f"store: ISR {state.isr} of {topic}-{number} beyond {assigned}"
             )
         if state.leader >= 0 and state.leader not in state.isr:
-            self._violation(f"{path} leader", f"store: {state} of {topic}-{number}")
+            self.violation(f"{path} leader", f"store: {state} of {topic}-{number}")
         if before is None:
             return
         if state.leader_epoch < before.leader_epoch:
-            self._violation(f"{path} epoch", f"store: {topic}-{number} {before}, then {state}")
+            self.violation(f"{path} epoch", f"store: {topic}-{number} {before}, then {state}")
         # Leaders change their in-sync sets; another epoch is always a controller's doing.
         is_new_epoch = state.leader_epoch != before.leader_epoch
         if is_new_epoch and state.controller_epoch < self._controller_epoch:
-            self._violation(
+            self.violation(
                 f"{path} zombie",
                 f"zombie: {state} of {topic}-{number} was written in controller epoch "
                 f"{self._controller_epoch}",
@@ -222,11 +239,11 @@ class Watchman:
         if state.leader != before.leader:
             self.counts["elections"] += 1
             if state.leader_epoch == before.leader_epoch:
-                self._violation(f"{path} same", f"store: {topic}-{number} {before}, then {state}")
+                self.violation(f"{path} same", f"store: {topic}-{number} {before}, then {state}")
         if state.leader >= 0 and state.leader not in (*before.isr, *before.eligible_leaders):
             self.counts["unclean elections"] += 1
             if self._is_clean:
-                self._violation(
+                self.violation(
                     f"{path} unclean", f"store: unclean: {topic}-{number} {before}, then {state}"
                 )
         if not is_new_epoch:
@@ -254,7 +271,7 @@ class Watchman:
             self.counts["returns"] += left_epoch == epoch
             was_heard = left_epoch != epoch or follower._last_fetch_ms > left_ms
             if not (follower.is_known and was_heard):
-                self._violation(
+                self.violation(
                     f"{path} unheard {node_id}",
                     f"unheard: broker {node_id} joins the ISR of {topic}-{number} and has not "
                     f"fetched from its leader in epoch {epoch} since it left",
@@ -277,14 +294,14 @@ class Watchman:
         # A log that is being cut is ahead of its replica until that is done.
         is_told = log.log_end_offset == replica.log_end_offset
         if is_told and not log.log_start_offset <= replica.high_watermark <= log.log_end_offset:
-            self._violation(where, f"bounds: {where}: {log}, watermark {replica.high_watermark}")
+            self.violation(where, f"bounds: {where}: {log}, watermark {replica.high_watermark}")
         identity: Replicated = (log.topic_id or b"", runtime.partition.partition)
         leading = replica.leading
         if leading is not None and runtime.is_open:
             self._look_at_leader(node_id, identity, runtime, where)
         own = (node_id, node.incarnation, identity, replica.leader_epoch)
         if replica.high_watermark < self._own.get(own, 0) and leading is not None:
-            self._violation(
+            self.violation(
                 f"{where} back",
                 f"watermark: {where}: {self._own[own]}, then {replica.high_watermark}",
             )
@@ -299,7 +316,7 @@ class Watchman:
         if controllership is not None:
             epoch = controllership.identity.epoch
             if self._controllers.setdefault(epoch, node_id) != node_id:
-                self._violation(
+                self.violation(
                     f"controllers {epoch}",
                     f"two controllers: broker {node_id} in epoch {epoch}, "
                     f"and so was broker {self._controllers[epoch]}",
@@ -312,7 +329,7 @@ class Watchman:
         key = (identity, replica.leader_epoch)
         first = key not in self._leaders
         if self._leaders.setdefault(key, node_id) != node_id:
-            self._violation(
+            self.violation(
                 f"{where} two",
                 f"two leaders: {where} leads in epoch {replica.leader_epoch}, "
                 f"and so did broker {self._leaders[key]}",
@@ -321,7 +338,7 @@ class Watchman:
         stored = self._cluster.state(*runtime.partition)
         is_current = stored is not None and stored.leader_epoch == replica.leader_epoch
         if first and self._is_clean and is_current and runtime.log.log_end_offset < known:
-            self._violation(
+            self.violation(
                 f"{where} lost",
                 f"lost: {where} leads in epoch {replica.leader_epoch} with "
                 f"{runtime.log.log_end_offset} records, {known} were committed",
@@ -350,7 +367,7 @@ class Watchman:
             leading = found.replica.leading
             assert leading is not None
             if leading.epoch_start_offset <= offset and offset >= found.replica.high_watermark:
-                self._violation(
+                self.violation(
                     f"{partition} early",
                     f"early: offset {offset} of {partition} is acknowledged, the leader of epoch "
                     f"{found.leader_epoch} has its watermark at {found.replica.high_watermark}",

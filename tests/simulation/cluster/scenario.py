@@ -26,6 +26,7 @@ from tests.simulation.cluster.leftovers import leftovers
 from tests.simulation.cluster.operators import ClusterKeeper, Mover
 from tests.simulation.cluster.options import ClusterOptions, draw_cluster_options
 from tests.simulation.cluster.oracles import Cluster, Watchman
+from tests.simulation.cluster.rooms import ONLY_DISKS, RoomWatch
 from tests.simulation.cluster.store import SimStore, Surroundings
 from tests.simulation.cluster.workload import ClusterConsumer, ClusterProducer
 from tests.simulation.consumers import take_stock
@@ -205,9 +206,12 @@ class ClusterRun:
         self.watchman.look()
 
     async def _watch(self) -> None:
+        rooms = RoomWatch(self.cluster, self.watchman.violation)
         while True:
             await asyncio.sleep(LOOK_S)
             self.watchman.look()
+            if {*self.options.faults} <= ONLY_DISKS:
+                rooms.look(self.world.loop.time())
 
     async def _set_up(self) -> None:
         async def create(client: ClusterClient) -> None:
@@ -324,18 +328,7 @@ class ClusterRun:
             gone = image.topics.keys() - self.cluster.topics().keys()
             found += [f"{node.name} still knows {name}" for name in sorted(gone)]
             found += leftovers(node.files, self.cluster.topics(), node_id)
-            for name, payload in self.cluster.topics().items():
-                for number in payload.partitions:
-                    stored = self.cluster.state(name, number)
-                    known = image.partition(name, number)
-                    if stored is None or known is None:
-                        found.append(f"{node.name} does not know {name}-{number}")
-                    elif (known.leader, known.leader_epoch, {*known.isr}) != (
-                        stored.leader,
-                        stored.leader_epoch,
-                        {*stored.isr},
-                    ):
-                        found.append(f"{node.name} knows {known} of {name}-{number}, not {stored}")
+            found += self.cluster.unknown_to(node, image)
         return found
 
     async def _drain(self) -> None:

@@ -146,3 +146,9 @@ def deleting(options: ClusterOptions) -> ClusterOptions:
     return small._replace(
         replicas=2, min_insync=1, keeps_topics=True, fault_mean_ms=1_500.0, store=StoreProfile()
     )
+
+
+def filling(options: ClusterOptions) -> ClusterOptions:
+    """One disk after the other is full for a while."""
+    small = few(options, "disk_stays_full", "disk_full")
+    return small._replace(chaos_s=30.0, fault_mean_ms=5_000.0, store=StoreProfile())

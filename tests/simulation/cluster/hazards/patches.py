@@ -19,7 +19,6 @@ from ottla.broker.runtime.controller import ControllerCandidate
 from ottla.broker.runtime.controllership import Controllership
 from ottla.broker.runtime.partition import PartitionRuntime
 from ottla.broker.runtime.senders import Senders, _Sender
-from ottla.coordinator.controller import deletions
 from ottla.coordinator.controller.events import Identity
 from ottla.coordinator.controller.settlement import Settlement
 from ottla.coordinator.store import paths
@@ -32,6 +31,7 @@ from ottla.coordinator.store.store import (
 )
 from ottla.protocol.errors import Fenced
 from tests.simulation.cluster.hazards import answers, mixes
+from tests.simulation.cluster.hazards.disks import OF_DISKS
 from tests.simulation.cluster.hazards.replacing import Hazard, Replacement
 
 if TYPE_CHECKING:
@@ -243,10 +243,6 @@ def _notices_no_restart(before: Any) -> Any:
     return circumstances
 
 
-def _tells_of_deletions_once(_before: Any) -> Any:
-    return lambda _context, _writer, _node_id: iter(())
-
-
 # ---- storage ----
 
 
@@ -263,6 +259,7 @@ def _promises_what_is_not_synced(_before: Any) -> Any:
 
 HAZARDS = MappingProxyType(
     {
+        **OF_DISKS,
         "R-01": Hazard(
             "a new follower cuts its log to its own high watermark",
             (Replacement(PartitionRuntime, "become", _truncates_to_the_watermark),),
@@ -370,11 +367,6 @@ HAZARDS = MappingProxyType(
                 Replacement(replica_partition, "_is_stale", _is_never_stale),
             ),
             mixes.controllers,
-        ),
-        "C-23": Hazard(
-            "of a deletion only those brokers hear that live at that moment",
-            (Replacement(deletions, "remind", _tells_of_deletions_once),),
-            mixes.deleting,
         ),
         "T-01": Hazard(
             "a new leader does not know what producers have written",

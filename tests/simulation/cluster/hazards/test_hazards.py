@@ -12,7 +12,7 @@ from tests.simulation.cluster.hazards.patches import HAZARDS
 
 SEEDS_MAX = 300
 # Found by nearly every seed that is aimed at them.
-QUICK = ("C-03", "C-23", "R-10", "R-11", "R-17", "R-20", "R-22", "S-03", "T-01")
+QUICK = ("C-03", "C-23", "R-10", "R-11", "R-17", "R-20", "R-22", "S-03", "S-11", "T-01")
 QUICK_SEEDS = 8
 # The first batch of a leadership leaves the trace that its beginning did not: seldom seen.
 COVERED = {"R-04"}

@@ -1,0 +1,63 @@
+"""How full a data directory is, as the controller is told: without a change every second.
+
+A write that the disk refused says that nothing fits, whatever the free space looks like (quotas,
+reserved blocks). It is believed until space is freed, or for a while. Below the floor only writes
+of clients are refused; room is reported again when there is more than the floor for a while.
+"""
+
+from __future__ import annotations
+
+ENOUGH = 0
+# Less than the floor is free: writes of clients are refused, replication goes on.
+LOW = 1
+# The disk has refused a write.
+NONE = 2
+# So much must be freed after a refusal before the next try.
+FREED_BYTES = 1 << 20
+# After that long it is tried again even if nothing seems to have been freed.
+RETRY_MS = 10_000.0
+# Room is reported when there has been enough for that long.
+SETTLE_MS = 5_000.0
+
+
+class RoomGauge:
+    """Of one directory; ``floor_bytes`` is ``ottla.free.space.floor.bytes``."""
+
+    __slots__ = ("_floor_bytes", "_refused_free_bytes", "_since_ms", "_was_refused", "room")
+
+    def __init__(self, floor_bytes: int) -> None:
+        self.room = ENOUGH
+        self._floor_bytes = floor_bytes
+        self._was_refused = False
+        self._refused_free_bytes = 0
+        # When a write was refused, or since when there is enough again.
+        self._since_ms: float | None = None
+
+    def refused(self) -> None:
+        """The disk has refused a write for lack of space."""
+        self.room = NONE
+        self._was_refused = True
+
+    def look(self, free_bytes: int, now_ms: float) -> int:
+        """Judge the free space; to be called every second or so."""
+        if self._was_refused:
+            self._was_refused = False
+            self._refused_free_bytes, self._since_ms = free_bytes, now_ms
+        elif self.room is NONE:
+            assert self._since_ms is not None
+            is_freed = free_bytes >= self._refused_free_bytes + FREED_BYTES
+            if is_freed or now_ms - self._since_ms >= RETRY_MS:
+                self.room, self._since_ms = LOW, None
+        elif free_bytes < self._floor_bytes:
+            self.room, self._since_ms = LOW, None
+        elif self.room is LOW:
+            self._recover(free_bytes, now_ms)
+        return self.room
+
+    def _recover(self, free_bytes: int, now_ms: float) -> None:
+        if free_bytes < self._floor_bytes + self._floor_bytes // 10:
+            self._since_ms = None
+        elif self._since_ms is None:
+            self._since_ms = now_ms
+        elif now_ms - self._since_ms >= SETTLE_MS:
+            self.room, self._since_ms = ENOUGH, None
