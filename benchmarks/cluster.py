@@ -28,18 +28,21 @@ TOPIC = "measured"
 FAILOVERS = 20
 SEND_EVERY_S = 0.005
 MANY = 2_000
+# A controller looks at everything again every 30 s.
+SETTLE_S, IDLE_S = 15.0, 60.0
+IDLE_AIM_PERCENT = 0.5
 RECORD = b"x" * 1024
 REPLICATED_S = 6.0
 OPTIONS = {"log.segment.bytes": str(256 << 20), "zookeeper.session.timeout.ms": "18000"}
 
 
 @contextmanager
-def running() -> Iterator[RealCluster]:
-    """Three brokers, Kafka's own session timeout."""
+def running(count: int = 3) -> Iterator[RealCluster]:
+    """So many brokers, Kafka's own session timeout."""
     with (
         tempfile.TemporaryDirectory() as folder,
         ZooKeeperServer() as zookeeper,
-        RealCluster(Path(folder), zookeeper.address, options=OPTIONS) as cluster,
+        RealCluster(Path(folder), zookeeper.address, count, options=OPTIONS) as cluster,
     ):
         yield cluster
 
@@ -234,9 +237,33 @@ def _wait(cluster: RealCluster, holds: Callable[[dict[int, int]], bool]) -> None
     raise AssertionError(cluster.stories())
 
 
+def partitions_at_rest() -> Figures:
+    """Idle CPU with 2,000 partitions, per cent of a core: of the busiest of three, and of one."""
+    figures: Figures = {"partitions": float(MANY), "aim_percent": IDLE_AIM_PERCENT}
+    for name, count in (("of_three", 3), ("alone", 1)):
+        with running(count) as cluster:
+            cluster.wait_for("all brokers are known", lambda: cluster.controller_id() > 0)
+            figures[f"{name}_empty_percent"] = _idle_percent(cluster)
+            cluster.create_topic(TOPIC, MANY, replicas=count, limit_s=120)
+            cluster.wait_until_whole(TOPIC, 120)
+            figures[f"{name}_percent"] = _idle_percent(cluster)
+    return figures
+
+
+def _idle_percent(cluster: RealCluster) -> float:
+    """Of the broker that uses most, while nobody asks for anything."""
+    time.sleep(SETTLE_S)
+    processes = [one.process_id for one in cluster.brokers.values()]
+    before = [cpu_seconds(one) for one in processes]
+    time.sleep(IDLE_S)
+    used = [cpu_seconds(one) - then for one, then in zip(processes, before, strict=True)]
+    return 100 * max(used) / IDLE_S
+
+
 CLUSTER_MEASUREMENTS = {
     "failover_planned": failover_planned,
     "failover_killed": failover_killed,
     "replicated": replicated,
     "many_partitions": many_partitions,
+    "partitions_at_rest": partitions_at_rest,
 }

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.api.shared import is_from_broker
 from ottla.broker.policy.door import Operation, ResourceType
 from ottla.broker.runtime.fetch_session import SessionAsk, enter_session, take_in
+from ottla.broker.runtime.follower_reads import Quietness
 from ottla.broker.runtime.nearest import nearest_to
 from ottla.broker.runtime.partition_read import FetchPlan, PartitionRead
 from ottla.protocol.errors import ErrorCode
@@ -89,6 +90,8 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
         zstd_allowed=context.api_version >= _ZSTD_VERSION,
         broker_epoch=broker_epoch,
     )
+    if is_follower and part.session is not None:
+        plan.quietness = part.session.memory = part.session.memory or Quietness()
     if services.reads.sends_to_racks and replica_id == _CONSUMER:
         plan.may_follow = context.api_version >= _RACK_VERSION
         if request.rack_id:

@@ -21,7 +21,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ottla.broker.log.directory import LogDirectory
     from ottla.broker.log.partition_log import PartitionLog
@@ -260,8 +260,9 @@ class LogDirectories:
 
     # -- housekeeping ------------------------------------------------------------------------
 
-    async def checkpoint(self, high_watermark_of: Callable[[TopicPartition], int | None]) -> None:
-        """Save recovery points, log starts and high watermarks. Every few seconds.
+    async def checkpoint(self, high_watermarks: Callable[[], Mapping[TopicPartition, int]]) -> None:
+        """Save recovery points, log starts and high watermarks, of those that have one. Every few
+        seconds.
 
         A directory that fails meanwhile goes offline; nothing is raised."""
         for each in self.online:
@@ -271,8 +272,9 @@ class LogDirectories:
                 await saved.save_log_starts()
                 # Asked for only now: a partition may have been deleted and made again during
                 # either write, and the old one's high watermark is nothing to the new one.
+                known = high_watermarks()
                 for partition in each.logs:
-                    high_watermark = high_watermark_of(partition)
+                    high_watermark = known.get(partition)
                     # Partitions without a role yet keep what was found on the disk.
                     if high_watermark is not None:
                         saved.high_watermarks[partition] = high_watermark

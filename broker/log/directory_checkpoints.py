@@ -46,6 +46,8 @@ class DirectoryCheckpoints:
         # The wall clock when it was last trusted, milliseconds; None if nobody has noted it.
         self.wall_ms: int | None = None
         self._written: dict[str, bytes] = {}
+        # What was encoded for that, which need not be encoded again as long as it is the same.
+        self._written_offsets: dict[str, dict[TopicPartition, int]] = {}
         # Files that still speak of a partition which is to be forgotten.
         self._stale: set[str] = set()
         self._home = home
@@ -90,14 +92,16 @@ class DirectoryCheckpoints:
         return decode_offsets(read_file(self._home.disk, path)) or {}
 
     async def _save_recovery_points(self) -> None:
+        points = self.recovery_points
         for partition, log in self._logs.items():
-            self.recovery_points[partition] = log.recovery_point
-        await self._write(RECOVERY_POINTS, self.recovery_points)
+            points[partition] = log.recovery_point
+        await self._write(RECOVERY_POINTS, points)
 
     async def _save_log_starts(self) -> None:
+        starts = self.log_starts
         for partition, log in self._logs.items():
-            self.log_starts[partition] = log.log_start_offset
-        await self._write(LOG_STARTS, self.log_starts)
+            starts[partition] = log.log_start_offset
+        await self._write(LOG_STARTS, starts)
 
     async def _save_high_watermarks(self) -> None:
         await self._write(HIGH_WATERMARKS, self.high_watermarks)
@@ -119,6 +123,11 @@ class DirectoryCheckpoints:
         await self._write_content(WALL_CLOCK, encode_wall_clock(self.wall_ms))
 
     async def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        self._home.health.ensure_online()
+        if name in self._written and self._written_offsets.get(name) == offsets:
+            self._stale.discard(name)
+            return
+        self._written_offsets[name] = dict(offsets)
         await self._write_content(name, encode_offsets(offsets))
 
     async def _write_content(self, name: str, content: bytes) -> None:

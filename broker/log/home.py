@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ottla.broker.log.health import DirectoryHealth
+    from ottla.protocol.ids import TopicPartition
     from ottla.protocol.ports import Clock, Disk, Offload, Random
 
 OPEN_SEGMENTS_MAX = 2048
@@ -20,6 +21,15 @@ class Releasable(Protocol):
 
     def release(self) -> bool:
         """Let go of files and loaded indexes; False while unsynced writes forbid it."""
+
+
+class Flushable(Protocol):
+    """A log, as far as its home knows it."""
+
+    refusal: str | None
+
+    @property
+    def partition(self) -> TopicPartition: ...
 
 
 class OpenSegments:
@@ -100,6 +110,7 @@ class LogHome:
         "save_cleaner_offsets",
         "save_log_starts",
         "save_recovery_points",
+        "to_flush",
     )
 
     def __init__(
@@ -112,6 +123,9 @@ class LogHome:
         self.health = health
         self.open_segments = open_segments
         self.graveyard = Graveyard(seams.disk, health)
+        # Logs that may have something to flush, each noted by itself when that changes: looking at
+        # all logs ten times a second would cost more than everything else at rest.
+        self.to_flush: dict[Flushable, None] = {}
         # Set by the data directory: each makes its checkpoint of all logs durable.
         self.save_cleaner_offsets: Callable[[], Awaitable[None]] = _nothing
         self.save_recovery_points: Callable[[], Awaitable[None]] = _nothing

@@ -105,6 +105,8 @@ class OpenLog:
         assert self._base_offsets
         assert all(left < right for left, right in pairwise(self._base_offsets))
         self.segments[-1].is_active = True
+        # What was appended to the segments before it may be flushed now.
+        self.home.to_flush[self] = None
 
     def segment_number(self, offset: int) -> int:
         """The place in the list of the last segment that starts at or before the offset."""

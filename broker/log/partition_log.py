@@ -67,6 +67,8 @@ class PartitionLog(OpenLog):
         self.log_end_offset = next_offset
         if self.unflushed_since_ms is None:
             self.unflushed_since_ms = now_ms
+            if self.settings.asks_for_flushes:
+                self.home.to_flush[self] = None
 
     def _must_roll(
         self, segment: Segment, batches: Sequence[RecordBatch], size_bytes: int, now_ms: float
@@ -240,6 +242,13 @@ class PartitionLog(OpenLog):
         if self.refusal is not None or self.home.health.failure is not None:
             return False
         return self.recovery_point < self.segments[-1].base_offset
+
+    @property
+    def may_need_flush(self) -> bool:
+        """Whether whoever flushes on a clock has to look at this log again."""
+        if self.settings.asks_for_flushes and self.recovery_point < self.log_end_offset:
+            return True
+        return self.has_unflushed_segments
 
     async def flush(self) -> None:
         """Make everything appended before the call durable and advance the recovery point.

@@ -13,7 +13,7 @@ the session, so that a stranger's, or one that was evicted, is not continued (ha
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
@@ -73,6 +73,7 @@ class FetchSession(Generic[Key, Wanted]):
         "created_ms",
         "epoch",
         "last_used_ms",
+        "memory",
         "session_id",
         "version",
     )
@@ -86,6 +87,8 @@ class FetchSession(Generic[Key, Wanted]):
         self.created_ms = self.last_used_ms = now_ms
         # What the wanted ones were made from, as whoever makes them knows it again.
         self.version: object = None
+        # What whoever serves it remembers of the last answer, as long as the same is asked for.
+        self.memory: Any = None
         self._wanted: dict[Key, Wanted] = {}
         self._told: dict[Key, Offsets] = {}
 
@@ -110,8 +113,10 @@ class FetchSession(Generic[Key, Wanted]):
         for key in forgotten:
             self._wanted.pop(key, None)
             self._told.pop(key, None)
+            self.memory = None
         for key, wanted in changed:
             self._wanted[key] = wanted
+            self.memory = None
 
     def tell(self, key: Key, offsets: Offsets, *, has_content: bool, has_failed: bool) -> bool:
         """Whether the answer must speak of the partition; it is taken for told then.

@@ -55,7 +55,10 @@ class FetchSession:
     def next_request(self, asked: Sequence[Asked]) -> Delta:
         """What to say so that the leader answers for exactly these."""
         told = self._told
-        self._told = {one.partition: (one, ask) for one, ask in asked}
+        self._told = {}
+        for one, ask in asked:
+            self._told[one.partition] = one, ask
+            one.asked = ask
         if not self.is_incremental:
             return Delta(self._session_id, FIRST_EPOCH, asked)
         changed = [
@@ -71,6 +74,14 @@ class FetchSession:
             if (now := self._told.get(partition)) is None or now[0].topic_id != one.topic_id
         )
         return Delta(self._session_id, self._session_epoch, changed, forgotten)
+
+    def repeats(self, count: int) -> bool:
+        """Whether a request that says nothing new would ask for exactly so many partitions."""
+        return self._session_epoch != FIRST_EPOCH and len(self._told) == count
+
+    def same_request(self) -> Delta:
+        """What to say when nothing has changed since the last request of this session."""
+        return Delta(self._session_id, self._session_epoch, ())
 
     def asked_for(self, partition: TopicPartition) -> Asked | None:
         """What the request under way says about a partition, here or in an earlier one."""

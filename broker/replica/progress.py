@@ -31,11 +31,11 @@ class FollowerProgress:
     """Owned by a leading replica, for as long as one leader epoch lasts."""
 
     __slots__ = (
-        "_last_fetch_ms",
         "_leader_end_then",
         "asked",
         "broker_epoch",
         "last_caught_up_ms",
+        "last_fetch_ms",
         "log_end_offset",
         "log_start_offset",
         "node_id",
@@ -59,7 +59,7 @@ class FollowerProgress:
         # A member of the ISR has the whole lag time to make itself heard after an election; any
         # other has yet to show that it keeps up.
         self.last_caught_up_ms = now_ms if is_member else -inf
-        self._last_fetch_ms = now_ms
+        self.last_fetch_ms = now_ms
         self._leader_end_then = UNKNOWN_OFFSET
 
     @property
@@ -73,14 +73,18 @@ class FollowerProgress:
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif self.is_known and fetch_offset >= self._leader_end_then:
-            self.last_caught_up_ms = max(self.last_caught_up_ms, self._last_fetch_ms)
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.log_end_offset = fetch_offset
         self._leader_end_then = leader_end_offset
-        self._last_fetch_ms = now_ms
+        self.last_fetch_ms = now_ms
 
     def on_same_fetch(self, now_ms: float) -> None:
         """It asked for the log end again, which it was found to have."""
-        self.last_caught_up_ms = self._last_fetch_ms = now_ms
+        self.last_caught_up_ms = self.last_fetch_ms = now_ms
+
+    def had_all_until(self, now_ms: float) -> None:
+        """It waited for more, and had everything there was until now."""
+        self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
 
     def hurry(self) -> None:
         """Count as one that was told nothing: its fetch, if it waits, is answered at once."""

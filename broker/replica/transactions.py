@@ -7,8 +7,13 @@ replicated" is a state of its own and keeps holding the last stable offset (haza
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ottla.broker.replica.watermark import last_stable_offset
 from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class CompletedTransaction(NamedTuple):
@@ -25,7 +30,7 @@ class CompletedTransaction(NamedTuple):
 class Transactions:
     """Owned by the producer table, which feeds it every batch of the log in order."""
 
-    __slots__ = ("_ended", "_first_unstable", "_open", "settled_offset")
+    __slots__ = ("_ended", "_first_unstable", "_open", "on_begin", "settled_offset")
 
     def __init__(self) -> None:
         self._open: dict[int, int] = {}
@@ -33,6 +38,8 @@ class Transactions:
         self._first_unstable: int | None = None
         # The high watermark when it was last looked at.
         self.settled_offset = 0
+        # Told when there may be one open that was not before.
+        self.on_begin: Callable[[], object] | None = None
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -62,6 +69,8 @@ class Transactions:
         assert producer_id not in self._open
         self._open[producer_id] = first_offset
         self._refresh()
+        if self.on_begin is not None:
+            self.on_begin()
 
     def end(
         self, producer_id: int, marker_offset: int, *, is_aborted: bool

@@ -138,14 +138,18 @@ class Cleaning:
 
     def _survey_all(self) -> list[Survey]:
         wall_ms, now_ms = self._seams.clock.wall_ms(), self._seams.clock.now_ms()
-        self._spoiled = {
-            one.partition: self._spoiled[one.partition]
-            for one in self._partitions
-            if one.partition in self._spoiled and self._spoiled[one.partition][0] is one.log
-        }
+        if self._spoiled:
+            self._spoiled = {
+                one.partition: self._spoiled[one.partition]
+                for one in self._partitions
+                if one.partition in self._spoiled and self._spoiled[one.partition][0] is one.log
+            }
         surveys = []
         dirty_bytes = 0
         for one in self._partitions:
+            if one.settings.compaction is None:
+                # Most are not compacted, and cost a glance.
+                continue
             if one.partition in self._spoiled or not one.log.home.health.is_online:
                 continue
             try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Watches tell what changed; should one ever be lost, this is how long it matters (C-07).
 RECONCILE_MS = 30_000.0
 # Partitions whose states are read again in one such pass; the next ones follow in the next pass.
-RECONCILED_AT_ONCE = 2_000
+RECONCILED_AT_ONCE = 500
 FIRST_BALANCE_MS = 5_000.0
 BALANCE_PAUSE_MS = 1_000.0
 
@@ -53,6 +53,7 @@ class ControllerChores:
         self._queue = queue
         self._timers: dict[str, Timer] = {}
         self._reconciled_up_to = ""
+        self._turns_to_skip = 0
 
     def begin(self) -> None:
         """The controllership is complete."""
@@ -79,15 +80,21 @@ class ControllerChores:
         for topic in left:
             count += len(topic.partitions)
             if chosen and count > RECONCILED_AT_ONCE:
+                count -= len(topic.partitions)
                 break
             chosen.append(topic.name)
         self._reconciled_up_to = chosen[-1] if chosen else ""
+        # A topic of thousands of partitions is read at once, and pays for it by later turns.
+        self._turns_to_skip = max(0, count - 1) // RECONCILED_AT_ONCE
         return chosen
 
     def _reconcile(self) -> None:
         for path in RECONCILED_PATHS:
             self._mark(path)
-        self._mark(RECONCILE)
+        if self._turns_to_skip:
+            self._turns_to_skip -= 1
+        else:
+            self._mark(RECONCILE)
         self._later("reconcile", RECONCILE_MS, self._reconcile)
 
     def _balance(self) -> None:

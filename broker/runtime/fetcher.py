@@ -35,6 +35,7 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from ottla.broker.replica.following_session import Asked
     from ottla.broker.replica.following_steps import Ask, Step, Told
     from ottla.broker.runtime.fetcher_link import Peers
     from ottla.broker.runtime.fetcher_log import Cut
@@ -154,16 +155,18 @@ class Fetcher:
                 await self._await_flushes()
                 self._wake.clear()
                 now_ms = self._clock.now_ms()
-                ready = self.following.ready(now_ms)
-                if self._parts.has_full_disk():
-                    ready = [one for one in ready if self._has_room(one, now_ms)]
-                next_ready_ms = self.following.next_ready_ms(now_ms)
-                if not ready:
-                    await self._sleep(next_ready_ms)
-                    continue
-                wait_ms = None if next_ready_ms is None else next_ready_ms - now_ms
+                asked: list[Asked] | None = None
+                wait_ms: float | None = None
+                if not self._asks_the_same(now_ms):
+                    ready = self._ready(now_ms)
+                    next_ready_ms = self.following.next_ready_ms(now_ms)
+                    if not ready:
+                        await self._sleep(next_ready_ms)
+                        continue
+                    wait_ms = None if next_ready_ms is None else next_ready_ms - now_ms
+                    asked = [(one, one.ask()) for one in ready]
                 try:
-                    response = await self.link.ask([(one, one.ask()) for one in ready], wait_ms)
+                    response = await self.link.ask(asked, wait_ms)
                 except (OSError, KafkaError, ClientError) as error:
                     await self.link.failed(error, now_ms)
                 else:
@@ -171,11 +174,23 @@ class Fetcher:
         finally:
             self.link.close()
 
+    def _ready(self, now_ms: float) -> list[Followed]:
+        ready = self.following.ready(now_ms)
+        if self._parts.has_full_disk():
+            ready = [one for one in ready if self._has_room(one, now_ms)]
+        return ready
+
     def _has_room(self, one: Followed, now_ms: float) -> bool:
         if not self._runtimes[one.partition].log.home.health.has_no_room:
             return True
         one.not_before_ms = now_ms + FULL_DISK_MS
         return False
+
+    def _asks_the_same(self, now_ms: float) -> bool:
+        count = len(self.following)
+        if not count or self._parts.has_full_disk():
+            return False
+        return self.link.repeats(count) and self.following.says_the_same(now_ms)
 
     async def _sleep(self, until_ms: float | None) -> None:
         timer = None if until_ms is None else self._clock.call_at(until_ms, self._wake.set)
@@ -306,6 +321,7 @@ class Fetcher:
     def _work(self, one: Followed, work: Work, what: str = "cutting") -> None:
         """Change the log in a task of its own: cancelled half-way, it would be unusable (P-04)."""
         one.is_busy = True
+        one.asked = None
         self._spawn(one, self._finish(one, work), what)
 
     def _spawn(self, one: Followed, coroutine: Coroutine[None, None, None], what: str) -> None:

@@ -96,6 +96,9 @@ class FetcherLink:
         self._is_asking = False
         # The leader had nothing to send at its last answer, and waits before the next one.
         self._is_idle = True
+        # Answers in a row that said nothing of any partition.
+        self._idle_count = 0
+        self._version = 0
         self._is_interrupted = False
         self._hurried_ms = 0.0
         self._timer: Timer | None = None
@@ -109,8 +112,16 @@ class FetcherLink:
         """What the leader was asked about a partition, in the last request or before it."""
         return self._session.asked_for(partition)
 
-    async def ask(self, asked: Sequence[Asked], wait_ms: float | None) -> FetchResponse | None:
-        """The leader's answer about these; None when the session has to be begun again.
+    def repeats(self, count: int) -> bool:
+        """Whether ``ask(None)`` would ask for exactly so many partitions, as the last request."""
+        connection = self._connection
+        return connection is not None and not connection.closed and self._session.repeats(count)
+
+    async def ask(
+        self, asked: Sequence[Asked] | None, wait_ms: float | None
+    ) -> FetchResponse | None:
+        """The leader's answer about these, or (None) about those of the last request, of which
+        nothing else is to be said; None when the session has to be begun again.
 
         ``wait_ms``: when somebody else may be asked for, too. Raises OSError, KafkaError,
         ClientError; then comes ``failed``."""
@@ -119,9 +130,15 @@ class FetcherLink:
         if connection is None or connection.closed:
             connection = await self._terms.peers.connect(self._leader, purpose="fetcher")
             self._connection = connection
-        version = version_for(connection.version_of(FETCH), asked)
-        delta = self._session.next_request(asked)
+        version = self._version
+        if asked is None:
+            delta = self._session.same_request()
+        else:
+            version = self._version = version_for(connection.version_of(FETCH), asked)
+            delta = self._session.next_request(asked)
         request = build_request(delta, self._terms.sender(), self._terms.manner, version)
+        if asked is None and self._idle_count:
+            request.max_wait_ms = self._terms.manner.wait_ms(self._idle_count)
         if wait_ms is not None:
             request.max_wait_ms = min(request.max_wait_ms, max(1, int(wait_ms)))
         self.request_count += 1
@@ -150,6 +167,7 @@ class FetcherLink:
         self._is_idle = not any(
             part.records for topic in response.responses for part in topic.partitions
         )
+        self._idle_count = 0 if response.responses else self._idle_count + 1
         return response
 
     async def failed(self, error: Exception, begun_ms: float) -> None:

@@ -35,13 +35,31 @@ FIRST_BY_ID = 13
 FIRST_WITH_REPLICA_STATE = 15
 
 
+# Where nothing has happened for a while a follower waits longer, up to so many times the setting.
+IDLE_WAITS_MAX = 8
+
+
 class Manner(NamedTuple):
-    """How a follower fetches: Kafka's ``replica.fetch.*`` settings."""
+    """How a follower fetches: Kafka's ``replica.fetch.*`` settings.
+
+    ``idle_wait_max_ms``: how long it lets the leader wait for news at rest; it is answered at once
+    when there is some, whatever the time that it is ready to wait."""
 
     max_bytes: int = 1024 * 1024
     response_max_bytes: int = 10 * 1024 * 1024
     min_bytes: int = 1
     wait_max_ms: int = 500
+    idle_wait_max_ms: int = 500
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """For how long a leader may keep a request, milliseconds."""
+        return self.wait_ms(IDLE_WAITS_MAX)
+
+    def wait_ms(self, idle_count: int) -> int:
+        """How long to wait after so many answers in a row that said nothing: ever longer."""
+        longer_ms = self.wait_max_ms * min(IDLE_WAITS_MAX, 1 << min(idle_count, 10))
+        return max(self.wait_max_ms, min(longer_ms, self.idle_wait_max_ms))
 
 
 class Sender(NamedTuple):

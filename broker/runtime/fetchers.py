@@ -141,6 +141,8 @@ def fetchers_of(
         response_max_bytes=config.replica_fetch_response_max_bytes,
         min_bytes=config.replica_fetch_min_bytes,
         wait_max_ms=config.replica_fetch_wait_max_ms,
+        # A follower that stops asking at rest is missed long before it must leave the ISR.
+        idle_wait_max_ms=config.replica_lag_time_max_ms // 2,
     )
     parts = FetcherParts(
         peers,
@@ -152,6 +154,6 @@ def fetchers_of(
             min(Pauses().first_ms, config.replica_fetch_backoff_ms), config.replica_fetch_backoff_ms
         ),
         # A leader may keep the request for the whole wait and then needs its time.
-        max(config.replica_socket_timeout_ms, 2 * config.replica_fetch_wait_max_ms),
+        max(config.replica_socket_timeout_ms, 2 * manner.longest_wait_ms),
     )
     return Fetchers(parts, config.num_replica_fetchers)

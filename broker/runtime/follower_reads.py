@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.partition import PartitionRuntime
     from ottla.broker.runtime.partition_read import FetchPlan, Wanted
     from ottla.broker.runtime.waiting import Waiting
+    from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import Clock
 
     Find = Callable[[Wanted], PartitionRuntime | None]
@@ -43,10 +44,12 @@ class _Quiet(NamedTuple):
     leading: Leading
     follower: FollowerProgress
     wanted: Wanted
+    # Of the log, when it was found to be the one that is meant.
+    topic_id: Uuid | None
 
     @property
     def is_still_quiet(self) -> bool:
-        partition, leading, follower, wanted = self
+        partition, leading, follower, wanted, _topic_id = self
         replica = partition.replica
         return (
             replica.leading is leading
@@ -57,12 +60,50 @@ class _Quiet(NamedTuple):
         )
 
 
+class Quietness:
+    """What a fetch session remembers of its last answer: everything that it asks for, if all of it
+    was quiet then. One that says the same again costs a glance in all, and not one for each."""
+
+    __slots__ = ("all_quiet",)
+
+    def __init__(self) -> None:
+        self.all_quiet: list[_Quiet] | None = None
+
+    def lasts(self, plan: FetchPlan, now_ms: float) -> bool:
+        """Whether all of it is quiet still; then the follower has asked for it again, just now.
+
+        At rest this is all that a leader does for thousands of partitions: it calls nothing of
+        ours. HOT."""
+        known = self.all_quiet
+        if known is None:
+            return False
+        node_id, broker_epoch = plan.replica_id, plan.broker_epoch
+        for partition, leading, follower, wanted, topic_id in known:
+            replica = partition.replica
+            if (
+                replica.leading is not leading
+                or replica.log_end_offset != wanted.offset
+                or follower.told_watermark < leading.watermark_due
+                or follower.told_log_start_offset != replica.log_start_offset
+                or not partition.is_open
+                or partition.log.topic_id != topic_id
+                or follower.asked is not wanted
+                or follower.broker_epoch != broker_epoch
+                or node_id not in leading.in_sync.committed
+                or leading.followers.get(node_id) is not follower
+            ):
+                return False
+            # As ``on_same_fetch`` does.
+            follower.last_caught_up_ms = follower.last_fetch_ms = now_ms
+        return True
+
+
 class FollowerReads:
     """Owned by the reads of one broker. ``proofs`` is told what fetches say of followers."""
 
     def __init__(self, waiting: Waiting, clock: Clock, proofs: Proofs) -> None:
         self._waiting = waiting
-        self._clock = clock
+        self.clock = clock
         self._proofs = proofs
         self._moved: dict[PartitionRuntime, None] = {}
 
@@ -73,9 +114,15 @@ class FollowerReads:
         Once for each request, however often it is read for. ``plan.wanted`` keeps what there may
         be something to say about; what is refused is noted there."""
         proofs = self._proofs
-        poll = FollowerPoll(plan, find, partial(proofs.on_answer, connection))
-        now_ms = self._clock.now_ms()
+        poll = FollowerPoll(plan, find, partial(proofs.on_answer, connection), self)
+        now_ms = self.clock.now_ms()
         question = proofs.on_fetch(connection, now_ms) if proofs.is_open else NOT_PROVEN
+        quietness: Quietness | None = plan.quietness
+        if quietness is not None and not question and quietness.lasts(plan, now_ms):
+            assert quietness.all_quiet is not None
+            poll.quiet, plan.wanted = quietness.all_quiet, []
+            poll.is_fresh = poll.is_calm = True
+            return poll
         active: list[Wanted] = []
         for wanted in plan.wanted:
             partition = find(wanted)
@@ -91,7 +138,7 @@ class FollowerReads:
                 continue
             verdict = partition.on_follower_fetch(_as_fetch(plan, wanted))
             if verdict.watermark_moved:
-                self._has_moved(partition)
+                self.has_moved(partition)
             leading = partition.replica.leading
             follower = None if leading is None else leading.followers.get(plan.replica_id)
             if follower is not None:
@@ -116,9 +163,10 @@ class FollowerReads:
             follower.proven_question = question
             self._waiting.release(partition.proof_key)
 
-    def _has_moved(self, partition: PartitionRuntime) -> None:
+    def has_moved(self, partition: PartitionRuntime) -> None:
+        """The watermark has: whoever waits is told in a moment."""
         if not self._moved:
-            self._clock.call_at(self._clock.now_ms() + NEWS_AFTER_MS, self._tell)
+            self.clock.call_at(self.clock.now_ms() + NEWS_AFTER_MS, self._tell)
         self._moved[partition] = None
 
     def _tell(self) -> None:
@@ -134,18 +182,38 @@ class FollowerReads:
 class FollowerPoll:
     """One request of a follower, until it is answered."""
 
-    def __init__(self, plan: FetchPlan, find: Find, on_answer: Callable[[], object]) -> None:
+    def __init__(
+        self, plan: FetchPlan, find: Find, on_answer: Callable[[], object], reads: FollowerReads
+    ) -> None:
         self._plan = plan
         self._find = find
         self._on_answer = on_answer
+        self._reads = reads
         self.quiet: list[_Quiet] = []
+        # Nothing can have happened since it was found to be quiet.
+        self.is_fresh = False
+        # Nothing has, until it was answered.
+        self.is_calm = False
 
     def wake(self) -> None:
         """What has something to say by now is read again."""
+        if self.is_fresh:
+            self.is_fresh = False
+            return
+        self.is_calm = False
         woken = [one for one in self.quiet if not one.is_still_quiet]
         if woken:
             self.quiet = [one for one in self.quiet if one.is_still_quiet]
             self._plan.wanted += [one.wanted for one in woken]
+            now_ms = self._reads.clock.now_ms()
+            for one in woken:
+                if one.partition.replica.leading is one.leading:
+                    # It has waited here, with everything there was, until this moment.
+                    one.follower.had_all_until(now_ms)
+        for partition, _leading, follower, _wanted, _topic_id in self.quiet:
+            if follower.told_watermark < partition.replica.high_watermark:
+                # Also when the ISR has shrunk: at rest it would wait for seconds to hear of it.
+                self._reads.has_moved(partition)
 
     def owes_news(self) -> bool:
         """Whether the follower must be answered for a watermark that it does not know."""
@@ -160,6 +228,9 @@ class FollowerPoll:
     def complete(self) -> bool:
         """An answer is made: it tells all watermarks. True if more must be read for that."""
         self._on_answer()
+        if self.is_calm:
+            # A watermark that has moved since is told when its time has come.
+            return False
         late = [
             one
             for one in self.quiet
@@ -175,6 +246,8 @@ class FollowerPoll:
                     if follower is not None:
                         follower.told_watermark = replica.high_watermark
                         follower.told_log_start_offset = replica.log_start_offset
+        if self._plan.quietness is not None:
+            self._plan.quietness.all_quiet = None if self._plan.wanted else self.quiet
         return bool(late)
 
 
@@ -192,7 +265,7 @@ def _quiet(partition: PartitionRuntime, plan: FetchPlan, wanted: Wanted) -> _Qui
         or plan.replica_id not in leading.in_sync.committed
     ):
         return None
-    quiet = _Quiet(partition, leading, follower, wanted)
+    quiet = _Quiet(partition, leading, follower, wanted, partition.log.topic_id)
     return quiet if quiet.is_still_quiet else None
 
 

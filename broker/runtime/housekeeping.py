@@ -91,7 +91,7 @@ class Housekeeping:
 
     async def flush_due(self) -> None:
         """Flush logs whose flush.ms is over, and segments that nobody appends to any more."""
-        for one in self._partitions:
+        for one in self._partitions.attention.to_flush(self._partitions.logs):
             try:
                 if one.flush_is_due:
                     await one.flush()
@@ -99,6 +99,9 @@ class Housekeeping:
                     await one.log.flush_sealed()
             except KafkaError as error:
                 _report(one, error)
+            finally:
+                if one.log.may_need_flush:
+                    one.log.home.to_flush[one.log] = None
 
     async def apply_retention(self) -> None:
         """Delete the oldest segments by the policies of their topics."""
@@ -191,7 +194,7 @@ class Housekeeping:
 
     async def checkpoint(self) -> None:
         """Save recovery points, log starts and high watermarks."""
-        await self._partitions.logs.checkpoint(self._partitions.high_watermark_of)
+        await self._partitions.logs.checkpoint(self._partitions.high_watermarks)
 
     async def expire_producers(self) -> None:
         """Forget producers that have been silent for ``producer.id.expiration.ms``."""
@@ -203,11 +206,7 @@ class Housekeeping:
 
     async def note_transactions(self) -> None:
         """See how long transactions have been open, for whoever looks for those that hang."""
-        now_ms = self._clock.now_ms()
-        for one in self._partitions:
-            transactions = one.replica.history.producers.transactions
-            if transactions.first_unstable_offset is not None or not one.ages.is_empty:
-                one.ages.look(transactions.open_transactions, now_ms)
+        self._partitions.attention.note_transactions(self._clock.now_ms())
 
     async def tidy(self) -> None:
         """Remove what was deleted long enough ago, look at free space, close unused files."""

@@ -133,11 +133,25 @@ class IsrWriter:
             self.check()
 
     def check(self) -> None:
-        """Look at every partition that is led here."""
+        """Look at every partition that is led here.
+
+        At rest a glance is all that it costs: nothing is called for one whose followers, as many
+        as are in sync, all have what the leader has."""
         for partition in self._partitions:
-            leading = partition.replica.leading
-            if leading is not None and leading.followers:
-                self.look_at(partition)
+            replica = partition.replica
+            leading = replica.leading
+            if leading is None or not leading.followers:
+                continue
+            end, in_sync = replica.log_end_offset, leading.in_sync
+            if in_sync.pending is None and not in_sync.eligible_leaders:
+                missing = 1 + len(leading.followers) - len(in_sync.committed)
+                if missing == 0 and replica.high_watermark == end:
+                    for follower in leading.followers.values():
+                        if follower.log_end_offset != end:
+                            break
+                    else:
+                        continue
+            self.look_at(partition)
 
     def look_at(self, partition: PartitionRuntime, asking: int | None = None) -> None:
         """Begin the change of the ISR that is due there, if one is. Never waits.

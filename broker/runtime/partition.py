@@ -150,6 +150,7 @@ class PartitionRuntime:
         """The topic's configuration has changed."""
         self.settings = settings
         self.log.settings = settings.log
+        self.log.home.to_flush[self.log] = None
         limits = self.replica.limits
         limits.min_insync_replicas = settings.min_insync_replicas
         limits.unclean_leader_election = settings.unclean_leader_election
@@ -382,8 +383,9 @@ class PartitionRuntime:
 
     def log_was_cut(self) -> None:
         """The log has lost records at its start."""
-        if self.replica.on_cut(self.log.log_start_offset, self.log.log_end_offset):
-            self.wake_waiters()
+        self.replica.on_cut(self.log.log_start_offset, self.log.log_end_offset)
+        # Followers are told of the new start, whether or not the watermark has moved.
+        self.wake_waiters()
 
 
 def _nobody_listens(_partition: PartitionRuntime, _follower: int | None = None) -> None:

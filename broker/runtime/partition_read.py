@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.replica.watermark import Isolation
 from ottla.protocol.data_classes import dataclass
@@ -44,7 +44,8 @@ class FetchPlan:
 
     ``broker_epoch``: the incarnation of the follower that asks, -1 unless it says so.
     ``may_follow``: a consumer that may read from a follower. ``nearest``: which one it should read
-    from instead, given partition and position; -1 for the leader."""
+    from instead, given partition and position; -1 for the leader. ``quietness``: what the session
+    remembers, if it is a follower's (follower_reads.py)."""
 
     wanted: list[Wanted]
     max_wait_ms: int
@@ -56,6 +57,7 @@ class FetchPlan:
     broker_epoch: int = -1
     may_follow: bool = False
     nearest: Callable[[PartitionRuntime, int], int] | None = None
+    quietness: Any = None
 
     @property
     def isolation(self) -> Isolation:

@@ -16,6 +16,7 @@ from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.leading import ReplicaLimits
 from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.roles import LogBounds
+from ottla.broker.runtime.attention import Attention
 from ottla.broker.runtime.lease import Lease, endless_lease
 from ottla.broker.runtime.orders import leadership_of
 from ottla.broker.runtime.partition import PartitionRuntime
@@ -96,6 +97,7 @@ class Partitions:
         self._lock = asyncio.Lock()
         self._sorting = asyncio.Lock()
         self.error_for_missing: Callable[[str, int], ErrorCode] = _unknown
+        self.attention = Attention(self.find)
         # Hears of each role that a partition here takes on or loses.
         self.on_role: Callable[[PartitionRuntime], object] = _ignore
         # Hears of it as well, and first: whoever fetches from its leader.
@@ -140,10 +142,9 @@ class Partitions:
     def __len__(self) -> int:
         return len(self._partitions)
 
-    def high_watermark_of(self, partition: TopicPartition) -> int | None:
-        """For the checkpoint; None while the partition has no role here."""
-        found = self._partitions.get(partition)
-        return None if found is None else found.replica.high_watermark
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """For the checkpoint; of partitions that have no role here there is none."""
+        return {one.partition: one.replica.high_watermark for one in self._partitions.values()}
 
     def topic_changed(self, topic: str) -> None:
         """The topic's configuration has changed; it takes effect now."""
@@ -306,6 +307,7 @@ class Partitions:
         runtime.traffic = self.traffic.setdefault(partition.topic, runtime.traffic)
         runtime.on_role = self._tell_of_role
         runtime.on_may_join = lambda one, follower: self.on_may_join(one, follower)
+        self.attention.admit(runtime)
         return runtime
 
     def _tell_of_role(self, runtime: PartitionRuntime) -> None:

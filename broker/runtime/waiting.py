@@ -191,7 +191,8 @@ class Waiting:
         if waiter.done:
             return
         # Progress that was noted but not looked at yet still counts.
-        moved = waiter._queued or any(key in self._released for key in waiter.keys)
+        released = self._released
+        moved = waiter._queued or (bool(released) and not released.keys().isdisjoint(waiter.keys))
         answered = moved and waiter.try_complete()
         waiter.cancel()
         if not answered:

@@ -106,7 +106,7 @@ async def test_a_full_disk_is_freed_by_deleting_topics() -> None:
         await create(client, "t", file_delete_delay_ms="0")
         await produced(client, batch(b"x" * 100))
         logs = running.broker.partitions.logs
-        await logs.checkpoint(running.broker.partitions.high_watermark_of)
+        await logs.checkpoint(running.broker.partitions.high_watermarks)
         plan.add(DiskFault(frozenset({"append", "create"}), errno.ENOSPC, "checkpoint"))
 
         await delete(client, "t")
@@ -307,7 +307,7 @@ async def test_a_checkpoint_knows_nothing_of_a_topic_that_was_made_anew_meanwhil
         fault = DiskFault(frozenset({"fsync"}), 0, "/d1/log-start", delay_ms=300)
         plan.add(fault)
         logs = running.broker.partitions.logs
-        saving = asyncio.create_task(logs.checkpoint(running.broker.partitions.high_watermark_of))
+        saving = asyncio.create_task(logs.checkpoint(running.broker.partitions.high_watermarks))
         await asyncio.sleep(0)
         await delete(client, topic)
         await create(client, topic)

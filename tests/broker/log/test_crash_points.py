@@ -46,7 +46,7 @@ class Life:
                 self.appended = read_all(log)
             await log.flush()
             self.promised = log.log_end_offset
-            await logs.checkpoint({ORDERS: log.log_end_offset}.get)
+            await logs.checkpoint({ORDERS: log.log_end_offset}.copy)
             self.house.append(log, 2)
             self.appended = read_all(log)
         self.promised = min(self.promised, self.promised - 3)

@@ -154,7 +154,7 @@ async def test_a_new_log_inherits_nothing_from_a_deleted_one_of_its_name() -> No
         house.append(log, 3)
     await log.flush()
     await log.delete_records_before(20)
-    await logs.checkpoint({partition(0): 30}.get)
+    await logs.checkpoint({partition(0): 30}.copy)
     await logs.delete(partition(0))
     log = await logs.create(partition(0), bytes(16), is_new=True)
     house.append(log, 2)

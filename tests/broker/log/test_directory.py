@@ -128,13 +128,13 @@ async def test_checkpoints_survive_and_unloaded_partitions_keep_theirs() -> None
         for _ in range(4):
             house.append(log)
         await log.flush()
-    await logs.checkpoint({partition(0): 3, partition(1): 4, TopicPartition("other", 1): 9}.get)
+    await logs.checkpoint({partition(0): 3, partition(1): 4, TopicPartition("other", 1): 9}.copy)
     house.disk.files.file("/d1/orders-0/00000000000000000000.log").data[70] ^= 1
     house.disk.files.file("/d1/orders-0/00000000000000000000.log").data.pop()
     house.kill()
     logs = await house.start()
     assert list(logs.damaged) == [partition(0)]
-    await logs.checkpoint({partition(1): 4}.get)
+    await logs.checkpoint({partition(1): 4}.copy)
     house.kill()
     logs = await house.start()
 
@@ -189,11 +189,11 @@ async def test_checkpoints_that_did_not_change_are_not_written_again() -> None:
     house = House()
     logs = await house.start()
     house.append(await logs.create(partition(0), TOPIC_ID, is_new=True))
-    await logs.checkpoint({partition(0): 1}.get)
+    await logs.checkpoint({partition(0): 1}.copy)
     changes = house.disk.changes
-    await logs.checkpoint({partition(0): 1}.get)
+    await logs.checkpoint({partition(0): 1}.copy)
     assert house.disk.changes == changes
-    await logs.checkpoint({partition(0): 2}.get)
+    await logs.checkpoint({partition(0): 2}.copy)
     assert house.disk.changes > changes
 
 
@@ -229,7 +229,7 @@ async def test_a_new_log_does_not_inherit_from_one_that_was_removed_by_hand() ->
     for _ in range(10):
         house.append(log)
     await log.flush()
-    await logs.checkpoint({partition(0): 10}.get)
+    await logs.checkpoint({partition(0): 10}.copy)
     house.kill()
     await house.disk.remove_tree("/d1/orders-0")
     logs = await house.start()

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
+
 from ottla.broker.replica.following import Followed, Following, Pauses
 from ottla.broker.replica.following_steps import Action, Ask, Step
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from tests.broker.replica.replicas import led_by, replica_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 WAIT = Step(Action.WAIT, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
 SERVED = Step(Action.APPEND, has_records=True)
@@ -144,3 +151,76 @@ def test_the_question_is_the_end_of_the_log_and_its_last_epoch() -> None:
     assert one.ask() == Ask(3, 10, 2, 0)
     one.replica.on_cut(0, 7)
     assert one.ask() == Ask(3, 7, 2, 0)
+
+
+def told(*them: Followed) -> Following:
+    """All of them as a session's last request has said."""
+    for one in them:
+        one.asked = one.ask()
+    return following(*them)
+
+
+def test_partitions_at_rest_need_not_be_asked_for_one_by_one() -> None:
+    """Thousands of them would cost more than all that brokers do otherwise."""
+    first, second = followed(0), followed(1)
+    assert not following(first, second).says_the_same(0)
+    assert told(first, second).says_the_same(0)
+
+
+def appended(one: Followed) -> None:
+    one.replica.on_replicated(11, 11, 3)
+
+
+def begins_later(one: Followed) -> None:
+    one.replica.on_cut(5, 10)
+
+
+def follows_another(one: Followed) -> None:
+    one.replica.become_follower(led_by(3, 4, isr=(1, 3)))
+
+
+def leads(one: Followed) -> None:
+    one.replica.become_leader(led_by(one.replica.node_id, 4, isr=(1, 3)), 0)
+
+
+def has_no_role(one: Followed) -> None:
+    one.replica.resign()
+
+
+def is_cut(one: Followed) -> None:
+    one.is_busy = True
+
+
+def is_flushed(one: Followed) -> None:
+    one.awaits_flush = True
+
+
+def rests(one: Followed) -> None:
+    one.not_before_ms = 2.0
+
+
+def is_another_now(one: Followed) -> None:
+    one.asked = None
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        appended,
+        begins_later,
+        follows_another,
+        leads,
+        has_no_role,
+        is_cut,
+        is_flushed,
+        rests,
+        is_another_now,
+    ],
+)
+def test_whatever_changes_is_told_in_the_next_request(happens: Callable[[Followed], None]) -> None:
+    """An old offset or epoch said again would count as an acknowledgement, or as a proof that the
+    leader was not replaced."""
+    first, second = followed(0), followed(1)
+    both = told(first, second)
+    happens(second)
+    assert not both.says_the_same(1.0)

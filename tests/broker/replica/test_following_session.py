@@ -170,3 +170,20 @@ class LeadersCache:
             self.known.pop(partition, None)
         self.known.update({one.partition: ask for one, ask in delta.asked})
         return NONE, self.session_id
+
+
+def test_a_request_that_says_the_same_names_no_partition() -> None:
+    """It continues the session, in which everything was said; without one there is none."""
+    them = [asked(0), asked(1)]
+    session = FetchSession()
+    session.next_request(them)
+    assert not session.repeats(2)
+    session.answered(NONE, 70)
+    assert session.repeats(2)
+    assert not session.repeats(3)
+    assert session.same_request() == Delta(70, 1, ())
+    session.answered(NONE, 70)
+    assert session.same_request() == Delta(70, 2, ())
+    assert session.asked_for(them[1][0].partition) == them[1]
+    session.lost()
+    assert not session.repeats(2)

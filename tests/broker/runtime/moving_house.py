@@ -100,7 +100,7 @@ class MovingHouse:
             self.append()
         await self.log.flush()
         self.append(3)
-        await self.logs.checkpoint({PARTITION: self.log.log_end_offset}.get)
+        await self.logs.checkpoint({PARTITION: self.log.log_end_offset}.copy)
 
     def append(self, count: int = 1) -> None:
         log = self.log

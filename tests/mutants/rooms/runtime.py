@@ -163,8 +163,8 @@ MUTANTS = (
     Mutant(
         "stuck-follower-goes-on-fetching",
         "broker/runtime/fetcher.py",
-        "                if self._parts.has_full_disk():\n",
-        "                if False:\n",
+        "        if self._parts.has_full_disk():\n",
+        "        if False:\n",
         "A follower on a full disk asks for nothing.",
         ("tests/broker/runtime/test_fetcher_disks.py",),
     ),

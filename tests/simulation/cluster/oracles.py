@@ -269,7 +269,7 @@ class Watchman:
             if follower is None:
                 continue
             self.counts["returns"] += left_epoch == epoch
-            was_heard = left_epoch != epoch or follower._last_fetch_ms > left_ms
+            was_heard = left_epoch != epoch or follower.last_fetch_ms > left_ms
             if not (follower.is_known and was_heard):
                 self.violation(
                     f"{path} unheard {node_id}",

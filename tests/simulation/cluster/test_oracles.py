@@ -180,12 +180,12 @@ def test_whoever_joins_without_a_fetch_since_it_left_is_seen() -> None:
     stage = Stage()
     stage.state(isr=(0, 1))
     followers = stage.broker(0, leads=True).replica.leading.followers
-    followers[1] = SimpleNamespace(is_known=True, _last_fetch_ms=5.0)
-    followers[2] = SimpleNamespace(is_known=True, _last_fetch_ms=5.0)
+    followers[1] = SimpleNamespace(is_known=True, last_fetch_ms=5.0)
+    followers[2] = SimpleNamespace(is_known=True, last_fetch_ms=5.0)
     stage.state(isr=(0, 1, 2))
     stage.now_ms = 10.0
     stage.state(isr=(0, 2))
-    followers[1]._last_fetch_ms = 11.0
+    followers[1].last_fetch_ms = 11.0
     stage.state(isr=(0, 1, 2))
     assert stage.found() == []
     stage.now_ms = 20.0
@@ -199,7 +199,7 @@ def test_whoever_joins_without_any_fetch_is_seen() -> None:
     stage = Stage()
     stage.state(isr=(0, 1))
     followers = stage.broker(0, leads=True).replica.leading.followers
-    followers[2] = SimpleNamespace(is_known=False, _last_fetch_ms=5.0)
+    followers[2] = SimpleNamespace(is_known=False, last_fetch_ms=5.0)
     stage.state(isr=(0, 1, 2))
     assert stage.found() == ["unheard"]
 
