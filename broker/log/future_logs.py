@@ -51,7 +51,7 @@ logger = logging.getLogger("ottla.log")
 class Future(NamedTuple):
     """A log, the copy that is to take its place, and the directories of both.
 
-    ``lock`` is held by whoever gives the copy up or exchanges it."""
+    ``lock`` is held while the copy is dropped or exchanged."""
 
     log: PartitionLog
     copy: PartitionLog
@@ -131,17 +131,13 @@ class FutureLogs:
         log.is_moving = True
         is_made = False
         try:
-            async with log.lock:
-                # A compaction that was exchanging files has ended, and no other begins.
-                log.ensure_usable()
-            home.disk.make_directory(path)
-            if log.topic_id is not None:
-                metadata = encode_partition_metadata(log.topic_id)
-                await replace_file(home.disk, join(path, PARTITION_METADATA), metadata)
-            await load_log(copy, Known())
-            await copy.sync_names()
-            await target.sync_names()
-            is_made = True
+            # A deletion that comes meanwhile waits: half a directory cannot be removed.
+            async with future.lock:
+                async with log.lock:
+                    # A compaction that was exchanging files has ended, and no other begins.
+                    log.ensure_usable()
+                await self._make(future)
+                is_made = True
         except OSError as error:
             raise home.health.judge(f"cannot create {path}", error) from error
         finally:
@@ -149,6 +145,17 @@ class FutureLogs:
                 self._forget(future)
         await self.forget_unfinished(partition)
         return future
+
+    async def _make(self, future: Future) -> None:
+        """The copy's directory, durably and empty. Raises OSError."""
+        copy, disk = future.copy, future.target.home.disk
+        disk.make_directory(copy.directory)
+        if copy.topic_id is not None:
+            metadata = encode_partition_metadata(copy.topic_id)
+            await replace_file(disk, join(copy.directory, PARTITION_METADATA), metadata)
+        await load_log(copy, Known())
+        await copy.sync_names()
+        await future.target.sync_names()
 
     async def drop(self, partition: TopicPartition) -> None:
         """Give up the move of a partition, if there is one, and remove the copy.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.log.settings import INT32_MAX, INT64_MAX
 from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.broker.replica.following_batches import Limits, runs_of
+from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.records.batch import NO_PRODUCER_ID
 
 if TYPE_CHECKING:
@@ -54,7 +55,10 @@ class ReplicaCopy:
         found = log.read(start_offset, SLICE_BYTES, log.log_end_offset, at_least_one=True)
         if found.region is None:
             return 0
-        content = await log.home.offload.run(found.region.read)
+        try:
+            content = await log.home.offload.run(found.region.read)
+        except OSError as error:
+            raise self._unreadable(error) from error
         if log.lowest_cut < found.next_offset or copy.log_end_offset != start_offset:
             # What was read may be gone.
             return 0
@@ -88,7 +92,11 @@ class ReplicaCopy:
                 copy.log_end_offset, SLICE_BYTES, log.log_end_offset, at_least_one=True
             )
             assert found.region is not None
-            self._append(self._runs(found.region.read()))
+            try:
+                content = found.region.read()
+            except OSError as error:
+                raise self._unreadable(error) from error
+            self._append(self._runs(content))
 
     @property
     def is_near(self) -> bool:
@@ -117,10 +125,23 @@ class ReplicaCopy:
             else:
                 return
 
+    def _unreadable(self, error: OSError) -> KafkaError:
+        """For the log's directory to judge: a task that fails on it would stop the broker."""
+        log = self._future.log
+        return log.home.health.judge(f"cannot read the log of {log.partition}", error)
+
     def _runs(self, content: Buffer) -> list[list[RecordBatch]]:
         copy = self._future.copy
         limits = Limits(copy.log_end_offset, INT32_MAX, copy.settings.segment_bytes)
-        return runs_of(content, limits)
+        try:
+            return runs_of(content, limits)
+        except KafkaError as error:
+            if error.code is not ErrorCode.CORRUPT_MESSAGE:
+                raise
+            # The move ends: reading the same file again would find the same damage.
+            raise CorruptLogError(
+                f"its log has a damaged batch from offset {copy.log_end_offset} on"
+            ) from error
 
     def _append(self, runs: list[list[RecordBatch]]) -> None:
         copy = self._future.copy

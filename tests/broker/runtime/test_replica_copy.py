@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,11 +12,13 @@ from ottla.broker.log.names import LEADER_EPOCHS
 from ottla.broker.log.txn_index import AbortedTransaction
 from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.runtime.replica_copy import ReplicaCopy
+from ottla.broker.testing.faulty_disk import DiskFault
+from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.records.batch import parse_batch
 from ottla.protocol.records.builder import BatchOptions
 from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
 from tests.broker.log.bench import batch_at
-from tests.broker.runtime.moving_house import MovingHouse
+from tests.broker.runtime.moving_house import PARTITION, MovingHouse
 
 if TYPE_CHECKING:
     from ottla.broker.log.partition_log import PartitionLog
@@ -196,3 +199,63 @@ async def test_readers_of_the_old_files_finish_what_they_have_begun() -> None:
 
     assert found.region.read() == before
     assert one.names() == ["/d2/orders-0"]
+
+
+UNREADABLE = DiskFault(frozenset({"pread"}), path_part="/d1/orders-0/")
+
+
+async def test_a_log_that_cannot_be_read_takes_its_directory_offline() -> None:
+    """The task of a move that failed on an error of the disk would stop the broker."""
+    one = await filled()
+    copying = ReplicaCopy(await one.begin())
+    one.disk.faults.add(UNREADABLE)
+    with pytest.raises(KafkaError) as caught:
+        await copying.copy_slice()
+
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert one.log.home.health.failure is not None
+
+
+async def test_an_exchange_whose_last_read_fails_leaves_one_log_of_the_name() -> None:
+    """Two logs of one name must not live on: at the next start either could be served."""
+    one, copying = await copied()
+
+    def append_and_fail() -> None:
+        if one.disk.exists("/d2/orders-0") and not one.disk.faults.hits:
+            one.append()
+            one.disk.faults.add(UNREADABLE)
+
+    one.disk.before_change = append_and_fail
+    with pytest.raises(KafkaError):
+        await one.logs.futures.exchange(next(iter(one.logs.futures)), copying)
+
+    assert one.disk.faults.hits
+    assert one.disk.exists("/d1/orders-0")
+    assert not one.disk.exists("/d2/orders-0")
+
+
+async def test_a_damaged_log_ends_its_move() -> None:
+    """Reading the same file again finds the same damage, and no leader has sent it."""
+    one = await filled()
+    copying = ReplicaCopy(await one.begin())
+    damaged = one.disk.files.file(one.log.segments[0].path)
+    damaged.data[70] ^= 1
+
+    with pytest.raises(CorruptLogError, match="a damaged batch from offset 0"):
+        await copying.copy_slice()
+
+
+async def test_a_deletion_waits_until_a_move_has_begun() -> None:
+    """Half a directory cannot be removed, and the new disk would be taken for failed."""
+    one = await filled()
+    await one.log.lock.acquire()
+    begin = asyncio.ensure_future(one.begin())
+    await asyncio.sleep(0)
+    drop = asyncio.ensure_future(one.logs.futures.drop(PARTITION))
+    await asyncio.sleep(0)
+    one.log.lock.release()
+    await asyncio.gather(begin, drop)
+
+    assert one.logs.offline_paths == []
+    assert list(one.logs.futures) == []
+    assert not [name for name in await one.disk.scan("/d2") if name.endswith("-future")]
