@@ -129,7 +129,7 @@ class LogDirectories:
     @property
     def have_no_room(self) -> bool:
         """Whether any of them refuses appends for lack of space."""
-        return any(each.home.health.has_no_room for each in self.directories)
+        return any(each.home.health.has_no_room for each in self.online)
 
     def rooms(self) -> list[tuple[int, list[TopicPartition]]]:
         """How much room each directory has (read ``room.py``), and what lies in it."""

@@ -7,6 +7,8 @@ of clients are refused; room is reported again when there is more than the floor
 
 from __future__ import annotations
 
+from math import inf
+
 ENOUGH = 0
 # Less than the floor is free: writes of clients are refused, replication goes on.
 LOW = 1
@@ -14,8 +16,10 @@ LOW = 1
 NONE = 2
 # So much must be freed after a refusal before the next try.
 FREED_BYTES = 1 << 20
-# After that long it is tried again even if nothing seems to have been freed.
+# After that long it is tried again even if nothing seems to have been freed; after each refusal in
+# a row twice as long. Each try lets idle followers rejoin their ISRs, only to leave again.
 RETRY_MS = 10_000.0
+RETRY_MS_MAX = 60_000.0
 # Room is reported when there has been enough for that long.
 SETTLE_MS = 5_000.0
 
@@ -23,13 +27,23 @@ SETTLE_MS = 5_000.0
 class RoomGauge:
     """Of one directory; ``floor_bytes`` is ``ottla.free.space.floor.bytes``."""
 
-    __slots__ = ("_floor_bytes", "_refused_free_bytes", "_since_ms", "_was_refused", "room")
+    __slots__ = (
+        "_floor_bytes",
+        "_refused_free_bytes",
+        "_retry_ms",
+        "_since_ms",
+        "_tried_ms",
+        "_was_refused",
+        "room",
+    )
 
     def __init__(self, floor_bytes: int) -> None:
         self.room = ENOUGH
         self._floor_bytes = floor_bytes
         self._was_refused = False
         self._refused_free_bytes = 0
+        self._retry_ms = RETRY_MS
+        self._tried_ms = -inf
         # When a write was refused, or since when there is enough again.
         self._since_ms: float | None = None
 
@@ -43,11 +57,16 @@ class RoomGauge:
         if self._was_refused:
             self._was_refused = False
             self._refused_free_bytes, self._since_ms = free_bytes, now_ms
+            if now_ms - self._tried_ms > SETTLE_MS:
+                self._retry_ms = RETRY_MS
         elif self.room is NONE:
             assert self._since_ms is not None
             is_freed = free_bytes >= self._refused_free_bytes + FREED_BYTES
-            if is_freed or now_ms - self._since_ms >= RETRY_MS:
+            if is_freed:
                 self.room, self._since_ms = LOW, None
+            elif now_ms - self._since_ms >= self._retry_ms:
+                self.room, self._since_ms, self._tried_ms = LOW, None, now_ms
+                self._retry_ms = min(2 * self._retry_ms, RETRY_MS_MAX)
         elif free_bytes < self._floor_bytes:
             self.room, self._since_ms = LOW, None
         elif self.room is LOW:

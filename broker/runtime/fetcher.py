@@ -177,14 +177,11 @@ class Fetcher:
     def _ready(self, now_ms: float) -> list[Followed]:
         ready = self.following.ready(now_ms)
         if self._parts.has_full_disk():
-            ready = [one for one in ready if self._has_room(one, now_ms)]
+            for one in ready:
+                if self._runtimes[one.partition].log.home.health.has_no_room:
+                    one.not_before_ms = now_ms + FULL_DISK_MS
+            ready = self.following.ready(now_ms)
         return ready
-
-    def _has_room(self, one: Followed, now_ms: float) -> bool:
-        if not self._runtimes[one.partition].log.home.health.has_no_room:
-            return True
-        one.not_before_ms = now_ms + FULL_DISK_MS
-        return False
 
     def _asks_the_same(self, now_ms: float) -> bool:
         count = len(self.following)
@@ -261,6 +258,8 @@ class Fetcher:
             written_bytes = append_fetched(runtime, runs, told.high_watermark, now_ms)
             self._counts.fetched_bytes += written_bytes
         except KafkaError as error:
+            # What the leader has deleted is deleted here, too: that may be what makes room.
+            self._follow_start(one, runtime, told)
             self._rest(one, error)
             return False
         one.lag = max(0, told.high_watermark - log.log_end_offset)
@@ -270,14 +269,18 @@ class Fetcher:
             hold_ms = throttles.hold_followed_ms(runtime, written_bytes, is_caught_up=one.lag == 0)
             if hold_ms > 0:
                 one.not_before_ms = now_ms + hold_ms
-        if told.log_start_offset > log.log_start_offset and one.partition not in self._raising:
-            self._raising.add(one.partition)
-            self._spawn(one, self._raise_start(one, runtime, told.log_start_offset), "cutting")
+        self._follow_start(one, runtime, told)
         if log.log_end_offset >= told.high_watermark:
             # Below, nothing hangs on what it says: it moves no watermark and joins no ISR. It
             # would not catch up either, with a flush for each answer.
             self._flush_if_due(one)
         return bool(runs)
+
+    def _follow_start(self, one: Followed, runtime: PartitionRuntime, told: Told) -> None:
+        start_offset = told.log_start_offset
+        if start_offset > runtime.log.log_start_offset and one.partition not in self._raising:
+            self._raising.add(one.partition)
+            self._spawn(one, self._raise_start(one, runtime, start_offset), "cutting")
 
     # ---- flushes ----
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from ottla.broker.log.room import (
     ENOUGH,
     FREED_BYTES,
     LOW,
     NONE,
     RETRY_MS,
+    RETRY_MS_MAX,
     SETTLE_MS,
     RoomGauge,
 )
@@ -64,3 +67,20 @@ def test_a_second_refusal_begins_the_wait_anew() -> None:
         assert gauge.look(0, begin) == NONE
         assert gauge.look(0, begin + RETRY_MS - 1) == NONE
         assert gauge.look(0, begin + RETRY_MS) == LOW
+
+
+def test_a_disk_that_stays_full_is_tried_less_and_less_often() -> None:
+    """Each try lets the idle partitions of that disk rejoin their ISRs, only to leave again."""
+    gauge = RoomGauge(FLOOR)
+    tries = []
+    for now in range(0, 300_000, 1_000):
+        if gauge.room is not NONE:
+            gauge.refused()
+        if gauge.look(0, now) is LOW:
+            tries.append(now)
+    between = [later - earlier for earlier, later in pairwise(tries)]
+    freed = gauge.look(2 * FLOOR, 300_000), gauge.look(2 * FLOOR, 301_000)
+
+    assert between[:2] == [21_000, 41_000]
+    assert max(between) == RETRY_MS_MAX + 1_000
+    assert LOW in freed

@@ -74,6 +74,28 @@ async def test_a_follower_on_a_full_disk_does_not_pass_for_caught_up() -> None:
     await site.stop()
 
 
+async def test_a_follower_on_a_full_disk_deletes_what_its_leader_has_deleted() -> None:
+    """That may be what makes room, and the leader's DeleteRecords waits for it."""
+    plan = FaultPlan()
+    site = await site_with(plan)
+    leader = next(one for one in site.nodes.values() if one.partition().replica.is_leader)
+    leader.produce(*values(1, 3))
+    await site.settle()
+    plan.add(DiskFault(frozenset({"append"}), errno.ENOSPC, ".log"))
+    leader.produce(*values(4, 2))
+    await site.settle(600)
+    led, followed = leader.partition(), site.nodes[2].partition()
+    await led.log.delete_records_before(2)
+    led.log_was_cut()
+    await site.settle(RETRY_MS + 2_000)
+    starts = led.log.log_start_offset, followed.log.log_start_offset
+    end = followed.log.log_end_offset
+    await site.stop()
+
+    assert starts == (2, 2)
+    assert end == 3
+
+
 async def test_a_broken_disk_ends_the_following_of_its_partitions() -> None:
     """R-29: the first error latches; not one byte lands behind it."""
     plan = FaultPlan()
