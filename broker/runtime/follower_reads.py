@@ -84,6 +84,7 @@ class Quietness:
                 replica.leading is not leading
                 or replica.log_end_offset != wanted.offset
                 or follower.told_watermark < leading.watermark_due
+                or follower.told_watermark < replica.high_watermark
                 or follower.told_log_start_offset != replica.log_start_offset
                 or not partition.is_open
                 or partition.log.topic_id != topic_id

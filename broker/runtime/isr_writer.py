@@ -171,9 +171,21 @@ class IsrWriter:
             now_ms,
             asking if self._may_add(leading, asking) else None,
         )
+        if asking is None:
+            self._invite(partition, leading)
         if change is not None:
             attempt = _Attempt(partition, leading, change)
             self._tasks.spawn(f"isr of {partition.partition}", self._carry_out(attempt))
+
+    def _invite(self, partition: PartitionRuntime, leading: Leading) -> None:
+        """Answer the waiting fetches of followers that could join: they join by their next one,
+        which at rest would come after seconds."""
+        high_watermark = partition.replica.high_watermark
+        able = [node for node in leading.followers if leading.may_join(node, high_watermark)]
+        for node in able:
+            leading.followers[node].hurry()
+        if able:
+            partition.wake_waiters()
 
     def _may_add(self, leading: Leading, asking: int | None) -> bool:
         """Whether its broker is registered and says its broker epoch, which the store checks: the

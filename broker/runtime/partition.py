@@ -341,6 +341,8 @@ class PartitionRuntime:
             await self.log.flush()
             if self.replica.on_flushed(self.log.recovery_point, self._clock.now_ms()):
                 self._waiting.release(self.watermark_key)
+                # Followers that wait for records are told of the watermark as well.
+                self._waiting.release(self.append_key)
         finally:
             self._waiting.release(self.flush_key)
 

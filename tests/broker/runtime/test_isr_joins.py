@@ -42,3 +42,23 @@ async def test_a_fetch_before_a_suspension_adds_nobody_after_it() -> None:
     assert after == (1, 2)
     assert (await site.stored())[0].isr == (1, 2, 3)
     await site.close()
+
+
+async def test_a_follower_that_asked_while_the_store_was_away_is_answered_when_it_is_back() -> None:
+    """At rest its next fetch, by which it joins, would come seconds later."""
+    site = await open_site(1, replicas=(1, 2))
+    await site.suspend()
+    site.fetch(2)
+    leading = site.one.replica.leading
+    assert leading is not None
+    leading.followers[2].told_watermark = site.one.replica.high_watermark
+    owed = leading.owes_news(2)
+    await site.resume()
+    await site.pass_time(0)
+
+    assert (owed, leading.owes_news(2)) == (False, True)
+    site.fetch(2)
+    await site.pass_time(0)
+    await site.pass_time(1)
+    assert (await site.stored())[0].isr == (1, 2)
+    await site.close()

@@ -202,3 +202,29 @@ def test_at_rest_a_follower_waits_ever_longer_up_to_its_limit() -> None:
     assert manner.longest_wait_ms == 4_000
     assert Manner(wait_max_ms=500, idle_wait_max_ms=1_500).wait_ms(9) == 1_500
     assert Manner(wait_max_ms=500, idle_wait_max_ms=100).wait_ms(9) == 500
+
+
+async def test_a_watermark_that_a_flush_has_moved_is_told() -> None:
+    """Where followers are counted by what is flushed, no fetch moves it, and no record follows."""
+    site = await open_site(1, 2)
+    site.one.replica.limits.counts_flushed = True
+    site.write()
+    session = Session(site)
+    session.ask_until_quiet()
+    poll = session.ask()
+    poll.wake()
+    released: list[int] = []
+
+    def note() -> bool:
+        released.append(1)
+        return False
+
+    site.waiting.park((site.one.append_key,), 1e9, note, lambda: None)
+    released.clear()
+    await site.one.flush()
+    await site.pass_time(0)
+
+    assert released
+    assert site.one.replica.high_watermark == 1
+    assert not session.is_quiet
+    await site.close()
