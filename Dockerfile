@@ -3,7 +3,7 @@ FROM python:3.13.7-slim-bookworm AS build
 
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /source
-# For the codec. The images that come of this one have no compiler.
+# Compiles the record codec; the later stages have no compiler.
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc libc6-dev \
@@ -14,11 +14,11 @@ COPY coordinator coordinator
 COPY client client
 COPY broker broker
 COPY ottla ottla
-# The package installs without its compiled part where that fails, but an image shall not be slow in silence.
+# The package installs without compiled modules if they fail to build; fail the image build instead.
 RUN pip wheel --no-deps --wheel-dir /wheels . \
     && python -m venv --without-pip /opt/ottla \
     && pip --python /opt/ottla/bin/python install --only-binary :all: /wheels/*.whl \
-    && /opt/ottla/bin/python -c "from ottla.protocol.records.codec import IS_COMPILED as done; exit(not done)"
+    && /opt/ottla/bin/python -c "from ottla.protocol.records import compiled_checksum, compiled_columns, compiled_encoding, compiled_rows, compiled_survey"
 
 
 # Pipelines on Spark, which need Java; docker-compose.yml has them in the profile spark.

@@ -1,8 +1,9 @@
 """CreateDelegationToken (38, versions 0-3), RenewDelegationToken (39, 0-2), ExpireDelegationToken
 (40, 0-2) and DescribeDelegationToken (41, 0-3) on a PLAINTEXT listener.
 
-A token stands for a user who has shown who he is, and here no user does. Kafka refuses with
-DELEGATION_TOKEN_REQUEST_NOT_ALLOWED on such listeners whatever its settings are, and so does this.
+Tokens are issued to authenticated users, and connections to a PLAINTEXT listener are anonymous.
+Kafka refuses with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED on such listeners whatever its settings are,
+and so does this.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ INLINE_OUTPUT_BYTES_MAX = 256 * 1024
 _OUTPUT_TOPICS_LIMIT_MAX = 16
 _OUTPUT_RATIO_MAX = 64
 _OUTPUT_BYTES_MAX = 256 * 1024 * 1024
-# Of a batch with a hundred thousand bad records nobody reads all reasons.
+# Bounds the answer for a batch with very many bad records.
 _RECORD_ERRORS_MAX = 1_000
 
 RecordErrors = tuple[tuple[int, str], ...]

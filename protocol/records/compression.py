@@ -232,7 +232,7 @@ def _zstd_decompressor() -> Any:
 
 @cache
 def _idle_zstd() -> list[Any]:
-    """Decompressors that nobody uses. Making one takes ten times as long as a small batch does."""
+    """Decompressors kept for reuse. Making one takes ten times as long as a small batch does."""
     return []
 
 
