@@ -117,10 +117,11 @@ def test_disks(cluster: Cluster) -> None:
     cluster.faults.mend_disk(leader)
 
     cluster.faults.full_disk(leader)
-    assert refused(cluster)
-    cluster.faults.mend_disk(leader)
+    until(lambda: cluster.leader(TOPIC) != leader)
     assert accepted(cluster)
+    cluster.faults.mend_disk(leader)
 
+    leader = cluster.leader(TOPIC)
     cluster.faults.torn_write(leader)
     assert accepted(cluster)
     assert cluster.brokers[leader].state is State.DEAD

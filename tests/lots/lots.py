@@ -63,6 +63,7 @@ _REAL = tuple(
     for name in (
         "interop",
         "cluster",
+        "answers",
         "compose",
         "zookeeper",
         "client",
