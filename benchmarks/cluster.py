@@ -251,7 +251,7 @@ def partitions_at_rest() -> Figures:
 
 
 def _idle_percent(cluster: RealCluster) -> float:
-    """Of the broker that uses most, while nobody asks for anything."""
+    """Of the broker that uses most, while no client asks for anything."""
     time.sleep(SETTLE_S)
     processes = [one.process_id for one in cluster.brokers.values()]
     before = [cpu_seconds(one) for one in processes]

@@ -56,7 +56,7 @@ class Leaving:
         return left
 
     def left(self, position: int) -> None:
-        """All up to there has left, or nobody needs to wait for it any more."""
+        """All bytes up to there have left, or no task needs to wait for them any more."""
         while self._waiting and self._waiting[0][0] <= position:
             _, left = self._waiting.popleft()
             if not left.done():

@@ -163,7 +163,7 @@ def _judge(
         answer.error_code = services.metadata.error_for_missing(name, wanted.index)
         return None
     if context.api_version >= TOPIC_ID_VERSION and partition.log.topic_id != topic_id:
-        # The topic was made anew, and this replica still has the one before or already the next.
+        # The topic was created again, and this replica has the old one or already the new one.
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         return None
     records = wanted.records

@@ -126,7 +126,7 @@ class FutureLogs:
         _settings, observer = target.open_as(partition)
         copy = PartitionLog(home, path, partition, log.topic_id, log.settings, observer)
         future = Future(log, copy, source, target, asyncio.Lock())
-        # Known before the first await: nobody else begins one, and the log is not compacted.
+        # Registered before the first await: no second move begins, and the log is not compacted.
         self._futures[partition] = future
         log.is_moving = True
         is_made = False

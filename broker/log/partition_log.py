@@ -245,7 +245,7 @@ class PartitionLog(OpenLog):
 
     @property
     def may_need_flush(self) -> bool:
-        """Whether whoever flushes on a clock has to look at this log again."""
+        """Whether a periodic flush must look at this log again."""
         if self.settings.asks_for_flushes and self.recovery_point < self.log_end_offset:
             return True
         return self.has_unflushed_segments

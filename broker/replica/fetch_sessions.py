@@ -87,7 +87,7 @@ class FetchSession(Generic[Key, Wanted]):
         self.created_ms = self.last_used_ms = now_ms
         # What the wanted ones were made from, as whoever makes them knows it again.
         self.version: object = None
-        # What whoever serves it remembers of the last answer, as long as the same is asked for.
+        # What the leader remembers of its last answer while the request stays the same.
         self.memory: Any = None
         self._wanted: dict[Key, Wanted] = {}
         self._told: dict[Key, Offsets] = {}

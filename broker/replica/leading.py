@@ -244,7 +244,7 @@ class Leading:
         """The next change of the ISR, if one is due and none is on its way.
 
         ``asking`` is the follower whose fetch is being handled, if there is one and if its broker
-        is registered (R-24). Nobody else may join: what a follower fetched earlier says nothing
+        is registered (R-24). No other one may join: what a follower fetched earlier says nothing
         about whether it still does, and the watermark of a leader with too few in sync stands
         still, so one that was cut off would go in and out for ever (R-17)."""
         if self.in_sync.pending is not None:

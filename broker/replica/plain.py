@@ -1,7 +1,7 @@
 """The short verdict on the batch that nearly every producer sends. HOT: once per request.
 
-It accepts nothing that append.py and inside.py together would not accept as it came; what it does
-not accept, they judge at length.
+It accepts only batches that append.py and inside.py together would accept unchanged; they judge
+every batch that it does not accept.
 """
 
 from __future__ import annotations

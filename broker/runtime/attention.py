@@ -25,7 +25,7 @@ class Attention:
         self._transactional: dict[PartitionRuntime, None] = {}
 
     def admit(self, one: PartitionRuntime) -> None:
-        """It is served from now on; what happened to its log before was noted by nobody."""
+        """The broker serves it from now on; earlier changes of its log were not noted."""
         one.log.home.to_flush[one.log] = None
         noted = self._transactional
         noted[one] = None

@@ -25,5 +25,5 @@ def fail(reply: asyncio.Future[Any], error: KafkaError) -> None:
     """Answer with that error, unless there is an answer already."""
     if not reply.done():
         reply.set_exception(error)
-        # Whoever asked may have stopped waiting; that is no reason for a warning.
+        # The caller may have stopped waiting, which needs no warning.
         reply.exception()

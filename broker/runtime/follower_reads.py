@@ -165,7 +165,7 @@ class FollowerReads:
             self._waiting.release(partition.proof_key)
 
     def has_moved(self, partition: PartitionRuntime) -> None:
-        """The watermark has: whoever waits is told in a moment."""
+        """The high watermark has moved: waiting followers are answered in a moment."""
         if not self._moved:
             self.clock.call_at(self.clock.now_ms() + NEWS_AFTER_MS, self._tell)
         self._moved[partition] = None

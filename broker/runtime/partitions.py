@@ -340,7 +340,7 @@ class Partitions:
         topic_id: Uuid,
         strays: list[TopicPartition],
     ) -> ErrorCode:
-        """``topic_id`` of a deleted topic; ``strays`` is told of what had no role here."""
+        """``topic_id`` of a deleted topic; ``strays`` collects partitions without a role."""
         runtime = self._partitions.get(partition)
         log = runtime.log if runtime else self.logs.get(partition)
         is_other = log is not None and not _same_topic(log, topic_id)
@@ -369,8 +369,8 @@ class Partitions:
         return ErrorCode.NONE if self.logs.are_all_there else ErrorCode.KAFKA_STORAGE_ERROR
 
     async def drop_moved(self, image: MetadataImage) -> None:
-        """Delete replicas that were moved to other brokers while this one was away: nobody tells
-        it to. Of what else is not this broker's, the log tells (read ``strays.py``)."""
+        """Delete replicas that were moved to other brokers while this one was away: no request for
+        it follows. The log names other directories that are not this broker's (``strays.py``)."""
         async with self._lock:
             found = find_strays(list(self.logs), image, self._node_id)
             for partition, leader_epoch in found.moved:

@@ -112,7 +112,7 @@ class Rereading:
         return [lambda: self.deletion(known)] if known else []
 
     async def _rooms(self) -> Sequence[Wanted]:
-        """Whoever has other room than before is asked for what it could not serve."""
+        """A broker whose room has changed is asked again for what it could not serve."""
         reports, before = await self._reader.full_disks(), self._rooms_read
         self._rooms_read = reports
         others = sorted(one for one in before if before[one] != reports.get(one))

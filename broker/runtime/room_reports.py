@@ -1,6 +1,6 @@
 """Telling the controller of full disks, for as long as they are full.
 
-The report is an ephemeral znode of this broker's session: it goes with the broker, and is made
+The report is an ephemeral znode of the session: it vanishes with the broker and is created
 again in each session. A write with an unknown outcome is repeated, which does no harm.
 """
 
@@ -80,7 +80,7 @@ class RoomReports:
             logger.warning("a disk is full: other in-sync replicas with room are to lead instead")
 
     async def _replace(self, session: Session, data: bytes) -> None:
-        """Unless it is an earlier session's, which goes with that one: then it is made anew."""
+        """Write the report; a node of an earlier session, which vanishes with it, is replaced."""
         standing = await session.exists(self._path)
         if standing is not None and standing.ephemeral_owner == session.session_id:
             await session.set(self._path, data)

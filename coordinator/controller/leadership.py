@@ -138,7 +138,7 @@ def _handed_over(state: PartitionState, now: Circumstances) -> PartitionState:
 
 def _relieved(state: PartitionState, now: Circumstances) -> PartitionState:
     """Where another member of the ISR has room, no leader without room stays, and no member that
-    can append nothing: each write would wait for it until it falls out. Nobody else is asked."""
+    can append nothing: each write would wait for it until it falls out. Only ISR members count."""
     if not any(now.should_lead(node_id) for node_id in state.isr):
         return state
     left = tuple(node_id for node_id in state.isr if node_id in now.stuck)

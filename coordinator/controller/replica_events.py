@@ -72,7 +72,7 @@ def ask(
 
 
 def on_room(context: ControllerContext, event: RoomRead) -> ControllerDecision:
-    """Disks are full, or not any more: those with room take over, and nobody gives back at once.
+    """Disks are full, or no longer: brokers with room take over and keep leading for now.
 
     Settled also when nothing is new: a decision that the store refused is made once more, and so
     is one whose outcome a leader has undone."""
@@ -81,7 +81,7 @@ def on_room(context: ControllerContext, event: RoomRead) -> ControllerDecision:
     writes = WriteList()
     changed = Settlement(context).settle(writes, context.image, held, None)
     if not changed:
-        return ControllerDecision(reason="nobody with room can take over")
+        return ControllerDecision(reason="no in-sync replica with room can take over")
     done = writes.finish()
     messages = context.writer(context.after(done)).announce(changed, context.new(changed))
     return ControllerDecision(done, tuple(messages), reason="disks are full")

@@ -212,7 +212,7 @@ def parse_broker_config(settings: Mapping[str, str]) -> ParsedBrokerConfig:
     problems += _contradictions(static)
     if problems:
         raise ConfigError(*problems)
-    # Two names of one number; whoever asks for either is told it.
+    # Two names of one number: both are listed.
     for name, other in (("broker.id", "node.id"), ("node.id", "broker.id")):
         if name in static:
             static.setdefault(other, static[name])

@@ -250,8 +250,8 @@ def _describe_topic_setting(
 
 
 def _topic_synonyms(definition: Definition, usable: list[Synonym]) -> list[Synonym]:
-    """Synonyms show hours as hours. A default that no broker setting has is nobody's synonym, and
-    what stands before the broker's setting of the same name is none, as Kafka counts them."""
+    """Synonyms show hours as hours. A default without a broker setting is not a synonym, and
+    neither is a value listed before the broker's setting of the same name, as in Kafka."""
     own = [one for one in usable if one.source is ConfigSource.TOPIC_CONFIG]
     found = usable[len(own) :]
     while found and not (definition.inherits and found[0].name == definition.inherits[0]):
