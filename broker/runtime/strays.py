@@ -72,7 +72,7 @@ class StrayNews:
             logger.warning(
                 "%d partition directories are of topics that this cluster does not have, and no "
                 "record says that those were deleted: they are kept (%s). Remove them by hand if "
-                "nobody needs them",
+                "they are not needed",
                 len(unknown),
                 named(unknown),
             )
