@@ -97,7 +97,7 @@ class Gate:
     async def _wait(self, behind: Dispatch, peer: Peer, frame: memoryview, reply: Reply) -> None:
         end = self._end
         if end is None:
-            end = await self._told(peer)
+            end = await self._told()
         if peer.closed:
             return
         if end:
@@ -109,11 +109,9 @@ class Gate:
         if outcome is not None:
             await outcome
 
-    async def _told(self, peer: Peer) -> str:
+    async def _told(self) -> str:
         told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting[told] = None
-        # Its place is free again when the client gives up.
-        peer.on_close(lambda: self._settle(told, "the client has closed the connection"))
         timer = self._clock.call_at(
             self._clock.now_ms() + WAIT_MS_MAX,
             lambda: self._settle(told, "the broker takes long to start"),

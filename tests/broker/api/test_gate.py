@@ -93,17 +93,6 @@ async def test_what_clients_ask_of_a_broker_that_starts_is_answered_when_it_serv
         assert broker.gate.waiting_count == 0
 
 
-async def test_a_client_that_gives_up_leaves_its_place() -> None:
-    """Clients that connect again and again must not take all places while a broker starts."""
-    async with starting() as broker:
-        async with broker.connect() as client:
-            client.send(12, MetadataRequest())
-            await until_waiting(broker, 1)
-        await until_waiting(broker, 0)
-
-        assert broker.gate.waiting_count == 0
-
-
 async def test_a_broker_that_stops_while_it_starts_closes_what_waits_at_once() -> None:
     """Nothing is drained that would never be answered."""
     broker = Starting()

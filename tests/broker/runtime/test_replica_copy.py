@@ -204,13 +204,19 @@ async def test_readers_of_the_old_files_finish_what_they_have_begun() -> None:
 UNREADABLE = DiskFault(frozenset({"pread"}), path_part="/d1/orders-0/")
 
 
-async def test_a_log_that_cannot_be_read_takes_its_directory_offline() -> None:
+@pytest.mark.parametrize("readable", range(4))
+async def test_a_log_that_cannot_be_read_takes_its_directory_offline(readable: int) -> None:
     """The task of a move that failed on an error of the disk would stop the broker."""
     one = await filled()
     copying = ReplicaCopy(await one.begin())
-    one.disk.faults.add(UNREADABLE)
+    one.disk.faults.add(UNREADABLE._replace(after=readable))
+
+    async def copy_all() -> None:
+        while not copying.is_complete:
+            await copying.copy_slice()
+
     with pytest.raises(KafkaError) as caught:
-        await copying.copy_slice()
+        await copy_all()
 
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert one.log.home.health.failure is not None
