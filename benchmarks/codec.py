@@ -17,7 +17,7 @@ import statistics
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.client.memory import keep_freed_memory
+from ottla.client.process.allocator import keep_freed_memory
 from ottla.protocol.records import codec_pure
 from ottla.protocol.records.batch import check_crc, parse_batch
 from ottla.protocol.records.builder import finish_batch

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING
 from benchmarks.__main__ import run
 from benchmarks.harness import use_bytecode_cache
 from ottla.broker.cli.start import loop_factory, real_ports
-from ottla.broker.real_worker import RealWorker
-from ottla.broker.server import Broker
-from ottla.coordinator.metadata.broker_configs import parse_broker_config
+from ottla.broker.server.broker import Broker
+from ottla.broker.system.worker_process import RealWorker
+from ottla.coordinator.configs.broker_configs import parse_broker_config
 from ottla.protocol.records.batch import parse_batch
 from ottla.protocol.records.builder import encode_batch
-from tests.broker.api.requests import create
+from tests.broker.support.requests import create
 from tests.support.in_process import RunningBroker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from ottla.broker.runtime.partition import PartitionRuntime
+    from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.protocol.ports import Ports
 
 MEBIBYTE = 1 << 20

@@ -13,10 +13,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.harness import cpu_seconds, resident_bytes
 from ottla.client.admin import Admin
-from ottla.client.api import declare
-from ottla.client.config import ClientConfig
-from ottla.client.connection import Connection, connect
-from ottla.client.environment import real_environment
+from ottla.client.process.environment import real_environment
+from ottla.client.settings.config import ClientConfig
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -38,6 +36,8 @@ from ottla.protocol.messages.sync_group import (
     SyncGroupResponse,
 )
 from ottla.protocol.ports import Address
+from ottla.wire.api import declare
+from ottla.wire.connection import Connection, connect
 from tests.support.broker_process import BrokerProcess
 
 if TYPE_CHECKING:

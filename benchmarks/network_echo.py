@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import uvloop
 
+from ottla.broker.engine.tasks import Tasks
 from ottla.broker.network.server import NetworkServer
 from ottla.broker.network.settings import ListenerSpec, NetworkSettings
 from ottla.broker.network.transport import BufferedTransport
-from ottla.broker.real import RealDisk, RealOffload
-from ottla.broker.tasks import Tasks
-from ottla.client.real import RealClock, RealNet
+from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.protocol.ports import Address, FileRegion
+from ottla.wire.real import RealClock, RealNet
 
 if TYPE_CHECKING:
-    from ottla.broker.context import Peer, Reply
+    from ottla.broker.engine.context import Peer, Reply
 
 RESULTS = Path(__file__).parent / "results" / "network_echo.json"
 MIB = 1024 * 1024

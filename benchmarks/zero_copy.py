@@ -15,16 +15,16 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.network.transport import BufferedTransport, PlaintextTransport
-from ottla.broker.real import RealDisk, RealOffload
-from ottla.client.real import RealNet
+from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.protocol.ports import Address, FileRegion, SocketOptions
+from ottla.wire.real import RealNet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ottla.broker.network.transport import ConnectionTransport
-    from ottla.client.real import RealSocket
     from ottla.protocol.ports import Buffer, File
+    from ottla.wire.real import RealSocket
 
 PIECE_BYTES = 64 * 1024
 PIECES = 2_000

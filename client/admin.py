@@ -14,12 +14,13 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Self, Unpack
 
-from ottla.client import admin_requests as requests
-from ottla.client.arguments import INT32_MAX, by_partition, check_text, texts, whole
-from ottla.client.broker_admin import BrokerAdmin
-from ottla.client.cluster import Cluster
-from ottla.client.config import ClientConfig, Isolation, parse_addresses
-from ottla.client.config_requests import (
+from ottla.client.administration import topic_requests as requests
+from ottla.client.administration.brokers import BrokerAdmin
+from ottla.client.administration.features import FeatureAdmin
+from ottla.client.administration.placements import Placements
+from ottla.client.administration.transactions import TransactionAdmin
+from ottla.client.cluster.cluster import Cluster
+from ottla.client.cluster.config_requests import (
     ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
     INCREMENTAL_ALTER_CONFIGS,
@@ -34,27 +35,26 @@ from ottla.client.config_requests import (
     node_of,
     replace_request,
 )
-from ottla.client.environment import Environment, real_environment
-from ottla.client.errors import ClientError, RequestRefused
-from ottla.client.feature_admin import FeatureAdmin
-from ottla.client.groups import GroupAdmin
-from ottla.client.offsets import OffsetAt, check_times, list_offsets
-from ottla.client.placements import Placements
-from ottla.client.routing import Router
-from ottla.client.settings import configured
-from ottla.client.topic_pages import PAGE_PARTITIONS, PartitionDetail, describe_partitions
-from ottla.client.transaction_admin import TransactionAdmin
-from ottla.client.unclosed import warn_unclosed
+from ottla.client.cluster.routing import Router
+from ottla.client.cluster.topic_pages import PAGE_PARTITIONS, PartitionDetail, describe_partitions
+from ottla.client.fetching.offsets import OffsetAt, check_times, list_offsets
+from ottla.client.group.administration import GroupAdmin
+from ottla.client.process.environment import Environment, real_environment
+from ottla.client.process.unclosed import warn_unclosed
+from ottla.client.settings.arguments import INT32_MAX, by_partition, check_text, texts, whole
+from ottla.client.settings.config import ClientConfig, Isolation, parse_addresses
+from ottla.client.settings.keywords import configured
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.errors import ClientError, RequestRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-    from ottla.client.admin_requests import NewTopic
-    from ottla.client.settings import ClientSettings
-    from ottla.client.state.metadata import BrokerView, TopicView
+    from ottla.client.administration.topic_requests import NewTopic
+    from ottla.client.cluster.metadata import BrokerView, TopicView
+    from ottla.client.settings.keywords import ClientSettings
     from ottla.protocol.ids import TopicPartition
 
 

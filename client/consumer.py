@@ -8,40 +8,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
-from ottla.client.arguments import check_wait, partitions_of, whole
-from ottla.client.cluster import Cluster
-from ottla.client.config import ConsumerConfig, parse_addresses
-from ottla.client.deadline import TimeLimit
-from ottla.client.environment import Environment, real_environment
-from ottla.client.errors import (
+from ottla.client.cluster.cluster import Cluster
+from ottla.client.cluster.routing import Router
+from ottla.client.fetching.fetcher import Fetcher
+from ottla.client.fetching.offsets import OffsetAt, check_times, list_offsets
+from ottla.client.fetching.positions import LATEST_TIMESTAMP
+from ottla.client.fetching.preparation import Reading, reading
+from ottla.client.group.calls import GroupCalls
+from ottla.client.parallel.parallel import Committing, ParallelRun, Plan
+from ottla.client.parallel.policy import ParallelLimits
+from ottla.client.process.environment import Environment, real_environment
+from ottla.client.process.unclosed import warn_unclosed
+from ottla.client.records.serializers import ReadKey, ReadValue
+from ottla.client.settings.arguments import check_wait, partitions_of, whole
+from ottla.client.settings.config import ConsumerConfig, parse_addresses
+from ottla.client.settings.keywords import ConsumerSettings, configured
+from ottla.protocol.ids import TopicPartition
+from ottla.wire.deadline import TimeLimit
+from ottla.wire.errors import (
     ClientClosed,
     ClientError,
     RequestRefused,
     not_running,
     started_before,
 )
-from ottla.client.fetcher import Fetcher
-from ottla.client.group_calls import GroupCalls
-from ottla.client.offsets import OffsetAt, check_times, list_offsets
-from ottla.client.parallel import Committing, ParallelRun, Plan
-from ottla.client.parallel_policy import ParallelLimits
-from ottla.client.preparation import Reading, reading
-from ottla.client.routing import Router
-from ottla.client.serializers import ReadKey, ReadValue
-from ottla.client.settings import ConsumerSettings, configured
-from ottla.client.state.positions import LATEST_TIMESTAMP
-from ottla.client.unclosed import warn_unclosed
-from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
     from types import TracebackType
 
-    from ottla.client.batch_reading import Take
-    from ottla.client.batches import ConsumerRecord
-    from ottla.client.chunk import Chunk
-    from ottla.client.parallel_policy import OnError
-    from ottla.client.state.parallel import Ordering
+    from ottla.client.fetching.batch_reading import Take
+    from ottla.client.fetching.batches import ConsumerRecord
+    from ottla.client.fetching.chunk import Chunk
+    from ottla.client.parallel.policy import OnError
+    from ottla.client.parallel.scheduler import Ordering
     from ottla.protocol.ports import Clock
 
 RECORDS_PER_POLL_MAX = 500

@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Required, TypedDict, TypeVar, Unpack
 
-from ottla.client.arguments import check_topic, texts
-from ottla.client.arrow import pyarrow, schema, to_arrow
-from ottla.client.config import Isolation
 from ottla.client.consumer import Consumer
-from ottla.client.environment import real_environment
-from ottla.client.nearest import one_of, suggestion
-from ottla.client.optional import library
+from ottla.client.process.environment import real_environment
+from ottla.client.process.loop_thread import shared_loop
+from ottla.client.process.optional_imports import library
 from ottla.client.ranges import Range, range_config, read_range, read_ranges, resolve
-from ottla.client.real_loop import shared_loop
-from ottla.client.settings import ISOLATIONS, IsolationName
+from ottla.client.records.arrow import pyarrow, schema, to_arrow
+from ottla.client.settings.arguments import check_topic, texts
+from ottla.client.settings.config import Isolation
+from ottla.client.settings.keywords import ISOLATIONS, IsolationName
+from ottla.client.settings.spelling import one_of, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from ottla.client.moments import Moment
+    from ottla.client.fetching.offset_specs import Moment
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.records.columns import Columns
 

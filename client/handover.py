@@ -12,19 +12,19 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.errors import ClientClosed
-from ottla.client.state.sequences import Identity
-from ottla.client.state.transaction_states import Call, State
-from ottla.client.transactions import Transactions
+from ottla.client.sending.sequences import Identity
+from ottla.client.sending.transaction_states import Call, State
+from ottla.client.sending.transactions import Transactions
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.errors import ClientClosed
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
 
-    from ottla.client.cluster import Cluster
-    from ottla.client.config import ProducerConfig
+    from ottla.client.cluster.cluster import Cluster
     from ottla.client.producer import Producer
-    from ottla.client.state.transaction_asks import Committed, ConsumerGroupMetadata
+    from ottla.client.sending.coordinator_requests import Committed, ConsumerGroupMetadata
+    from ottla.client.settings.config import ProducerConfig
     from ottla.protocol.ids import TopicPartition
 
 

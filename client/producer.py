@@ -10,13 +10,32 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Generic, Self, Unpack
 
-from ottla.client.arguments import whole
-from ottla.client.bulk import BulkSending
-from ottla.client.cluster import Cluster
-from ottla.client.config import ProducerConfig, parse_addresses
-from ottla.client.delivery import BatchDelivered, Delivery
-from ottla.client.environment import Environment, real_environment
-from ottla.client.errors import (
+from ottla.client.cluster.cluster import Cluster
+from ottla.client.fetching.preparation import preparation
+from ottla.client.process.environment import Environment, real_environment
+from ottla.client.process.unclosed import warn_unclosed
+from ottla.client.records.delivery import BatchDelivered, Delivery
+from ottla.client.records.interceptors import ProducerRecord
+from ottla.client.records.partitioner import StickyPartitioner, partition_for_key
+from ottla.client.records.partitioners import Unplaced, partitioner
+from ottla.client.records.producer_record import Headers, Item, item_size_bytes
+from ottla.client.records.record_checks import (
+    as_bytes,
+    checked_headers,
+    checked_timestamp,
+    too_large,
+)
+from ottla.client.records.serializers import SendKey, SendValue
+from ottla.client.sending.bulk import BulkSending
+from ottla.client.sending.sender import Sender
+from ottla.client.sending.transaction_calls import TransactionCalls
+from ottla.client.settings.arguments import whole
+from ottla.client.settings.config import ProducerConfig, parse_addresses
+from ottla.client.settings.keywords import configured
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
+from ottla.protocol.records.compression import compress
+from ottla.wire.errors import (
     ClientClosed,
     ClientError,
     RequestRefused,
@@ -24,28 +43,14 @@ from ottla.client.errors import (
     not_running,
     started_before,
 )
-from ottla.client.interceptors import ProducerRecord
-from ottla.client.partitioners import Unplaced, partitioner
-from ottla.client.preparation import preparation
-from ottla.client.record_checks import as_bytes, checked_headers, checked_timestamp, too_large
-from ottla.client.sender import Sender
-from ottla.client.serializers import SendKey, SendValue
-from ottla.client.settings import configured
-from ottla.client.state.items import Headers, Item, item_size_bytes
-from ottla.client.state.partitioner import StickyPartitioner, partition_for_key
-from ottla.client.transaction_calls import TransactionCalls
-from ottla.client.unclosed import warn_unclosed
-from ottla.protocol.errors import ErrorCode
-from ottla.protocol.ids import TopicPartition
-from ottla.protocol.records.compression import compress
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from ottla.client.settings import ProducerSettings
-    from ottla.client.state.batch import Batch
-    from ottla.client.state.metadata import TopicView
-    from ottla.client.transactions import Transactions
+    from ottla.client.cluster.metadata import TopicView
+    from ottla.client.sending.batch import Batch
+    from ottla.client.sending.transactions import Transactions
+    from ottla.client.settings.keywords import ProducerSettings
     from ottla.protocol.ports import Clock
 
 # Each may keep one batch alive after it was delivered.

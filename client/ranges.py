@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.absences import GONE
-from ottla.client.arguments import numbers
-from ottla.client.arrow import to_arrow
-from ottla.client.batches import columns_before, last_offset
-from ottla.client.config import ConsumerConfig, Isolation
 from ottla.client.consumer import Consumer
-from ottla.client.errors import LogTruncated, NoOffset, RangeLost, RequestRefused, TransportError
-from ottla.client.moments import Moment, Spot, spot_of
-from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.client.fetching.batches import columns_before, last_offset
+from ottla.client.fetching.missing_topics import GONE
+from ottla.client.fetching.offset_specs import Moment, Spot, spot_of
+from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.client.records.arrow import to_arrow
+from ottla.client.settings.arguments import numbers
+from ottla.client.settings.config import ConsumerConfig, Isolation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.errors import LogTruncated, NoOffset, RangeLost, RequestRefused, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence

@@ -12,7 +12,7 @@ from typing import get_args
 
 import ottla
 import ottla.sync
-from ottla.client.config import Compression
+from ottla.client.settings.config import Compression
 
 # %% A cluster in this process, or the one whose address is given, and a topic for each codec.
 cluster = ottla.Cluster()

@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 
 import ottla
-from ottla.client.state.backoff import Backoff
+from ottla.wire.backoff import Backoff
 
 # %% A cluster in this process, or the one whose address is given.
 cluster = ottla.Cluster()

@@ -18,13 +18,37 @@ if TYPE_CHECKING:
     from ottla.broker.testing.handles import BrokerHandle, Injected
     from ottla.broker.testing.members import ClusterError
     from ottla.client.admin import Admin
-    from ottla.client.admin_requests import NewTopic
-    from ottla.client.batches import ConsumerRecord, FetchedBatch
-    from ottla.client.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
-    from ottla.client.config_requests import ConfigChange, ConfigOperation, ResourceType
+    from ottla.client.administration.placements import ElectionType
+    from ottla.client.administration.topic_requests import NewTopic
+    from ottla.client.cluster.config_requests import ConfigChange, ConfigOperation, ResourceType
     from ottla.client.consumer import Consumer
-    from ottla.client.delivery import BatchDelivery, Delivered, DeliveredBatch, Delivery
-    from ottla.client.errors import (
+    from ottla.client.fetching.batches import ConsumerRecord, FetchedBatch
+    from ottla.client.frames import (
+        aread_arrow,
+        aread_pandas,
+        aread_polars,
+        read_arrow,
+        read_pandas,
+        read_polars,
+    )
+    from ottla.client.group.rebalance_listener import RebalanceListener
+    from ottla.client.parallel.parallel import ParallelRun
+    from ottla.client.parallel.policy import DeadLetter, HandlerFailed, ParallelLimits, Retry
+    from ottla.client.producer import Producer
+    from ottla.client.records.delivery import BatchDelivery, Delivered, DeliveredBatch, Delivery
+    from ottla.client.records.interceptors import (
+        ConsumerInterceptor,
+        DeliveryReport,
+        ProducerInterceptor,
+        ProducerRecord,
+    )
+    from ottla.client.records.partitioners import Unplaced
+    from ottla.client.sending.transaction_calls import Committed, ConsumerGroupMetadata
+    from ottla.client.settings.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
+    from ottla.protocol.errors import ErrorCode
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.records.columns import Columns
+    from ottla.wire.errors import (
         AbortRequired,
         AnswerTooLarge,
         BrokerUnreachable,
@@ -46,30 +70,6 @@ if TYPE_CHECKING:
         TransportError,
         UnsupportedByBroker,
     )
-    from ottla.client.frames import (
-        aread_arrow,
-        aread_pandas,
-        aread_polars,
-        read_arrow,
-        read_pandas,
-        read_polars,
-    )
-    from ottla.client.interceptors import (
-        ConsumerInterceptor,
-        DeliveryReport,
-        ProducerInterceptor,
-        ProducerRecord,
-    )
-    from ottla.client.parallel import ParallelRun
-    from ottla.client.parallel_policy import DeadLetter, HandlerFailed, ParallelLimits, Retry
-    from ottla.client.partitioners import Unplaced
-    from ottla.client.placements import ElectionType
-    from ottla.client.producer import Producer
-    from ottla.client.rebalance_listener import RebalanceListener
-    from ottla.client.transaction_calls import Committed, ConsumerGroupMetadata
-    from ottla.protocol.errors import ErrorCode
-    from ottla.protocol.ids import TopicPartition
-    from ottla.protocol.records.columns import Columns
 
 __version__ = "0.1.0"
 

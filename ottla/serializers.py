@@ -6,7 +6,7 @@ everything as it is. Any function from a value to bytes, or back, does as well.
 
 from __future__ import annotations
 
-from ottla.client.serializers import (
+from ottla.client.records.serializers import (
     BYTES,
     INT,
     JSON,

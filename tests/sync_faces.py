@@ -271,7 +271,7 @@ def class_text(text: Text, kind: type[Any], *, is_last: bool, bases: list[str]) 
         lines += ["        raise NotImplementedError", ""]
     elif kind.__name__ in ["ParallelRun", *(part for _, part in PARTS.values())]:
         lines += [f'    """{SENTENCES.get(name, first_sentence(kind))}"""', ""]
-        text.typing_imports.add(("ottla.client.real_loop", "LoopThread"))
+        text.typing_imports.add(("ottla.client.process.loop_thread", "LoopThread"))
         lines += [f"    def __init__(self, inner: Async{name}, loop: LoopThread) -> None:"]
         lines += ["        super().__init__(loop)", "        self._inner = inner", ""]
     else:
@@ -307,7 +307,7 @@ def client_text(
             text.imports.add((f"ottla.client.sync.{file}", part_name))
             lines.append(f"        self.{part} = {part_name}(self._client.{part}, self._loop)")
     config = "ClientConfig" if name == "Admin" else f"{name}Config"
-    text.imports.add(("ottla.client.config", config))
+    text.imports.add(("ottla.client.settings.config", config))
     lines += [
         "",
         "    @property",

@@ -19,8 +19,8 @@ from ottla.protocol.messages.api_versions import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.context import RequestContext
-    from ottla.broker.runtime.services import Services
+    from ottla.broker.engine.context import RequestContext
+    from ottla.broker.handlers.services import Services
 
 _FROM_ZERO_VERSION = 4
 # What Java brokers accept as a client's name; librdkafka retries with version 0 when refused.

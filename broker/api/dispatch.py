@@ -14,9 +14,9 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api.timing import TimedReply
-from ottla.broker.context import Dispatch, Paused, Peer, Reply, ReplyPart, RequestContext
-from ottla.broker.metrics.histogram import Histogram
-from ottla.broker.runtime.later import Later
+from ottla.broker.engine.context import Dispatch, Paused, Peer, Reply, ReplyPart, RequestContext
+from ottla.broker.engine.deferred import Later
+from ottla.broker.engine.histogram import Histogram
 from ottla.protocol.compile import decoder, encoder
 from ottla.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
 from ottla.protocol.headers import (
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from ottla.broker.api.table import Api
-    from ottla.broker.runtime.services import Services
-    from ottla.broker.tasks import Tasks
+    from ottla.broker.engine.tasks import Tasks
+    from ottla.broker.handlers.services import Services
     from ottla.protocol.ports import FileRegion
 
 logger = logging.getLogger("ottla.api")

@@ -8,7 +8,7 @@ the first request of a connection waits, and with it everything behind it on tha
 until the broker serves, for ``WAIT_MS_MAX`` at most, ``WAITING_MAX`` connections at a time. Beyond
 that a connection is closed.
 
-Other brokers are recognized by their client id (``runtime/peers.py``), and only their first
+Other brokers are recognized by their client id (``membership/peers.py``), and only their first
 question, which versions are served, is answered early.
 """
 
@@ -19,11 +19,11 @@ import re
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.context import Paused
+from ottla.broker.engine.context import Paused
 from ottla.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from ottla.broker.context import Dispatch, Peer, Reply
+    from ottla.broker.engine.context import Dispatch, Peer, Reply
     from ottla.protocol.ports import Clock
 
 # As long as Java clients wait for an answer. A broker that is not ready within a minute stops.

@@ -16,7 +16,7 @@ from ottla.protocol.messages.api_versions import ApiVersion
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.broker.runtime.services import Straight
+    from ottla.broker.handlers.services import Straight
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ottla.broker.context import Reply, ReplyPart
-    from ottla.broker.metrics.histogram import Histogram
+    from ottla.broker.engine.context import Reply, ReplyPart
+    from ottla.broker.engine.histogram import Histogram
 
 
 class TimedReply:

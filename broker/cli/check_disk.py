@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.broker.cli.findings import Finding, ok, problem, warning
-from ottla.broker.log.names import (
+from ottla.broker.log.storage.names import (
     CLEAN_SHUTDOWN,
     DAMAGED,
     LOCK,
@@ -19,9 +19,9 @@ from ottla.broker.log.names import (
     STRAY_MARK,
     parse_partition_name,
 )
-from ottla.broker.real import RealDisk, RealOffload
+from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.client.cli.progress import amount
-from ottla.coordinator.metadata.broker_configs import ConfigError, parse_properties
+from ottla.coordinator.configs.broker_configs import ConfigError, parse_properties
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

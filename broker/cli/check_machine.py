@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ottla import __version__
 from ottla.broker.cli.findings import Finding, ok, problem, warning
-from ottla.broker.real_limits import reachable
+from ottla.broker.system.file_limits import reachable
 from ottla.client.cli.progress import amount
 from ottla.protocol.records import codec
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.cli.findings import Finding, ok, problem, warning
 from ottla.client.admin import Admin
-from ottla.client.cli.health import judge, min_isr
+from ottla.client.cli.cluster.health import judge, min_isr
 from ottla.client.cli.run import sentence
 from ottla.client.cli.settings import command_config
-from ottla.client.config import parse_address, parse_addresses
-from ottla.client.errors import BrokerUnreachable, ClientError
+from ottla.client.settings.config import parse_address, parse_addresses
+from ottla.wire.errors import BrokerUnreachable, ClientError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from ottla.client.admin import ClusterDescription
-    from ottla.client.state.metadata import BrokerView
+    from ottla.client.cluster.metadata import BrokerView
     from ottla.protocol.ports import Address
 
 TIMEOUT_MS = 5_000

@@ -18,7 +18,7 @@ from ottla.broker.cli.written import written_settings
 from ottla.client.cli.arguments import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP
 from ottla.client.cli.output import write
 from ottla.client.cli.run import FAILED, run
-from ottla.coordinator.metadata.broker_configs import ConfigError, parse_broker_config
+from ottla.coordinator.configs.broker_configs import ConfigError, parse_broker_config
 from ottla.protocol.ports import Address
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ottla.broker.cli.findings import Finding
-    from ottla.coordinator.metadata.broker_configs import BrokerConfig
+    from ottla.coordinator.configs.broker_configs import BrokerConfig
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.broker.cli.log_repair import repair
-from ottla.broker.log.dump import dump_file, line_of
-from ottla.broker.real import RealDisk, RealOffload
+from ottla.broker.log.recovery.dump import dump_file, line_of
+from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.client.cli.output import json_line
 
 if TYPE_CHECKING:

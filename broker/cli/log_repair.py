@@ -12,18 +12,18 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-from ottla.broker.log.directory import LogDirectory
-from ottla.broker.log.examining import Damage, examine
-from ottla.broker.log.health import DirectoryHealth
-from ottla.broker.log.home import LogHome, OpenSegments
-from ottla.broker.log.names import LOCK, META_PROPERTIES, mark_of, parse_partition_name
-from ottla.broker.log.settings import LogSettings
-from ottla.broker.real import RealDisk, RealOffload
+from ottla.broker.log.directories.directory import LogDirectory
+from ottla.broker.log.recovery.examining import Damage, examine
+from ottla.broker.log.storage.health import DirectoryHealth
+from ottla.broker.log.storage.home import LogHome, OpenSegments
+from ottla.broker.log.storage.names import LOCK, META_PROPERTIES, mark_of, parse_partition_name
+from ottla.broker.log.storage.settings import LogSettings
 from ottla.broker.replica.history import ReplicaHistory
+from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.client.cli.output import json_line
-from ottla.client.real import RealClock, RealRandom
 from ottla.protocol.errors import CorruptLogError, KafkaError
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.real import RealClock, RealRandom
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,20 +24,20 @@ from ottla.broker.cli.parsers import (
 )
 from ottla.broker.cli.wording import reworded
 from ottla.broker.cli.written import written_settings
-from ottla.broker.in_process import BrokersInProcess
-from ottla.broker.log_names import LOG_FORMAT, BrokerNames
-from ottla.broker.real import RealDisk, RealOffload, RealProcess
-from ottla.broker.real_limits import raise_descriptor_limit
-from ottla.broker.real_worker import RealWorker
-from ottla.broker.server import Broker, CannotStart
-from ottla.broker.testing.memory_disk import MemoryDisk
+from ottla.broker.server.broker import Broker, CannotStart
+from ottla.broker.server.in_process import BrokersInProcess
+from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames
+from ottla.broker.system.file_limits import raise_descriptor_limit
+from ottla.broker.system.memory_disk import MemoryDisk
+from ottla.broker.system.real_disk import RealDisk, RealOffload, RealProcess
+from ottla.broker.system.worker_process import RealWorker
 from ottla.client.cli.arguments import PORT_MAX
-from ottla.client.real import RealClock, RealNet, RealRandom
-from ottla.coordinator.metadata.broker_configs import (
+from ottla.coordinator.configs.broker_configs import (
     ConfigError,
     parse_broker_config,
 )
 from ottla.protocol.ports import Address, Ports
+from ottla.wire.real import RealClock, RealNet, RealRandom
 
 if TYPE_CHECKING:
     import argparse

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.metadata.broker_configs import (
+from ottla.coordinator.configs.broker_configs import (
     ConfigError,
     parse_properties,
     settings_from_environment,

@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.log.clean_writer import PASS_MARK, CleanedFiles, pass_path
-from ottla.broker.log.health import is_out_of_descriptors
-from ottla.broker.log.names import (
+from ottla.broker.log.storage.health import is_out_of_descriptors
+from ottla.broker.log.storage.names import (
     DELETED,
     LOG,
     OFFSET_INDEX,
@@ -27,7 +27,7 @@ from ottla.broker.log.names import (
     TXN_INDEX,
     parse_segment_name,
 )
-from ottla.broker.log.segment import Segment
+from ottla.broker.log.storage.segment import Segment
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:

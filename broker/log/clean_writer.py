@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.log.index import OffsetIndex, TimeIndex
-from ottla.broker.log.names import (
+from ottla.broker.log.storage.index import OffsetIndex, TimeIndex
+from ottla.broker.log.storage.names import (
     CLEANED,
     LOG,
     OFFSET_INDEX,
@@ -19,8 +19,8 @@ from ottla.broker.log.names import (
     join,
     segment_name,
 )
-from ottla.broker.log.settings import INT32_MAX
-from ottla.broker.log.txn_index import AbortedTransaction, encode_aborted
+from ottla.broker.log.storage.settings import INT32_MAX
+from ottla.broker.log.storage.txn_index import AbortedTransaction, encode_aborted
 from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import parse_batch

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.log.names import DELETED, SEGMENT_SUFFIXES
 from ottla.broker.log.segment_view import SegmentView, view_segments
+from ottla.broker.log.storage.names import DELETED, SEGMENT_SUFFIXES
 from ottla.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ottla.broker.log.open_log import OpenLog
-    from ottla.broker.log.segment import Segment
+    from ottla.broker.log.storage.segment import Segment
 
 
 async def delete_segments(

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.log.checkpoints import encode_leader_epochs, replace_file
-from ottla.broker.log.health import SCARCE_MS, is_out_of_descriptors
-from ottla.broker.log.names import LEADER_EPOCHS, join
-from ottla.broker.tasks import to_its_end
+from ottla.broker.engine.tasks import to_its_end
+from ottla.broker.log.storage.checkpoints import encode_leader_epochs, replace_file
+from ottla.broker.log.storage.health import SCARCE_MS, is_out_of_descriptors
+from ottla.broker.log.storage.names import LEADER_EPOCHS, join
 
 if TYPE_CHECKING:
     from ottla.broker.log.open_log import OpenLog
-    from ottla.broker.log.segment import Segment
+    from ottla.broker.log.storage.segment import Segment
 
 SNAPSHOT_INTERVAL_BYTES = 16 * 1024 * 1024
 # Besides those at segment starts; the saved recovery point may be a few flushes behind.

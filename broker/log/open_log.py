@@ -12,22 +12,22 @@ from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ottla.broker.log.health import (
+from ottla.broker.log.storage.health import (
     SCARCE_MS,
     is_out_of_descriptors,
     is_out_of_space,
     storage_error,
 )
-from ottla.broker.log.names import SNAPSHOT, join, segment_name
-from ottla.broker.log.segment import Segment
-from ottla.broker.log.settings import INT64_MAX
+from ottla.broker.log.storage.names import SNAPSHOT, join, segment_name
+from ottla.broker.log.storage.segment import Segment
+from ottla.broker.log.storage.settings import INT64_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ottla.broker.log.home import LogHome
     from ottla.broker.log.observer import LogObserver
-    from ottla.broker.log.settings import LogSettings
+    from ottla.broker.log.storage.home import LogHome
+    from ottla.broker.log.storage.settings import LogSettings
     from ottla.protocol.ids import TopicPartition, Uuid
     from ottla.protocol.ports import File
 

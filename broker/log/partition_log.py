@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ottla.broker.log.deletion import delete_log_before, delete_segments
 from ottla.broker.log.flushing import close_log, flush_log, save_leader_epochs
-from ottla.broker.log.health import is_out_of_descriptors, is_passing
 from ottla.broker.log.open_log import OpenLog
-from ottla.broker.log.scan import Place
 from ottla.broker.log.segment_view import SegmentView, view_segments
-from ottla.broker.log.settings import INT32_MAX, INT64_MAX
-from ottla.broker.log.slices import LogRead, slice_batch, slice_segment
+from ottla.broker.log.storage.health import is_out_of_descriptors, is_passing
+from ottla.broker.log.storage.scan import Place
+from ottla.broker.log.storage.settings import INT32_MAX, INT64_MAX
+from ottla.broker.log.storage.slices import LogRead, slice_batch, slice_segment
+from ottla.broker.log.storage.txn_index import AbortedTransaction, touching
 from ottla.broker.log.timestamps import TimestampedOffset, find_largest, find_timestamp
 from ottla.broker.log.truncation import restart_log, truncate_log
-from ottla.broker.log.txn_index import AbortedTransaction, touching
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ottla.broker.log.segment import Segment
+    from ottla.broker.log.storage.segment import Segment
     from ottla.protocol.records.batch import RecordBatch
 
 

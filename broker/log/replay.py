@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.log.checkpoints import read_file
-from ottla.broker.log.scan import CHUNK_BYTES, BatchScan, walk
-from ottla.broker.log.slices import locate
+from ottla.broker.log.storage.checkpoints import read_file
+from ottla.broker.log.storage.scan import CHUNK_BYTES, BatchScan, walk
+from ottla.broker.log.storage.slices import locate
 from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import ATTRIBUTES_POSITION, CONTROL_BIT
 
 if TYPE_CHECKING:
     from ottla.broker.log.open_log import OpenLog
-    from ottla.broker.log.segment import Segment
+    from ottla.broker.log.storage.segment import Segment
     from ottla.protocol.ports import File
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.log.scan import BatchScan, place_at
-from ottla.broker.log.slices import is_batch_start
+from ottla.broker.log.storage.scan import BatchScan, place_at
+from ottla.broker.log.storage.slices import is_batch_start
 from ottla.protocol.errors import CorruptLogError
 
 if TYPE_CHECKING:
-    from ottla.broker.log.segment import Segment
+    from ottla.broker.log.storage.segment import Segment
 
 
 def resume_segment(segment: Segment) -> int:

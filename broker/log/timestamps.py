@@ -11,10 +11,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.broker.log.home import LogHome, OpenSegments
-from ottla.broker.log.scan import BatchScan
-from ottla.broker.log.segment import Segment
-from ottla.broker.log.slices import locate
+from ottla.broker.log.storage.home import LogHome, OpenSegments
+from ottla.broker.log.storage.scan import BatchScan
+from ottla.broker.log.storage.segment import Segment
+from ottla.broker.log.storage.slices import locate
 from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import TimestampType

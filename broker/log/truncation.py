@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.log.deletion import bury_segments, remove_snapshots_after
 from ottla.broker.log.flushing import save_leader_epochs_locked
-from ottla.broker.log.names import CLEANED
 from ottla.broker.log.replay import rebuild_observer
 from ottla.broker.log.resuming import resume_segment
-from ottla.broker.log.slices import locate
+from ottla.broker.log.storage.names import CLEANED
+from ottla.broker.log.storage.slices import locate
 from ottla.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ottla.broker.log.open_log import OpenLog
-    from ottla.broker.log.segment import Segment
+    from ottla.broker.log.storage.segment import Segment
 
 _COPY_BYTES = 1024 * 1024
 # How long a reply may go on sending from a file before the file is copied instead.

@@ -14,10 +14,10 @@ from ottla.broker.metrics.exposition import GAUGE, Family, gauge
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ottla.broker.metadata.metadata import MetadataCache
     from ottla.broker.metrics.exposition import Sample
-    from ottla.broker.runtime.metadata import MetadataCache
-    from ottla.broker.runtime.partition import PartitionRuntime
-    from ottla.broker.runtime.partitions import Partitions
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.broker.partitions.partitions import Partitions
     from ottla.coordinator.metadata.image import MetadataImage, PartitionState
 
 _LABELS = ("topic", "partition")

@@ -12,8 +12,8 @@ from ottla.broker.metrics.exposition import gauge
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ottla.broker.metadata.metadata import MetadataCache
     from ottla.broker.metrics.exposition import Family
-    from ottla.broker.runtime.metadata import MetadataCache
     from ottla.coordinator.metadata.image import MetadataImage, PartitionState
 
 _PREFIX = "kafka_controller_kafkacontroller_"

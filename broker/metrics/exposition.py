@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ottla.broker.metrics.histogram import Histogram
+from ottla.broker.engine.histogram import Histogram
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:

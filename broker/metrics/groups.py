@@ -10,16 +10,16 @@ from collections import Counter
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.coordinating.shards import State
 from ottla.broker.metrics.exposition import GAUGE, Family
-from ottla.broker.runtime.shards import State
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ottla.broker.coordinating.groups import GroupCoordinator
     from ottla.broker.metrics.exposition import Sample
-    from ottla.broker.runtime.groups import GroupCoordinator
-    from ottla.broker.runtime.partitions import Partitions
+    from ottla.broker.partitions.partitions import Partitions
     from ottla.coordinator.group.standing import CommittedPlace, GroupStanding
 
 _PLACE = ("consumergroup", "topic", "partition")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.engine.histogram import Histogram
 from ottla.broker.metrics.exposition import HISTOGRAM, Family, gauge
-from ottla.broker.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,10 @@ from ottla.broker.metrics.exposition import GAUGE, Family, counter, gauge
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ottla.broker.coordinating.txn_verification import Verification
     from ottla.broker.metrics.exposition import Sample
-    from ottla.broker.runtime.partition import PartitionRuntime
-    from ottla.broker.runtime.partitions import Partitions
-    from ottla.broker.runtime.txn_verification import Verification
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.broker.partitions.partitions import Partitions
 
 _LABELS = ("topic", "partition")
 # Beyond transaction.max.timeout.ms, what its coordinator may need to end it; Kafka's own margin.

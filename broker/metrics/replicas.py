@@ -10,11 +10,11 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ottla.broker.log.directories import LogDirectories
+    from ottla.broker.log.directories.directories import LogDirectories
     from ottla.broker.metrics.exposition import Sample
-    from ottla.broker.runtime.partition import PartitionRuntime
-    from ottla.broker.runtime.partitions import Partitions
-    from ottla.broker.runtime.traffic import Traffic
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.broker.partitions.partitions import Partitions
+    from ottla.broker.partitions.traffic import Traffic
 
 _MANAGER = "kafka_server_replicamanager_"
 _LABELS = ("topic", "partition")

@@ -9,9 +9,9 @@ from ottla.broker.metrics.exposition import GAUGE, Family, counter, gauge
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ottla.broker.following.fetchers import Fetchers
     from ottla.broker.metrics.exposition import Sample
-    from ottla.broker.runtime.fetchers import Fetchers
-    from ottla.broker.runtime.isr_writer import IsrWriter
+    from ottla.broker.partitions.isr_writer import IsrWriter
 
 _MANAGER = "kafka_server_replicamanager_"
 _FETCHERS = "kafka_server_replicafetchermanager_"

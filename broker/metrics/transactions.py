@@ -13,8 +13,8 @@ from ottla.broker.metrics.exposition import GAUGE, Family, gauge
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ottla.broker.coordinating.transactions import TransactionCoordinator
     from ottla.broker.metrics.exposition import Sample
-    from ottla.broker.runtime.transactions import TransactionCoordinator
 
 # Beside these some states are passed through only.
 _STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")

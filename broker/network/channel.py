@@ -13,17 +13,17 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ottla.broker.context import Paused
+from ottla.broker.engine.context import Paused
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Coroutine
 
-    from ottla.broker.context import Dispatch
+    from ottla.broker.engine.context import Dispatch
     from ottla.broker.network.request import Owner, Request
 
     class Supervisor(Protocol):
-        """What runs suspended ordered parts: ``broker/tasks.py``."""
+        """What runs suspended ordered parts: ``broker/engine/tasks.py``."""
 
         def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]: ...
 

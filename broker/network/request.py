@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ottla.broker.context import Peer
+from ottla.broker.engine.context import Peer
 from ottla.protocol.ports import FileRegion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ottla.broker.context import ReplyPart
+    from ottla.broker.engine.context import ReplyPart
 
 # What stands in ``Request.parts`` when there is nothing to send.
 NO_ANSWER: tuple[ReplyPart, ...] = ()

@@ -26,7 +26,7 @@ from ottla.broker.network.surroundings import Entrance, Surroundings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ottla.broker.context import Dispatch
+    from ottla.broker.engine.context import Dispatch
     from ottla.broker.network.channel import Supervisor
     from ottla.broker.network.settings import ListenerSpec
     from ottla.protocol.ports import Address, Clock, Listener, Net

@@ -15,13 +15,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from ottla.broker.cli.start import loop_factory
-from ottla.broker.log_names import LOG_FORMAT, BrokerNames
-from ottla.broker.real import RealDisk
-from ottla.broker.tasks import Tasks
+from ottla.broker.engine.tasks import Tasks
+from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames
+from ottla.broker.system.real_disk import RealDisk
 from ottla.broker.testing.remote_store import STATE, WATCH, RemoteStore
 from ottla.broker.testing.seat import Seat
 from ottla.broker.testing.wire import Wire
-from ottla.client.real import RealClock
+from ottla.wire.real import RealClock
 
 if TYPE_CHECKING:
     from ottla.broker.testing.seatlike import Plan

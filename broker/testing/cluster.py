@@ -13,14 +13,14 @@ import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ottla.broker.real import RealDisk, RealOffload
-from ottla.broker.stores import FIRST_BROKER_ID
+from ottla.broker.server.stores import FIRST_BROKER_ID
+from ottla.broker.system.memory_disk import MemoryDisk
+from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.broker.testing.faults import Faults
 from ottla.broker.testing.handles import BrokerHandle, Brokers, Injected
 from ottla.broker.testing.log_tail import LogTail
 from ottla.broker.testing.loop_thread import LoopThread
 from ottla.broker.testing.members import ClusterError, Members
-from ottla.broker.testing.memory_disk import MemoryDisk
 from ottla.broker.testing.questions import leader_of, wait_for_topic
 from ottla.broker.testing.seat import Seat
 from ottla.broker.testing.seatlike import BROKERS, CLIENTS, Plan
@@ -329,7 +329,7 @@ def _topics() -> Any:
 
 def _temporary() -> Any:
     """Loaded where there is something on a disk."""
-    return import_module("ottla.broker.testing.temporary")
+    return import_module("ottla.broker.system.temporary")
 
 
 def _same(disk: Disk) -> Callable[[Offload], Disk]:

@@ -11,7 +11,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from ottla.broker.testing.memory_disk import MemoryDisk
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:

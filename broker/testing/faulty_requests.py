@@ -9,7 +9,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.context import Paused
+from ottla.broker.engine.context import Paused
 from ottla.broker.testing.refusals import refusal_of
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, RemoteProtocolError
@@ -18,7 +18,7 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from ottla.broker.context import Dispatch, Peer, Reply, ReplyPart
+    from ottla.broker.engine.context import Dispatch, Peer, Reply, ReplyPart
     from ottla.protocol.ports import Clock
 
 _key_of = Struct(">h").unpack_from

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 
-from ottla.broker.log_names import LOG_FORMAT, BrokerNames
+from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames
 
 LINES_MAX = 500
 

@@ -12,14 +12,14 @@ from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ottla.broker.log.names import METADATA_STORE
-from ottla.broker.tasks import Tasks
+from ottla.broker.engine.tasks import Tasks
+from ottla.broker.log.storage.names import METADATA_STORE
 from ottla.broker.testing.movable_clock import MovableClock
 from ottla.broker.testing.seatlike import DiskCondition
-from ottla.client.real import RealClock
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.store import SESSION_TIMEOUT_MS
 from ottla.protocol.data_classes import dataclass
+from ottla.wire.real import RealClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping

@@ -7,8 +7,8 @@ import contextlib
 import signal
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.server import CannotStart
-from ottla.broker.tasks import Tasks
+from ottla.broker.engine.tasks import Tasks
+from ottla.broker.server.broker import CannotStart
 from ottla.broker.testing.child_process import ChildProcess
 from ottla.broker.testing.remote_store import ASK, CONNECT, STATE, StoreHost
 from ottla.broker.testing.seatlike import DiskCondition

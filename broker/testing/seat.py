@@ -9,18 +9,18 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.broker.log_names import as_broker
-from ottla.broker.real import RealOffload, RealProcess
-from ottla.broker.server import READY_TIMEOUT_MS, Broker, CannotStart
+from ottla.broker.server.broker import READY_TIMEOUT_MS, Broker, CannotStart
+from ottla.broker.server.log_names import as_broker
+from ottla.broker.system.real_disk import RealOffload, RealProcess
 from ottla.broker.testing.faulty_disk import WAITS, DiskFault, FaultPlan, FaultyDisk
 from ottla.broker.testing.faulty_net import FaultyNet
 from ottla.broker.testing.faulty_requests import FaultyRequests
 from ottla.broker.testing.gated_store import GatedStore
 from ottla.broker.testing.movable_clock import MovableClock
 from ottla.broker.testing.seatlike import CLIENTS, DiskCondition
-from ottla.client.real import RealClock, RealNet, RealRandom
 from ottla.protocol.errors import CorruptLogError, KafkaError
 from ottla.protocol.ports import Ports
+from ottla.wire.real import RealClock, RealNet, RealRandom
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.coordinator.metadata.broker_configs import for_embedded_store, parse_broker_config
+from ottla.coordinator.configs.broker_configs import for_embedded_store, parse_broker_config
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ottla.broker.testing.faulty_requests import RequestFault
-    from ottla.coordinator.metadata.broker_configs import BrokerConfig
+    from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.protocol.ports import Address
 
 CLIENTS = "PLAINTEXT"

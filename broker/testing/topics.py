@@ -7,8 +7,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
-from ottla.client.admin_requests import NewTopic
-from ottla.client.errors import ClientError
+from ottla.client.administration.topic_requests import NewTopic
+from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

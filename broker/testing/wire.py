@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Coroutine
 
-    from ottla.broker.tasks import Tasks
+    from ottla.broker.engine.tasks import Tasks
 
 _LENGTH = Struct(">I")
 CALL, NOTE, DONE, FAILED = range(4)

@@ -14,13 +14,13 @@ from ottla.client.admin import Admin
 from ottla.client.cli.output import json_document, json_line, table, write
 from ottla.client.cli.run import CommandError, UsageError, run
 from ottla.client.cli.settings import command_config
-from ottla.client.environment import real_environment
 from ottla.client.mirror.groups import carry_over, wanted_groups
 from ottla.client.mirror.mirror import Mirror
 from ottla.client.mirror.notebook import read_notes
 from ottla.client.mirror.settings import MirrorSettings, Source, from_document
 from ottla.client.mirror.translation import Notes
-from ottla.client.real_signals import hangups
+from ottla.client.process.environment import real_environment
+from ottla.wire.signals import hangups
 
 if TYPE_CHECKING:
     import argparse

@@ -10,7 +10,7 @@ from ottla.client.admin import Admin
 from ottla.client.cli.arguments import default_bootstrap
 from ottla.client.cli.completing import Source
 from ottla.client.cli.settings import command_config
-from ottla.client.errors import ClientError
+from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

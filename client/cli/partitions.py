@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.cli.run import CommandError
-from ottla.client.config import Isolation
-from ottla.client.errors import ClientError
+from ottla.client.settings.config import Isolation
 from ottla.protocol.ids import TopicPartition
+from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ottla.client.admin import Admin
-    from ottla.client.offsets import OffsetAt
+    from ottla.client.fetching.offsets import OffsetAt
 
 
 async def named_partitions(

@@ -15,10 +15,10 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.config import parse_addresses
-from ottla.client.errors import BrokerUnreachable, ClientError, RequestRefused
-from ottla.client.real_signals import SIGNALLED, hangups
+from ottla.client.settings.config import parse_addresses
 from ottla.protocol.errors import ErrorCode
+from ottla.wire.errors import BrokerUnreachable, ClientError, RequestRefused
+from ottla.wire.signals import SIGNALLED, hangups
 
 if TYPE_CHECKING:
     import argparse

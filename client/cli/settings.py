@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ottla.client.config import (
+from ottla.client.settings.config import (
     Acks,
     ClientConfig,
     Compression,
@@ -17,7 +17,7 @@ from ottla.client.config import (
 if TYPE_CHECKING:
     import argparse
 
-    from ottla.client.config import OffsetReset
+    from ottla.client.settings.config import OffsetReset
 
 CLIENT_ID = "ottla-cli"
 ACKS: dict[str, Acks] = {"0": 0, "1": 1, "all": "all", "-1": "all"}

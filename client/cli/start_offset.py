@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from ottla.client.cli.places import Kind, Place
 from ottla.client.cli.run import CommandError
-from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from ottla.client.offsets import OffsetAt
+    from ottla.client.fetching.offsets import OffsetAt
     from ottla.protocol.ids import TopicPartition
 
     Offsets = dict[TopicPartition, int]

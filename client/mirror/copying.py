@@ -12,11 +12,11 @@ from ottla.protocol.records.columns import Columns
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ottla.client.batches import FetchedBatch
-    from ottla.client.consumer_record import ConsumerRecord
-    from ottla.client.delivery import BatchDelivery
+    from ottla.client.fetching.batches import FetchedBatch
     from ottla.client.mirror.topics import Copied
     from ottla.client.producer import Producer
+    from ottla.client.records.consumer_record import ConsumerRecord
+    from ottla.client.records.delivery import BatchDelivery
     from ottla.protocol.ports import Buffer
 
 MARK = "ottla-mirror"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.client.errors import ClientError
+from ottla.wire.errors import ClientError
 
 
 class MirrorError(ClientError):

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.client.mirror.settings import matches
-from ottla.client.state.transaction_asks import Committed
+from ottla.client.sending.coordinator_requests import Committed
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.named_tuples import NamedTuple
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ottla.client.admin import Admin
-    from ottla.client.errors import RequestRefused
     from ottla.client.mirror.translation import Notes
+    from ottla.wire.errors import RequestRefused
 
 logger = logging.getLogger(__name__)
 

@@ -7,15 +7,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
-from ottla.client.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
 from ottla.client.consumer import Consumer
-from ottla.client.errors import (
-    ClientError,
-    CommitFailed,
-    ProducerFenced,
-    TransactionError,
-    TransportError,
-)
 from ottla.client.mirror.copying import Copier, Marks, Placed
 from ottla.client.mirror.errors import MirrorError
 from ottla.client.mirror.notebook import make_topic, read_notes
@@ -23,14 +15,22 @@ from ottla.client.mirror.report import Progress
 from ottla.client.mirror.session import Clients, Purpose, Session
 from ottla.client.mirror.topics import Copied, TopicSync, certain
 from ottla.client.producer import Producer
-from ottla.client.state.backoff import Backoff
+from ottla.client.settings.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.backoff import Backoff
+from ottla.wire.errors import (
+    ClientError,
+    CommitFailed,
+    ProducerFenced,
+    TransactionError,
+    TransportError,
+)
 
 if TYPE_CHECKING:
-    from ottla.client.environment import Environment
     from ottla.client.mirror.settings import MirrorSettings, Source
+    from ottla.client.process.environment import Environment
 
 logger = logging.getLogger(__name__)
 

@@ -13,12 +13,12 @@ import logging
 from typing import TYPE_CHECKING, Self
 
 from ottla.client.admin import Admin
-from ottla.client.environment import Environment, real_environment
-from ottla.client.errors import ClientError
 from ottla.client.mirror.groups import CARRIED, carry_over, wanted_groups
 from ottla.client.mirror.link import Link
 from ottla.client.mirror.notebook import read_notes
 from ottla.client.mirror.translation import Notes
+from ottla.client.process.environment import Environment, real_environment
+from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
     from types import TracebackType

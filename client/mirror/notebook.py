@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.admin_requests import NewTopic
-from ottla.client.all_brokers import certain_ids
-from ottla.client.config import ConsumerConfig, Isolation
+from ottla.client.administration.topic_requests import NewTopic
+from ottla.client.cluster.all_brokers import certain_ids
 from ottla.client.consumer import Consumer
-from ottla.client.errors import RequestRefused
 from ottla.client.mirror.selection import NOTES_TOPIC
 from ottla.client.mirror.translation import Note, read_note
+from ottla.client.settings.config import ConsumerConfig, Isolation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
+from ottla.wire.errors import RequestRefused
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
-    from ottla.client.environment import Environment
+    from ottla.client.process.environment import Environment
 
 PARTITION = TopicPartition(NOTES_TOPIC, 0)
 # Small segments, soon compacted: every mirror reads the whole of it when it starts.

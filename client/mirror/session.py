@@ -10,25 +10,25 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.client.errors import ClientError
+from ottla.client.group.rebalance_listener import RebalanceListener
 from ottla.client.mirror.notebook import read_notes
 from ottla.client.mirror.selection import NOTES_TOPIC
 from ottla.client.mirror.translation import Jotter, Notes, note_key, note_value
-from ottla.client.rebalance_listener import RebalanceListener
-from ottla.client.state.transaction_asks import Committed
+from ottla.client.sending.coordinator_requests import Committed
 from ottla.protocol.ids import TopicPartition, uuid_from_text
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ottla.client.admin import Admin
-    from ottla.client.batches import FetchedBatch
     from ottla.client.consumer import Consumer
-    from ottla.client.environment import Environment
+    from ottla.client.fetching.batches import FetchedBatch
     from ottla.client.mirror.copying import Copier, Placed
     from ottla.client.mirror.settings import MirrorSettings, Source
     from ottla.client.mirror.topics import Copied
+    from ottla.client.process.environment import Environment
     from ottla.client.producer import Producer
 
 logger = logging.getLogger(__name__)

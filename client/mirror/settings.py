@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, get_args
 
-from ottla.client.config import Compression, parse_addresses
-from ottla.client.nearest import one_of, suggestion
+from ottla.client.settings.config import Compression, parse_addresses
+from ottla.client.settings.spelling import one_of, suggestion
 from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:

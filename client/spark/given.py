@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.config import parse_addresses
-from ottla.client.java_names import ALIASES
-from ottla.client.nearest import one_of, suggestion
-from ottla.client.properties import fields_from
+from ottla.client.settings.config import parse_addresses
+from ottla.client.settings.kafka_names import ALIASES
+from ottla.client.settings.properties import fields_from
+from ottla.client.settings.spelling import one_of, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,29 +10,29 @@ import itertools
 import logging
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.client.cluster import Cluster
-from ottla.client.config import parse_addresses
-from ottla.client.deadline import TimeLimit
-from ottla.client.environment import real_environment
-from ottla.client.errors import ClientError, RequestRefused
-from ottla.client.groups import GroupAdmin
-from ottla.client.offsets import list_offsets
-from ottla.client.real_loop import shared_loop
-from ottla.client.routing import Router
+from ottla.client.cluster.cluster import Cluster
+from ottla.client.cluster.routing import Router
+from ottla.client.fetching.offsets import list_offsets
+from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.client.group.administration import GroupAdmin
+from ottla.client.process.environment import real_environment
+from ottla.client.process.loop_thread import shared_loop
+from ottla.client.sending.coordinator_requests import Committed
+from ottla.client.settings.config import parse_addresses
 from ottla.client.spark.errors import name_of
 from ottla.client.spark.plan import Limits
 from ottla.client.spark.reaching import reached
-from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from ottla.client.state.transaction_asks import Committed
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID, TopicPartition, uuid_to_text
+from ottla.wire.deadline import TimeLimit
+from ottla.wire.errors import ClientError, RequestRefused
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
+    from ottla.client.cluster.metadata import TopicView
     from ottla.client.spark.offsets import Offsets
     from ottla.client.spark.options import Options
-    from ottla.client.state.metadata import TopicView
 
     Topics = dict[str, TopicView]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.nearest import one_of
-from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.client.settings.spelling import one_of
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.named_tuples import NamedTuple
 

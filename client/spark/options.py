@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ottla.client.config import ConsumerConfig
-from ottla.client.nearest import one_of
-from ottla.client.settings import ISOLATIONS
+from ottla.client.settings.config import ConsumerConfig
+from ottla.client.settings.keywords import ISOLATIONS
+from ottla.client.settings.spelling import one_of
 from ottla.client.spark.given import Given
 from ottla.client.spark.offsets import Bound, ends_of, offsets_of, partitions_of, times_of
 from ottla.client.spark.reaching import OPTION, Reach

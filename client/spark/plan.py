@@ -9,10 +9,10 @@ import heapq
 import itertools
 from typing import TYPE_CHECKING
 
+from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.client.ranges import Range
 from ottla.client.spark.errors import name_of
 from ottla.client.spark.offsets import Bound, Offsets, Place
-from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.client.optional import library
+from ottla.client.process.optional_imports import library
 
 NEEDED = (4, 2)
 

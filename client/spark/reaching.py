@@ -7,9 +7,9 @@ import itertools
 import logging
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.client.environment import real_environment
-from ottla.client.errors import ClientError, TransportError
+from ottla.client.process.environment import real_environment
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.errors import ClientError, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -11,25 +11,25 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ottla.client.batches import columns_before
 from ottla.client.consumer import Consumer
-from ottla.client.environment import real_environment
-from ottla.client.errors import ClientError, LogTruncated, NoOffset
+from ottla.client.fetching.batches import columns_before
+from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.client.process.environment import real_environment
+from ottla.client.process.loop_thread import shared_loop
 from ottla.client.ranges import has_passed
-from ottla.client.real_loop import shared_loop
 from ottla.client.spark.errors import ReadTimedOut, RecordsLost, name_of
 from ottla.client.spark.metadata import id_of
 from ottla.client.spark.reaching import reached
 from ottla.client.spark.rows import to_rows
-from ottla.client.state.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.protocol.errors import ErrorCode
+from ottla.wire.errors import ClientError, LogTruncated, NoOffset
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
 
     import pyarrow as pa
 
-    from ottla.client.batches import FetchedBatch
+    from ottla.client.fetching.batches import FetchedBatch
     from ottla.client.ranges import Range
     from ottla.client.spark.options import Options
     from ottla.client.spark.rows import Part

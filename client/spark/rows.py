@@ -6,7 +6,7 @@ from array import array
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ottla.client.arrow import pyarrow, to_arrow
+from ottla.client.records.arrow import pyarrow, to_arrow
 from ottla.protocol.records.columns import BytesColumn, Columns
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ottla.client.errors import ClientError
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ottla.client.config import ProducerConfig
+from ottla.client.settings.config import ProducerConfig
 from ottla.client.spark.given import Given
 from ottla.client.spark.options import READING
 from ottla.client.spark.reaching import Reach

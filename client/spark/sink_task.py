@@ -10,24 +10,24 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ottla.client.errors import RequestRefused, TransactionError
 from ottla.client.handover import leave_open
 from ottla.client.producer import Producer
+from ottla.client.sending.transaction_verdict import FENCING
 from ottla.client.spark.reaching import reached
 from ottla.client.spark.sink_ledger import Entry, Outcome, Part, WriteRefused, is_written, name_of
 from ottla.client.spark.sink_rows import RowsChecksum
 from ottla.client.spark.sink_wire import as_offset, entry_of
-from ottla.client.state.transaction_verdict import FENCING
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.errors import RequestRefused, TransactionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
 
-    from ottla.client.delivery import BatchDelivery
     from ottla.client.handover import OpenTransaction
+    from ottla.client.records.delivery import BatchDelivery
     from ottla.client.spark.sink_options import SinkOptions
 
 

@@ -12,27 +12,27 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ottla.client.cluster import Cluster
-from ottla.client.config import parse_addresses
-from ottla.client.config_requests import (
+from ottla.client.cluster.cluster import Cluster
+from ottla.client.cluster.config_requests import (
     DESCRIBE_CONFIGS,
     ResourceType,
     check_described,
     describe_request,
     entries_of,
 )
-from ottla.client.coordinators import Coordinators
-from ottla.client.environment import real_environment
-from ottla.client.errors import ClientError
-from ottla.client.group_requests import STABLE_OFFSET_FETCH, committed_offsets, fetch_request
+from ottla.client.cluster.coordinators import Coordinators
+from ottla.client.cluster.routing import Router
+from ottla.client.group.requests import STABLE_OFFSET_FETCH, committed_offsets, fetch_request
 from ottla.client.handover import TakenOver
+from ottla.client.process.environment import real_environment
 from ottla.client.producer import Producer
-from ottla.client.routing import Router
+from ottla.client.sending.coordinator_requests import Committed, ConsumerGroupMetadata
+from ottla.client.settings.config import parse_addresses
 from ottla.client.spark.checkpoint import planned_at_ms
 from ottla.client.spark.reaching import reached
 from ottla.client.spark.sink_ledger import Entry, WriteRefused, read_entry
-from ottla.client.state.transaction_asks import Committed, ConsumerGroupMetadata
 from ottla.protocol.ids import TopicPartition
+from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

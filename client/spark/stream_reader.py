@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.environment import real_environment
+from ottla.client.process.environment import real_environment
 from ottla.client.spark.metadata import Metadata, ids_of
 from ottla.client.spark.offsets import Offsets, Place, nested
 from ottla.client.spark.options import Options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.environment import real_environment
+from ottla.client.process.environment import real_environment
 from ottla.client.spark.pyspark_api import (
     DataSourceStreamArrowWriter,
     TaskContext,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ottla.client.cluster import Cluster
+    from ottla.client.cluster.cluster import Cluster
     from ottla.client.handover import OpenTransaction
     from ottla.client.spark.pyspark_api import StructType
     from ottla.client.spark.sink_ledger import Part

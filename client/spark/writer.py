@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.client.environment import real_environment
-from ottla.client.real_loop import shared_loop
+from ottla.client.process.environment import real_environment
+from ottla.client.process.loop_thread import shared_loop
 from ottla.client.spark.pyspark_api import (
     DataSourceArrowWriter,
     TaskContext,

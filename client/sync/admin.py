@@ -7,14 +7,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin as AsyncAdmin
-from ottla.client.config import ClientConfig, Isolation
+from ottla.client.cluster.topic_pages import PAGE_PARTITIONS
+from ottla.client.settings.config import ClientConfig, Isolation
 from ottla.client.sync.brokers import BrokerAdmin
 from ottla.client.sync.face import Face
 from ottla.client.sync.features import FeatureAdmin
 from ottla.client.sync.groups import GroupAdmin
 from ottla.client.sync.placements import Placements
 from ottla.client.sync.transactions import TransactionAdmin
-from ottla.client.topic_pages import PAGE_PARTITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from ottla.client.admin import ClusterDescription
-    from ottla.client.admin_requests import NewTopic
-    from ottla.client.config_requests import ConfigChange, ConfigEntry, ResourceType
-    from ottla.client.environment import Environment
-    from ottla.client.errors import ClientError, RequestRefused
-    from ottla.client.offsets import OffsetAt
-    from ottla.client.settings import ClientSettings
-    from ottla.client.state.metadata import BrokerView, TopicView
-    from ottla.client.topic_pages import PartitionDetail
+    from ottla.client.administration.topic_requests import NewTopic
+    from ottla.client.cluster.config_requests import ConfigChange, ConfigEntry, ResourceType
+    from ottla.client.cluster.metadata import BrokerView, TopicView
+    from ottla.client.cluster.topic_pages import PartitionDetail
+    from ottla.client.fetching.offsets import OffsetAt
+    from ottla.client.process.environment import Environment
+    from ottla.client.settings.keywords import ClientSettings
     from ottla.protocol.ids import TopicPartition
+    from ottla.wire.errors import ClientError, RequestRefused
 
 
 class Admin(Face):

@@ -1,4 +1,4 @@
-"""BrokerAdmin for programs that block: the methods of client/broker_admin.py, each on
+"""BrokerAdmin for programs that block: the methods of client/administration/brokers.py, each on
 the loop of all blocking clients. Written by ``python -m tests.sync_faces`` and not by hand.
 """
 
@@ -11,12 +11,12 @@ from ottla.client.sync.face import Face
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ottla.client.api import VersionRange
-    from ottla.client.broker_admin import BrokerAdmin as AsyncBrokerAdmin
-    from ottla.client.broker_admin import LogDirView, RegisteredBroker
-    from ottla.client.errors import ClientError, RequestRefused
-    from ottla.client.real_loop import LoopThread
+    from ottla.client.administration.brokers import BrokerAdmin as AsyncBrokerAdmin
+    from ottla.client.administration.brokers import LogDirView, RegisteredBroker
+    from ottla.client.process.loop_thread import LoopThread
     from ottla.protocol.ids import TopicPartition
+    from ottla.wire.api import VersionRange
+    from ottla.wire.errors import ClientError, RequestRefused
 
 
 class BrokerAdmin(Face):

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic
 
-from ottla.client.batch_reading import RECORDS_PER_TABLE
 from ottla.client.consumer import RECORDS_PER_POLL_MAX, RECORDS_PER_STEP, STEP_WAIT_MS
 from ottla.client.consumer import Consumer as AsyncConsumer
-from ottla.client.serializers import ReadKey, ReadValue
+from ottla.client.fetching.batch_reading import RECORDS_PER_TABLE
+from ottla.client.records.serializers import ReadKey, ReadValue
 from ottla.client.sync.face import Face
 from ottla.client.sync.listener import for_caller
 from ottla.client.sync.parallel import ParallelRun
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ottla.client.assignment import Assignment as AsyncAssignment
-    from ottla.client.batch_reading import BatchReading as AsyncBatchReading
-    from ottla.client.batches import ConsumerRecord, FetchedBatch
-    from ottla.client.config import ConsumerConfig
-    from ottla.client.environment import Environment
-    from ottla.client.group_calls import GroupCalls as AsyncGroupCalls
-    from ottla.client.offsets import OffsetAt
-    from ottla.client.parallel_policy import OnError, ParallelLimits
-    from ottla.client.rebalance_listener import RebalanceListener
-    from ottla.client.settings import ConsumerSettings
-    from ottla.client.state.parallel import Ordering
-    from ottla.client.state.transaction_asks import Committed, ConsumerGroupMetadata
+    from ottla.client.fetching.assignment import Assignment as AsyncAssignment
+    from ottla.client.fetching.batch_reading import BatchReading as AsyncBatchReading
+    from ottla.client.fetching.batches import ConsumerRecord, FetchedBatch
+    from ottla.client.fetching.offsets import OffsetAt
+    from ottla.client.group.calls import GroupCalls as AsyncGroupCalls
+    from ottla.client.group.rebalance_listener import RebalanceListener
+    from ottla.client.parallel.policy import OnError, ParallelLimits
+    from ottla.client.parallel.scheduler import Ordering
+    from ottla.client.process.environment import Environment
+    from ottla.client.sending.coordinator_requests import Committed, ConsumerGroupMetadata
+    from ottla.client.settings.config import ConsumerConfig
+    from ottla.client.settings.keywords import ConsumerSettings
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.records.columns import Columns
 

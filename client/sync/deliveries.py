@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from ottla.client.sync.face import Face
 
 if TYPE_CHECKING:
-    from ottla.client.delivery import BatchDelivery as AsyncBatchDelivery
-    from ottla.client.delivery import Delivered, DeliveredBatch
-    from ottla.client.delivery import Delivery as AsyncDelivery
-    from ottla.client.real_loop import LoopThread
+    from ottla.client.process.loop_thread import LoopThread
+    from ottla.client.records.delivery import BatchDelivery as AsyncBatchDelivery
+    from ottla.client.records.delivery import Delivered, DeliveredBatch
+    from ottla.client.records.delivery import Delivery as AsyncDelivery
     from ottla.protocol.ids import TopicPartition
 
 

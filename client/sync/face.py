@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ottla.client.real_loop import LoopThread, shared_loop
-from ottla.client.unclosed import warn_unclosed
+from ottla.client.process.loop_thread import LoopThread, shared_loop
+from ottla.client.process.unclosed import warn_unclosed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator

@@ -1,4 +1,4 @@
-"""FeatureAdmin for programs that block: the methods of client/feature_admin.py, each on
+"""FeatureAdmin for programs that block: the methods of client/administration/features.py, each on
 the loop of all blocking clients. Written by ``python -m tests.sync_faces`` and not by hand.
 """
 
@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.feature_admin import Change
+from ottla.client.administration.features import Change
 from ottla.client.sync.face import Face
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ottla.client.feature_admin import FeatureAdmin as AsyncFeatureAdmin
-    from ottla.client.feature_admin import FeatureView
-    from ottla.client.real_loop import LoopThread
+    from ottla.client.administration.features import FeatureAdmin as AsyncFeatureAdmin
+    from ottla.client.administration.features import FeatureView
+    from ottla.client.process.loop_thread import LoopThread
 
 
 class FeatureAdmin(Face):

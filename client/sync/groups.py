@@ -1,4 +1,4 @@
-"""GroupAdmin for programs that block: the methods of client/groups.py, each on
+"""GroupAdmin for programs that block: the methods of client/group/administration.py, each on
 the loop of all blocking clients. Written by ``python -m tests.sync_faces`` and not by hand.
 """
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from ottla.client.errors import RequestRefused
-    from ottla.client.group_requests import Committed, GroupListing, GroupView
-    from ottla.client.groups import GroupAdmin as AsyncGroupAdmin
-    from ottla.client.real_loop import LoopThread
+    from ottla.client.group.administration import GroupAdmin as AsyncGroupAdmin
+    from ottla.client.group.requests import Committed, GroupListing, GroupView
+    from ottla.client.process.loop_thread import LoopThread
     from ottla.protocol.ids import TopicPartition
+    from ottla.wire.errors import RequestRefused
 
 
 class GroupAdmin(Face):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.real_loop import in_caller
-from ottla.client.rebalance_listener import RebalanceListener, check_listener
+from ottla.client.group.rebalance_listener import RebalanceListener, check_listener
+from ottla.client.process.loop_thread import in_caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

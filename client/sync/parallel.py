@@ -1,4 +1,4 @@
-"""ParallelRun for programs that block: the methods of client/parallel.py, each on
+"""ParallelRun for programs that block: the methods of client/parallel/parallel.py, each on
 the loop of all blocking clients. Written by ``python -m tests.sync_faces`` and not by hand.
 """
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from ottla.client.sync.face import Face
 
 if TYPE_CHECKING:
-    from ottla.client.parallel import Counts
-    from ottla.client.parallel import ParallelRun as AsyncParallelRun
-    from ottla.client.real_loop import LoopThread
+    from ottla.client.parallel.parallel import Counts
+    from ottla.client.parallel.parallel import ParallelRun as AsyncParallelRun
+    from ottla.client.process.loop_thread import LoopThread
     from ottla.protocol.ids import TopicPartition
 
 

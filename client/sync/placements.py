@@ -1,4 +1,4 @@
-"""Placements for programs that block: the methods of client/placements.py, each on
+"""Placements for programs that block: the methods of client/administration/placements.py, each on
 the loop of all blocking clients. Written by ``python -m tests.sync_faces`` and not by hand.
 """
 
@@ -11,9 +11,9 @@ from ottla.client.sync.face import Face
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ottla.client.placements import ElectionType, Move, Outcomes
-    from ottla.client.placements import Placements as AsyncPlacements
-    from ottla.client.real_loop import LoopThread
+    from ottla.client.administration.placements import ElectionType, Move, Outcomes
+    from ottla.client.administration.placements import Placements as AsyncPlacements
+    from ottla.client.process.loop_thread import LoopThread
     from ottla.protocol.ids import TopicPartition
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic
 
 from ottla.client.producer import Producer as AsyncProducer
-from ottla.client.serializers import SendKey, SendValue
+from ottla.client.records.serializers import SendKey, SendValue
 from ottla.client.sync.deliveries import BatchDelivery, Delivery
 from ottla.client.sync.face import Face
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, Unpack
 
-    from ottla.client.bulk import BulkSending as AsyncBulkSending
-    from ottla.client.config import ProducerConfig
-    from ottla.client.environment import Environment
-    from ottla.client.rows import Records
-    from ottla.client.settings import ProducerSettings
-    from ottla.client.state.items import Headers
-    from ottla.client.state.transaction_asks import Committed, ConsumerGroupMetadata
-    from ottla.client.transaction_calls import TransactionCalls as AsyncTransactionCalls
+    from ottla.client.process.environment import Environment
+    from ottla.client.records.producer_record import Headers
+    from ottla.client.records.rows import Records
+    from ottla.client.sending.bulk import BulkSending as AsyncBulkSending
+    from ottla.client.sending.coordinator_requests import Committed, ConsumerGroupMetadata
+    from ottla.client.sending.transaction_calls import TransactionCalls as AsyncTransactionCalls
+    from ottla.client.settings.config import ProducerConfig
+    from ottla.client.settings.keywords import ProducerSettings
     from ottla.protocol.ids import TopicPartition
 
 

@@ -1,4 +1,4 @@
-"""TransactionAdmin for programs that block: the methods of client/transaction_admin.py, each on
+"""TransactionAdmin for programs that block: the methods of client/administration/transactions.py, each on
 the loop of all blocking clients. Written by ``python -m tests.sync_faces`` and not by hand.
 """
 
@@ -11,11 +11,15 @@ from ottla.client.sync.face import Face
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ottla.client.errors import ClientError, RequestRefused
-    from ottla.client.real_loop import LoopThread
-    from ottla.client.transaction_admin import TransactionAdmin as AsyncTransactionAdmin
-    from ottla.client.transaction_views import ProducerView, TransactionListing, TransactionView
+    from ottla.client.administration.transaction_requests import (
+        ProducerView,
+        TransactionListing,
+        TransactionView,
+    )
+    from ottla.client.administration.transactions import TransactionAdmin as AsyncTransactionAdmin
+    from ottla.client.process.loop_thread import LoopThread
     from ottla.protocol.ids import TopicPartition
+    from ottla.wire.errors import ClientError, RequestRefused
 
 
 class TransactionAdmin(Face):

@@ -13,7 +13,7 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ottla.coordinator.metadata.broker_configs import BrokerConfig
+    from ottla.coordinator.configs.broker_configs import BrokerConfig
 
 
 @dataclass(frozen=True, slots=True)

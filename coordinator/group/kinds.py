@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.groups import ClassicGroups, MembersRequest
 from ottla.coordinator.group.classic.replies import refused_join
+from ottla.coordinator.group.common.record_values import GroupMetadataValue
+from ottla.coordinator.group.common.records import RecordKind
+from ottla.coordinator.group.common.timeline import EventKind
 from ottla.coordinator.group.consumer.context import ConsumerContext
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.heartbeats import NO_GROUP
 from ottla.coordinator.group.consumer.validation import Fault, heartbeat_fault
 from ottla.coordinator.group.migration import downgraded, note, upgraded
-from ottla.coordinator.group.record_values import GroupMetadataValue
-from ottla.coordinator.group.records import RecordKind
-from ottla.coordinator.group.timeline import EventKind
 from ottla.coordinator.outbox import Continuation, nothing
 from ottla.coordinator.patterns import compile_pattern
 from ottla.protocol.errors import ErrorCode
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from ottla.coordinator.effects import Caller, Moment, Ticket
-    from ottla.coordinator.group.membership import Group, Groups
-    from ottla.coordinator.group.records import GroupRecord
-    from ottla.coordinator.group.scope import Scope
+    from ottla.coordinator.group.common.membership import Group, Groups
+    from ottla.coordinator.group.common.records import GroupRecord
+    from ottla.coordinator.group.common.scope import Scope
     from ottla.coordinator.metadata.image import MetadataImage
     from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
     from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -11,19 +11,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import ClassicGroup
+from ottla.coordinator.group.common.timeline import EventKind
 from ottla.coordinator.group.consumer.embedded import held_by, wish_of
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ClassicMetadata, Subscription
 from ottla.coordinator.group.consumer.takeover import Migrant
-from ottla.coordinator.group.timeline import EventKind
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.classic.member import Member
+    from ottla.coordinator.group.common.record_values import GroupMetadataValue
+    from ottla.coordinator.group.common.scope import Scope
     from ottla.coordinator.group.consumer.context import ConsumerContext
-    from ottla.coordinator.group.record_values import GroupMetadataValue
-    from ottla.coordinator.group.scope import Scope
     from ottla.coordinator.metadata.image import MetadataImage
 
 UPGRADE_POLICIES = ("upgrade", "bidirectional")

@@ -8,7 +8,7 @@ from ottla.coordinator.failures import answer_to
 from ottla.coordinator.group.classic.group import GROUP_TYPE as CLASSIC
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.states import GroupState
-from ottla.coordinator.group.timeline import EventKind
+from ottla.coordinator.group.common.timeline import EventKind
 from ottla.coordinator.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from ottla.coordinator.effects import Ticket
     from ottla.coordinator.group.classic.member import Member
-    from ottla.coordinator.group.membership import Group, Groups
-    from ottla.coordinator.group.offsets import OffsetTable
-    from ottla.coordinator.group.scope import Scope
+    from ottla.coordinator.group.common.membership import Group, Groups
+    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.offsets.offsets import OffsetTable
     from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
     from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
     from ottla.protocol.messages.list_groups import ListGroupsRequest

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from ottla.coordinator.effects import NOBODY
 from ottla.coordinator.failures import Skipped
 from ottla.coordinator.group.classic.group import ClassicGroup
-from ottla.coordinator.group.expiry import EXAMINED_PER_SLICE_MAX, OffsetExpiry
-from ottla.coordinator.group.kinds import GroupKinds
-from ottla.coordinator.group.offsets import OffsetTable
-from ottla.coordinator.group.overview import Overview
-from ottla.coordinator.group.records import (
+from ottla.coordinator.group.common.records import (
     decode_record,
 )
+from ottla.coordinator.group.kinds import GroupKinds
+from ottla.coordinator.group.offsets.expiry import EXAMINED_PER_SLICE_MAX, OffsetExpiry
+from ottla.coordinator.group.offsets.offsets import OffsetTable
+from ottla.coordinator.group.overview import Overview
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
         Token,
         Writer,
     )
-    from ottla.coordinator.group.membership import Groups
-    from ottla.coordinator.group.scope import Scope
-    from ottla.coordinator.group.timeline import Event
+    from ottla.coordinator.group.common.membership import Groups
+    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.common.timeline import Event
     from ottla.coordinator.metadata.image import MetadataImage
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.states import GroupState
+from ottla.coordinator.group.common.records import decode_offset
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.records import decode_offset
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ottla.coordinator.group.membership import Group
+    from ottla.coordinator.group.common.membership import Group
     from ottla.coordinator.group.shard import GroupShard
 
 

@@ -17,8 +17,8 @@ from ottla.protocol.messages.list_offsets import (
 )
 from tests.answers.cases import Case, all_cases
 from tests.answers.masks import masked
-from tests.broker.api.groups import commit, coordinated
-from tests.broker.api.requests import batch, create, produced
+from tests.broker.support.groups import commit, coordinated
+from tests.broker.support.requests import batch, create, produced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

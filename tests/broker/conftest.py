@@ -1,4 +1,4 @@
-"""Three brokers for each test that asks for them; a module may say how they are set up."""
+"""A broker with a connection, or three brokers, for each test that asks for them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.broker.brokers import Brokers
+from tests.broker.support.brokers import Brokers
+from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+
+    from tests.support.raw_client import RawClient
 
 
 @pytest.fixture
@@ -25,3 +28,10 @@ async def brokers(broker_settings: Mapping[str, str]) -> AsyncIterator[Brokers]:
     await made.start()
     yield made
     await made.stop()
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[RawClient]:
+    """A connection to a fresh broker."""
+    async with running_broker() as running, running.connect() as connected:
+        yield connected

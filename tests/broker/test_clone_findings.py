@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.broker.testing.memory_disk import MemoryDisk
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -21,7 +21,7 @@ from ottla.protocol.messages.describe_configs import (
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.protocol.records.batch import iterate_batches
 from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
-from tests.broker.api.groups import (
+from tests.broker.support.groups import (
     GROUP,
     QUICK,
     Member,
@@ -30,7 +30,7 @@ from tests.broker.api.groups import (
     join_request,
     positions,
 )
-from tests.broker.api.requests import NOW, create, fetched, listed
+from tests.broker.support.requests import NOW, create, fetched, listed
 from tests.broker.test_compaction import append, fill, partition_of
 from tests.support.in_process import running_broker
 

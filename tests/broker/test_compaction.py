@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.log.txn_index import AbortedTransaction
-from ottla.broker.real import RealDisk, RealOffload, RealProcess
-from ottla.broker.real_worker import RealWorker
-from ottla.broker.server import Broker
-from ottla.client.real import RealClock, RealNet, RealRandom
-from ottla.coordinator.metadata.broker_configs import parse_broker_config
+from ottla.broker.log.storage.txn_index import AbortedTransaction
+from ottla.broker.server.broker import Broker
+from ottla.broker.system.real_disk import RealDisk, RealOffload, RealProcess
+from ottla.broker.system.worker_process import RealWorker
+from ottla.coordinator.configs.broker_configs import parse_broker_config
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -25,13 +24,14 @@ from ottla.protocol.records.builder import BatchOptions, encode_batch
 from ottla.protocol.records.compression import Codec
 from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
 from ottla.protocol.records.record import read_records
-from tests.broker.api.requests import NOW, batch, create, fetched, listed, produced
+from ottla.wire.real import RealClock, RealNet, RealRandom
+from tests.broker.support.requests import NOW, batch, create, fetched, listed, produced
 from tests.support.in_process import RunningBroker, running_broker
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ottla.broker.runtime.partition import PartitionRuntime
+    from ottla.broker.partitions.partition import PartitionRuntime
     from tests.support.raw_client import RawClient
 
 PATIENCE_S = 90

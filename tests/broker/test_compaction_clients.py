@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from tests.broker.api.requests import create
+from tests.broker.support.requests import create
 from tests.broker.test_compaction import fill, partition_of, read_from
 from tests.support.in_process import running_broker
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.broker.real import RealDisk, RealOffload
-from ottla.broker.testing.memory_disk import MemoryDisk
+from ottla.broker.system.memory_disk import MemoryDisk
+from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.coordinator.metadata.changes import INCREMENTAL_UPDATE
 from ottla.coordinator.store import paths
 from ottla.protocol.errors import ErrorCode
@@ -30,7 +30,7 @@ from ottla.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from tests.broker.api.requests import batch, produce
+from tests.broker.support.requests import batch, produce
 from tests.support.broker_process import ROOT
 from tests.support.cluster import RunningCluster, running_cluster
 

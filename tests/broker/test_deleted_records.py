@@ -18,7 +18,7 @@ from tests.broker.test_replication import TOPIC, make_topic
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:
-    from tests.broker.brokers import Brokers
+    from tests.broker.support.brokers import Brokers
 
 RECORDS = 10
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
-from ottla.broker.testing.memory_disk import MemoryDisk
-from ottla.client.real import RealClock
 from ottla.coordinator.store import deleted_topics, paths
 from ottla.coordinator.store.store import Delete
 from ottla.protocol.errors import ErrorCode
@@ -20,15 +19,16 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-from tests.broker.api.requests import batch, create, produced
-from tests.broker.brokers import DATA, Brokers
+from ottla.wire.real import RealClock
+from tests.broker.support.brokers import DATA, Brokers
+from tests.broker.support.requests import batch, create, produced
 from tests.support.in_process import running_broker
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ottla.broker.server import Broker
+    from ottla.broker.server.broker import Broker
     from ottla.coordinator.store.tree import Tree
 
 

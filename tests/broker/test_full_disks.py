@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.testing.faulty_disk import FaultPlan, FaultyDisk
-from ottla.broker.testing.memory_disk import MemoryDisk
-from ottla.client.real import RealClock
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from tests.broker.api.requests import batch, fetched, produced
-from tests.broker.brokers import Brokers
+from ottla.wire.real import RealClock
+from tests.broker.support.brokers import Brokers
+from tests.broker.support.requests import batch, fetched, produced
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:

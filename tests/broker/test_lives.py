@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.client.config import ConsumerConfig, ProducerConfig
 from ottla.client.consumer import Consumer
-from ottla.client.errors import ClientError
 from ottla.client.producer import Producer
+from ottla.client.settings.config import ConsumerConfig, ProducerConfig
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.create_topics import (
@@ -17,11 +16,12 @@ from ottla.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
 )
-from tests.broker.api.requests import fetched
+from ottla.wire.errors import ClientError
+from tests.broker.support.requests import fetched
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:
-    from tests.broker.brokers import Brokers
+    from tests.broker.support.brokers import Brokers
 
 
 async def make_topic(brokers: Brokers, node_id: int) -> None:

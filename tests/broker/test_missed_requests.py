@@ -8,7 +8,7 @@ from ottla.protocol.messages.leader_and_isr import (
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
-from tests.broker.api.requests import batch, create, fetched, produced
+from tests.broker.support.requests import batch, create, fetched, produced
 from tests.support.in_process import running_broker
 
 FULL = 2

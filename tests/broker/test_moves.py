@@ -23,9 +23,9 @@ from tests.support.raw_client import RawClient
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ottla.broker.server import Broker
+    from ottla.broker.server.broker import Broker
     from ottla.protocol.ids import TopicPartition
-    from tests.broker.brokers import Brokers
+    from tests.broker.support.brokers import Brokers
 
 
 def controller(brokers: Brokers) -> Broker:

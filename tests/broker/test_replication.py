@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.client.admin import Admin
-from ottla.client.admin_requests import NewTopic
-from ottla.client.config import ClientConfig, ProducerConfig
+from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.producer import Producer
+from ottla.client.settings.config import ClientConfig, ProducerConfig
 from ottla.protocol.records.batch import check_crc, iterate_batches
 from ottla.protocol.records.record import read_records
 
 if TYPE_CHECKING:
-    from tests.broker.brokers import Brokers
+    from tests.broker.support.brokers import Brokers
 
 TOPIC = "t"
 PARTITIONS = 3

@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
-from ottla.client.admin_requests import NewTopic
-from tests.broker.brokers import Brokers
+from ottla.client.administration.topic_requests import NewTopic
+from tests.broker.support.brokers import Brokers
 
 if TYPE_CHECKING:
     from types import FrameType

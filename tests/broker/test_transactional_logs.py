@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from tests.broker.api.requests import TOPIC
-from tests.broker.brokers import DATA, Brokers
-from tests.broker.transactional_log import PATIENT, View, end, make_topic, view, write
+from tests.broker.support.brokers import DATA, Brokers
+from tests.broker.support.requests import TOPIC
+from tests.broker.support.transactional_log import PATIENT, View, end, make_topic, view, write
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC
+from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.offset_fetch import (
@@ -15,11 +15,10 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tests.broker.api import groups
-from tests.broker.api.requests import TOPIC
-from tests.broker.api.transactions import PRODUCER, marked, marker_request, offsets_sent
-from tests.broker.brokers import Brokers
-from tests.broker.transactional_log import (
+from tests.broker.support import groups
+from tests.broker.support.brokers import Brokers
+from tests.broker.support.requests import TOPIC
+from tests.broker.support.transactional_log import (
     PATIENT,
     at,
     is_replicated,
@@ -27,6 +26,7 @@ from tests.broker.transactional_log import (
     others,
     stop_fetching,
 )
+from tests.broker.support.transactions import PRODUCER, marked, marker_request, offsets_sent
 from tests.support.transactions import admit
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
+from ottla.broker.coordinating.internal_topics import TRANSACTIONS_TOPIC
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -15,16 +15,9 @@ from ottla.protocol.messages.add_partitions_to_txn import (
 )
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.broker.api.requests import TOPIC, create, fetched
-from tests.broker.api.transactions import (
-    ID,
-    coordinated,
-    in_transaction,
-    marker_request,
-    produced,
-)
-from tests.broker.brokers import Brokers
-from tests.broker.transactional_log import (
+from tests.broker.support.brokers import Brokers
+from tests.broker.support.requests import TOPIC, create, fetched
+from tests.broker.support.transactional_log import (
     PATIENT,
     View,
     at,
@@ -35,6 +28,13 @@ from tests.broker.transactional_log import (
     stop_fetching,
     view,
     write,
+)
+from tests.broker.support.transactions import (
+    ID,
+    coordinated,
+    in_transaction,
+    marker_request,
+    produced,
 )
 
 if TYPE_CHECKING:

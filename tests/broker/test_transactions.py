@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.client.admin import Admin
-from ottla.client.admin_requests import NewTopic
-from ottla.client.config import ClientConfig
+from ottla.client.administration.topic_requests import NewTopic
+from ottla.client.settings.config import ClientConfig
 from ottla.coordinator.hashing import partition_for
 from ottla.protocol.errors import ErrorCode
-from tests.broker.api.requests import TOPIC
-from tests.broker.api.transactional import (
+from tests.broker.support.brokers import Brokers
+from tests.broker.support.requests import TOPIC
+from tests.broker.support.transactional import (
     ID,
     STATE_LOG,
     TRANSIENT,
@@ -28,13 +29,12 @@ from tests.broker.api.transactional import (
     read_committed,
     state_labels,
 )
-from tests.broker.brokers import Brokers
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ottla.broker.server import Broker
+    from ottla.broker.server.broker import Broker
 
 PARTITIONS = 3
 STATE_PARTITIONS = 6

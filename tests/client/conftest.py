@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.client.real import RealNet
-from tests.client.sites import ALWAYS, OTTLA, SITES, Apaches, broker_of, difference
-from tests.client.toy_broker import ToyCluster
+from ottla.wire.real import RealNet
+from tests.client.support.sites import ALWAYS, OTTLA, SITES, Apaches, broker_of, difference
+from tests.client.support.toy_broker import ToyCluster
 from tests.support.profiles import PROFILES
 
 if TYPE_CHECKING:

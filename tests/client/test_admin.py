@@ -19,7 +19,7 @@ from ottla import (
     ResourceType,
     TopicPartition,
 )
-from tests.client.sites import soon
+from tests.client.support.sites import soon
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -9,13 +9,13 @@ import pytest
 
 from ottla.broker.api.table import TABLE
 from ottla.client.admin import Admin
-from ottla.client.admin_requests import NewTopic
-from ottla.client.config_requests import ResourceType
-from ottla.client.errors import RequestRefused
+from ottla.client.administration.topic_requests import NewTopic
+from ottla.client.cluster.config_requests import ResourceType
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
-from tests.client.sites import soon
+from ottla.wire.errors import RequestRefused
+from tests.client.support.sites import soon
 from tests.tidy.tree import ROOT
 
 if TYPE_CHECKING:

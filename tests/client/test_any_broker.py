@@ -12,20 +12,20 @@ import pytest
 
 import ottla
 import ottla.sync
-from ottla.client.config import Compression
-from ottla.client.errors import UnsupportedByBroker
-from ottla.client.serializers import JSON, TEXT
+from ottla.client.records.serializers import JSON, TEXT
+from ottla.client.settings.config import Compression
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
-from tests.client.membered import SETTINGS
-from tests.client.sites import OTTLA, cluster_of, soon
+from ottla.wire.errors import UnsupportedByBroker
+from tests.client.support.membered import SETTINGS
+from tests.client.support.sites import OTTLA, cluster_of, soon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ottla.client.broker_admin import LogDirView
-    from ottla.client.consumer_record import ConsumerRecord
-    from tests.client.sites import Apaches
+    from ottla.client.administration.brokers import LogDirView
+    from ottla.client.records.consumer_record import ConsumerRecord
+    from tests.client.support.sites import Apaches
 
 # Times long ago would be deleted by retention, some time after the start of a broker.
 NOW_MS = int(time.time() * 1_000)

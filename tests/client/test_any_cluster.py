@@ -10,13 +10,13 @@ import pytest
 
 import ottla
 from ottla.protocol.ids import TopicPartition
-from tests.client.membered import SETTINGS
-from tests.client.sites import PATIENCE_S, cluster_of, read_all
+from tests.client.support.membered import SETTINGS
+from tests.client.support.sites import PATIENCE_S, cluster_of, read_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.client.sites import Apaches
+    from tests.client.support.sites import Apaches
 
 COUNT = 300
 

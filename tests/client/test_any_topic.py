@@ -13,15 +13,15 @@ import ottla
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
-from tests.client.membered import SETTINGS
-from tests.client.sites import cluster_of, soon
+from tests.client.support.membered import SETTINGS
+from tests.client.support.sites import cluster_of, soon
 from tests.support.watched_net import WatchedNet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ottla.client.consumer_record import ConsumerRecord
-    from tests.client.sites import Apaches
+    from ottla.client.records.consumer_record import ConsumerRecord
+    from tests.client.support.sites import Apaches
 
 PATIENCE_S = 120
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.client.config import ConsumerConfig, Isolation
 from ottla.client.consumer import Consumer
-from ottla.client.errors import ClientClosed, NoOffset, RequestRefused, UnsupportedByBroker
-from ottla.client.state.backoff import Backoff
+from ottla.client.settings.config import ConsumerConfig, Isolation
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.builder import BatchOptions, encode_batch
+from ottla.wire.backoff import Backoff
+from ottla.wire.errors import ClientClosed, NoOffset, RequestRefused, UnsupportedByBroker
 
 if TYPE_CHECKING:
-    from ottla.client.chunk import ConsumerRecord
-    from tests.client.toy_broker import Seen, ToyCluster, ToyTopic
+    from ottla.client.fetching.chunk import ConsumerRecord
+    from tests.client.support.toy_broker import Seen, ToyCluster, ToyTopic
 
 QUICK = Backoff(1, 5)
 FIRST = TopicPartition("t", 0)

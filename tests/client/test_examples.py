@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 FOLDER = ROOT / "examples"
 ELSEWHERE = {
-    "exactly_once.py": "tests/client/test_exactly_once.py",
-    "parallel.py": "tests/client/test_parallel.py",
+    "exactly_once.py": "tests/client/sending/test_exactly_once.py",
+    "parallel.py": "tests/client/parallel/test_parallel.py",
     "roundtrip.py": "tests/cluster/test_readme.py",
-    "search_index.py": "tests/client/test_search_index.py",
+    "search_index.py": "tests/client/administration/test_search_index.py",
     "spark_batch.py": "tests/client/spark/test_examples.py",
     "spark_jobs.py": "tests/client/spark/test_examples.py",
     "spark_streams.py": "tests/client/spark/test_examples.py",

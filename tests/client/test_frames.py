@@ -11,14 +11,14 @@ import pytest
 
 import ottla
 from ottla import Admin, Consumer, NewTopic, Producer, TopicPartition
-from ottla.client import arrow
-from ottla.client.config import Isolation
 from ottla.client.frames import iterate_range
 from ottla.client.ranges import Range
+from ottla.client.records import arrow
+from ottla.client.settings.config import Isolation
 from ottla.protocol.ids import TopicPartition as Where
 
 if TYPE_CHECKING:
-    from ottla.client.moments import Moment
+    from ottla.client.fetching.offset_specs import Moment
 
 
 async def made(broker: str, topic: str, partitions: int = 1) -> str:

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.client.cluster import Cluster
-from ottla.client.config import parse_addresses
-from ottla.client.environment import real_environment
-from ottla.client.errors import ClientClosed, ProducerFenced, TransactionError
+from ottla.client.cluster.cluster import Cluster
 from ottla.client.handover import TakenOver, leave_open
-from ottla.client.state.transaction_asks import Committed, ConsumerGroupMetadata
+from ottla.client.process.environment import real_environment
+from ottla.client.sending.coordinator_requests import Committed, ConsumerGroupMetadata
+from ottla.client.settings.config import parse_addresses
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from tests.client.toy_broker import Fate
-from tests.client.transactional import INPUT, config, control, once, only_log, producer_of
+from ottla.wire.errors import ClientClosed, ProducerFenced, TransactionError
+from tests.client.support.toy_broker import Fate
+from tests.client.support.transactional import INPUT, config, control, once, only_log, producer_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from ottla.client.handover import OpenTransaction
-    from tests.client.toy_broker import ToyCluster
+    from tests.client.support.toy_broker import ToyCluster
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from ottla import (
     ProducerConfig,
     TopicPartition,
 )
-from tests.client.story import ADDRESS, Story, environment_of, started
+from tests.client.support.story import ADDRESS, Story, environment_of, started
 
 if TYPE_CHECKING:
     from ottla.protocol.ports import Ports

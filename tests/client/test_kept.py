@@ -15,9 +15,9 @@ from tests.client.test_consumer import FIRST, config
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from ottla.client.batches import FetchedBatch
+    from ottla.client.fetching.batches import FetchedBatch
     from ottla.protocol.records.columns import Columns
-    from tests.client.toy_broker import ToyCluster
+    from tests.client.support.toy_broker import ToyCluster
 
     Kept = list[tuple[Callable[[], list[bytes | None]], int]]
 

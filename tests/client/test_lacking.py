@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ottla
-from ottla.client.errors import UnsupportedByBroker
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID, TopicPartition
+from ottla.wire.errors import UnsupportedByBroker
 from tests.client.cli.command import in_process
-from tests.client.sites import Apaches, broker_of
+from tests.client.support.sites import Apaches, broker_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

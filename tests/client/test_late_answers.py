@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.client.connection import Connection
 from ottla.client.consumer import Consumer
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.wire.connection import Connection
 from tests.client.test_consumer import FIRST, config, fill, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.client.toy_broker import Seen, ToyCluster, ToyTopic
+    from tests.client.support.toy_broker import Seen, ToyCluster, ToyTopic
 
 OLD, NEW = 1, 2
 

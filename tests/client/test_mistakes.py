@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.client.admin import Admin
-from ottla.client.admin_requests import NewTopic
-from ottla.client.config_requests import ResourceType
+from ottla.client.administration.topic_requests import NewTopic
+from ottla.client.cluster.config_requests import ResourceType
 from ottla.client.consumer import Consumer
-from ottla.client.errors import ClientClosed, RequestRefused, TransactionMisuse
 from ottla.client.frames import aread_arrow
 from ottla.client.producer import Producer
-from ottla.client.state.backoff import Backoff
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.ids import TopicPartition
+from ottla.wire.backoff import Backoff
+from ottla.wire.errors import ClientClosed, RequestRefused, TransactionMisuse
 
 if TYPE_CHECKING:
-    from tests.client.toy_broker import ToyCluster
+    from tests.client.support.toy_broker import ToyCluster
 
 
 @pytest.mark.parametrize("kind", [Producer, Consumer])

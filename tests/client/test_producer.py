@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.client.config import ProducerConfig
-from ottla.client.errors import ClientClosed, DeliveryTimedOut, RequestRefused
 from ottla.client.producer import Producer
-from ottla.client.state.backoff import Backoff
+from ottla.client.settings.config import ProducerConfig
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import parse_batch
-from tests.client.toy_broker import Fate
+from ottla.wire.backoff import Backoff
+from ottla.wire.errors import ClientClosed, DeliveryTimedOut, RequestRefused
+from tests.client.support.toy_broker import Fate
 
 if TYPE_CHECKING:
-    from tests.client.toy_broker import Seen, ToyCluster
+    from tests.client.support.toy_broker import Seen, ToyCluster
 
 QUICK = Backoff(1, 5)
 

@@ -11,17 +11,17 @@ import pytest
 
 import ottla
 import ottla.sync
-from ottla.client.placements import ElectionType
+from ottla.client.administration.placements import ElectionType
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.ids import TopicPartition
-from tests.client.sites import cluster_of, read_all
+from tests.client.support.sites import cluster_of, read_all
 from tests.support.watched_net import WatchedNet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ottla.client.consumer_record import ConsumerRecord
-    from tests.client.sites import Apaches
+    from ottla.client.records.consumer_record import ConsumerRecord
+    from tests.client.support.sites import Apaches
 
 EVERYBODY = (1, 2, 3)
 # A little more than replica.fetch.wait.max.ms, which a leader answers followers within.

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ottla
-from ottla.client.moments import Moment, Spot, spot_of
+from ottla.client.fetching.offset_specs import Moment, Spot, spot_of
 from ottla.protocol.records.batch import HEADER, refresh_crc
 from ottla.protocol.records.builder import encode_batch
 
 if TYPE_CHECKING:
-    from tests.client.toy_broker import ToyCluster, ToyTopic
+    from tests.client.support.toy_broker import ToyCluster, ToyTopic
 
 NOW_MS = 1_800_000_000_000
 

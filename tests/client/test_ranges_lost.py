@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ottla
-from ottla.client.config import Isolation
 from ottla.client.ranges import Range, range_config, read_range, read_ranges
-from ottla.client.state.backoff import Backoff
+from ottla.client.settings.config import Isolation
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.builder import encode_batch
+from ottla.wire.backoff import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.client.toy_broker import Seen, ToyCluster
-    from tests.client.toy_log import ToyPartition
+    from tests.client.support.toy_broker import Seen, ToyCluster
+    from tests.client.support.toy_log import ToyPartition
 
 WHERE = ottla.TopicPartition("t", 0)
 

@@ -17,19 +17,19 @@ import pytest
 
 import ottla
 import ottla.sync
-from ottla.client.admin_requests import NewTopic
-from ottla.client.errors import ClientClosed, RequestRefused
-from ottla.client.groups import GroupAdmin
-from ottla.client.interceptors import ConsumerInterceptor
-from ottla.client.real_loop import in_caller, shared_loop
+from ottla.client.administration.topic_requests import NewTopic
+from ottla.client.group.administration import GroupAdmin
+from ottla.client.process.loop_thread import in_caller, shared_loop
+from ottla.client.records.interceptors import ConsumerInterceptor
 from ottla.client.sync.groups import GroupAdmin as SyncGroupAdmin
 from ottla.protocol.ids import TopicPartition
+from ottla.wire.errors import ClientClosed, RequestRefused
 from tests.sync_faces import FACES, FOLDER, file_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.client.consumer_record import ConsumerRecord
+    from ottla.client.records.consumer_record import ConsumerRecord
 
 
 @pytest.fixture

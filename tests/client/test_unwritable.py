@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from ottla.client.errors import AbortRequired, RequestRefused
 from ottla.client.producer import Producer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.columns import BytesColumn, Columns
-from tests.client.test_bulk import config, stored
-from tests.client.transactional import producer_of
+from ottla.wire.errors import AbortRequired, RequestRefused
+from tests.client.sending.test_bulk import config, stored
+from tests.client.support.transactional import producer_of
 
 if TYPE_CHECKING:
-    from tests.client.toy_broker import ToyCluster
+    from tests.client.support.toy_broker import ToyCluster
 
 INT64_MAX = 2**63 - 1
 NAMED = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))

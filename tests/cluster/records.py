@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import iterate_batches
 from ottla.protocol.records.record import read_records
-from tests.broker.api.requests import fetched
+from tests.broker.support.requests import fetched
 from tests.cluster.wire import raw, write
 
 if TYPE_CHECKING:

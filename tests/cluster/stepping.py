@@ -10,9 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.client.environment import Environment
-from ottla.client.errors import AbortRequired
-from ottla.client.real import RealClock, RealNet, RealRandom
+from ottla.client.process.environment import Environment
 from ottla.coordinator.hashing import partition_for
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compile import decode
@@ -20,6 +18,8 @@ from ottla.protocol.headers import decode_request_header
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.sync import Admin, Producer
+from ottla.wire.errors import AbortRequired
+from ottla.wire.real import RealClock, RealNet, RealRandom
 from tests.cluster.pipeline import OFFSETS_TOPIC, STATE_TOPIC, TARGETS, read
 from tests.cluster.test_transaction_kills import (
     AFTER,
@@ -35,7 +35,7 @@ from tests.cluster.test_transaction_kills import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ottla.client.transaction_views import TransactionView
+    from ottla.client.administration.transaction_requests import TransactionView
     from ottla.protocol.ports import Address, Buffer, Listener, Socket, SocketOptions
     from tests.cluster.real import RealCluster
 

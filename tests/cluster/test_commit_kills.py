@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.client.admin import Admin
-from ottla.client.admin_requests import NewTopic
-from ottla.client.config import ClientConfig
-from ottla.client.errors import ClientError
-from ottla.client.group_requests import Committed
-from ottla.client.state.backoff import Backoff
+from ottla.client.administration.topic_requests import NewTopic
+from ottla.client.group.requests import Committed
+from ottla.client.settings.config import ClientConfig
 from ottla.protocol.ids import TopicPartition
+from ottla.wire.backoff import Backoff
+from ottla.wire.errors import ClientError
 from tests.support.broker_process import BrokerProcess
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from ottla.protocol.messages.stop_replica import (
     StopReplicaTopicState,
 )
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
-from tests.broker.api.requests import batch, fetched, produce
+from tests.broker.support.requests import batch, fetched, produce
 from tests.cluster.load import PARTITIONS, TOPIC, Load, check
 from tests.cluster.real import RealCluster
 from tests.cluster.records import values_of

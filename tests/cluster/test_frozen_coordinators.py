@@ -27,8 +27,8 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from tests.broker.api.groups import commit
-from tests.broker.api.transactional import Producer
+from tests.broker.support.groups import commit
+from tests.broker.support.transactional import Producer
 from tests.cluster.pipeline import OFFSETS_TOPIC, STATE_TOPIC
 from tests.cluster.real import RealCluster
 from tests.cluster.wire import SILENCE, raw, spoken

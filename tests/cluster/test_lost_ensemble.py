@@ -27,8 +27,8 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
-from tests.broker.api.groups import Member, commit, coordinated
-from tests.broker.api.requests import batch, fetched, listed, produce, produced
+from tests.broker.support.groups import Member, commit, coordinated
+from tests.broker.support.requests import batch, fetched, listed, produce, produced
 from tests.cluster.real import RealCluster
 from tests.cluster.watching import Watch
 from tests.cluster.wire import Told, View, raw

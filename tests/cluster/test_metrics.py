@@ -6,7 +6,7 @@ import re
 import urllib.request
 from typing import TYPE_CHECKING
 
-from ottla.broker.in_process import settings_of
+from ottla.broker.server.in_process import settings_of
 from ottla.protocol.ports import Address
 from tests.support.broker_process import BrokerProcess
 from tests.support.pages import figure, parse_figures, read_page

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.broker.api.requests import batch, produced
+from tests.broker.support.requests import batch, produced
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:

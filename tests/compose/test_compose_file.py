@@ -10,7 +10,7 @@ import pytest
 
 from ottla.broker.cli.parsers import start_parser
 from ottla.client.cli.parsers.spark import parser as spark_parser
-from ottla.coordinator.metadata.broker_configs import (
+from ottla.coordinator.configs.broker_configs import (
     BrokerConfig,
     parse_broker_config,
     settings_from_environment,

@@ -12,7 +12,7 @@ import pytest
 
 from ottla.__main__ import main
 from ottla.broker.cli.parsers import start_parser
-from ottla.coordinator.metadata.broker_configs import (
+from ottla.coordinator.configs.broker_configs import (
     parse_broker_config,
     settings_from_environment,
 )

@@ -21,7 +21,7 @@ import pytest
 from docker.errors import DockerException
 
 import ottla
-from ottla.broker.real_limits import DESCRIPTORS_MAX
+from ottla.broker.system.file_limits import DESCRIPTORS_MAX
 from tests.compose.composition import IMAGE, ROOT, Composition, Service
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla.client.state.assignors.registry import make_assignors
-from ottla.client.state.assignors.sticky_data import decode_sticky, encode_sticky
+from ottla.client.group.assignors.registry import make_assignors
+from ottla.client.group.assignors.sticky_data import decode_sticky, encode_sticky
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compile import decode
 from ottla.protocol.consumer_protocol import read_subscription, write_subscription

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from ottla.client.state.assignors.assignor import GroupDetails
-from ottla.client.state.assignors.registry import make_assignors
+from ottla.client.group.assignors.assignor import GroupDetails
+from ottla.client.group.assignors.registry import make_assignors
 from tests.interop.clients import needs
 from tests.interop.environments import PROGRAMS, java_classpath
 

@@ -12,7 +12,7 @@ import pytest
 
 from ottla.protocol.records.batch import iterate_batches
 from ottla.protocol.records.record import read_records
-from tests.broker.api.requests import create, fetched
+from tests.broker.support.requests import create, fetched
 from tests.broker.test_compaction import fill, partition_of
 from tests.interop.clients import OTHERS, ForeignClient
 from tests.interop.foreign import Program

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.client.admin_requests import NewTopic
+from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.sync.admin import Admin
 from tests.client.spark import test_sink_replays as replays
 from tests.interop.apache import apache_kafka

@@ -24,9 +24,9 @@ from ottla import (
     RequestRefused,
     TopicPartition,
 )
-from ottla.client.feature_admin import Change
+from ottla.client.administration.features import Change
 from tests.client.cli.command import ottla
-from tests.client.cli.test_transactions import NO_VERIFICATION, hang
+from tests.client.cli.transactions.test_transactions import NO_VERIFICATION, hang
 from tests.interop.apache import apache_kafka
 from tests.interop.clients import JAVA_VERSIONS, needs
 from tests.interop.environments import java_classpath

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.server import Broker
-from ottla.coordinator.metadata.broker_configs import parse_broker_config
+from ottla.broker.server.broker import Broker
+from ottla.coordinator.configs.broker_configs import parse_broker_config
 from tests.simulation.toy_broker import ToyBroker
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.tasks import Tasks
+from ottla.broker.engine.tasks import Tasks
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.store import StoreError
 from tests.simulation.node import Node, Server, serve

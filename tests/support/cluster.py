@@ -5,17 +5,17 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ottla.broker.in_process import BrokersInProcess
-from ottla.broker.real import RealOffload, RealProcess
-from ottla.broker.testing.memory_disk import MemoryDisk
-from ottla.client.real import RealClock, RealNet, RealRandom
+from ottla.broker.server.in_process import BrokersInProcess
+from ottla.broker.system.memory_disk import MemoryDisk
+from ottla.broker.system.real_disk import RealOffload, RealProcess
 from ottla.protocol.ports import Disk, Ports
+from ottla.wire.real import RealClock, RealNet, RealRandom
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ottla.broker.server import Broker
+    from ottla.broker.server.broker import Broker
 
 
 class RunningCluster:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.real import RealNet
+from ottla.wire.real import RealNet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

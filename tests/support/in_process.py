@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ottla.broker.real import RealOffload, RealProcess
-from ottla.broker.server import Broker
-from ottla.broker.testing.memory_disk import MemoryDisk
-from ottla.client.real import RealClock, RealNet, RealRandom
-from ottla.coordinator.metadata.broker_configs import parse_broker_config
+from ottla.broker.server.broker import Broker
+from ottla.broker.system.memory_disk import MemoryDisk
+from ottla.broker.system.real_disk import RealOffload, RealProcess
+from ottla.coordinator.configs.broker_configs import parse_broker_config
 from ottla.protocol.ports import Clock, Disk, Net, Ports
+from ottla.wire.real import RealClock, RealNet, RealRandom
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:

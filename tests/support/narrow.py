@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from collections.abc import Mapping
 
-    from ottla.client.api import VersionRange
     from ottla.protocol.headers import RequestHeader
+    from ottla.wire.api import VersionRange
 
 HOST = "127.0.0.1"
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from collections.abc import Awaitable, Callable, Mapping
 
-    from ottla.client.api import VersionRange
     from ottla.protocol.messages.api_versions import ApiVersionsResponse
+    from ottla.wire.api import VersionRange
 
 # Those whose answers are changed.
 CHANGED = frozenset({ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FIND_COORDINATOR})

@@ -9,17 +9,17 @@ import asyncio
 import struct
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.engine.tasks import Tasks
 from ottla.broker.network.server import NetworkServer
 from ottla.broker.network.settings import ListenerSpec, NetworkSettings
-from ottla.broker.tasks import Tasks
-from ottla.client.real import RealClock, RealNet
 from ottla.protocol.ports import Address
+from ottla.wire.real import RealClock, RealNet
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
     from types import TracebackType
 
-    from ottla.broker.context import Peer, Reply
+    from ottla.broker.engine.context import Peer, Reply
     from ottla.protocol.ports import Net
 
 LOOPBACK = Address("127.0.0.1", 0)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ottla.client.api import VersionRange
 from ottla.protocol.apis import ApiKey
+from ottla.wire.api import VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

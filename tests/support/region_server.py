@@ -10,18 +10,18 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
+from ottla.broker.engine.tasks import Tasks
 from ottla.broker.network.server import NetworkServer
 from ottla.broker.network.settings import ListenerSpec, NetworkSettings
 from ottla.broker.network.transport import BufferedTransport, PlaintextTransport
-from ottla.broker.real import RealDisk, RealOffload
-from ottla.broker.tasks import Tasks
-from ottla.client.real import RealClock, RealNet
+from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.protocol.ports import Address, FileRegion
+from ottla.wire.real import RealClock, RealNet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.broker.context import Peer, Reply
+    from ottla.broker.engine.context import Peer, Reply
     from ottla.broker.network.transport import ConnectionTransport
     from ottla.protocol.ports import Socket
 

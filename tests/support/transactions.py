@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.coordinating.txn_partition import begin_verification
 from ottla.broker.replica.verification import Guard
-from ottla.broker.runtime.txn_partition import begin_verification
 
 if TYPE_CHECKING:
-    from ottla.broker.runtime.partition import PartitionRuntime
+    from ottla.broker.partitions.partition import PartitionRuntime
 
 
 def admit(partition: PartitionRuntime, producer_id: int, producer_epoch: int = 0) -> None:

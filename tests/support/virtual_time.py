@@ -10,9 +10,9 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ottla.broker.in_process import BrokersInProcess
-from ottla.broker.server import Broker
-from ottla.coordinator.metadata.broker_configs import parse_broker_config
+from ottla.broker.server.broker import Broker
+from ottla.broker.server.in_process import BrokersInProcess
+from ottla.coordinator.configs.broker_configs import parse_broker_config
 from ottla.protocol.ports import SocketOptions
 from tests.simulation.links import NetProfile
 from tests.simulation.world import World

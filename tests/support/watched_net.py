@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.client.environment import Environment
-from ottla.client.real import RealClock, RealNet, RealRandom
+from ottla.client.process.environment import Environment
 from ottla.protocol.apis import ApiKey
+from ottla.wire.real import RealClock, RealNet, RealRandom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -192,7 +192,7 @@ def test_the_library_does_not_print() -> None:
 
 def test_tasks_go_through_the_supervisor() -> None:
     """A task that nobody holds dies unseen (hazard P-05)."""
-    excused = ("ottla.broker.tasks", "ottla.client")
+    excused = ("ottla.broker.engine.tasks", "ottla.client")
     stray = [
         module.where(node)
         for module in product_modules()

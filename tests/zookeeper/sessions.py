@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from kazoo.client import KazooClient
 
-from ottla.client.real import RealClock
 from ottla.coordinator.store.store import SessionState
 from ottla.coordinator.store.zookeeper import ZooKeeperOptions, ZooKeeperStore
+from ottla.wire.real import RealClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.client.admin import Admin
-from ottla.client.admin_requests import NewTopic
-from ottla.client.cli.cluster import WITHOUT_CONTROLLER
-from ottla.client.cli.diagnosis import NO_PRODUCER_ID, explained
+from ottla.client.administration.topic_requests import NewTopic
+from ottla.client.cli.cluster.cluster import WITHOUT_CONTROLLER
+from ottla.client.cli.cluster.diagnosis import NO_PRODUCER_ID, explained
 from ottla.client.cli.run import sentence
-from ottla.client.config import ClientConfig
-from ottla.client.errors import RequestRefused
+from ottla.client.settings.config import ClientConfig
 from ottla.protocol.errors import ErrorCode
+from ottla.wire.errors import RequestRefused
 from tests.client.cli.command import ottla
 from tests.support.broker_process import BrokerProcess
 from tests.zookeeper.servers import ZooKeeperServer

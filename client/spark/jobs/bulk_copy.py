@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
-from ottla.client.admin_requests import NewTopic
+from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.spark.jobs.errors import JobRefused
 from ottla.client.spark.jobs.running import Job, run_as
 from ottla.client.spark.jobs.session import (

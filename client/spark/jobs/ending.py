@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from ottla.client.real_signals import WorkThread
+    from ottla.wire.signals import WorkThread
 
 # What a session says that is being ended, or whose Java is gone.
 SPARK_ERRORS = (PySparkException, Py4JError, OSError)

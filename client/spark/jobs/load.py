@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as f
 from pyspark.sql.observation import Observation
 
-from ottla.client.config import Isolation
+from ottla.client.settings.config import Isolation
 from ottla.client.spark.jobs.files import Files
 from ottla.client.spark.jobs.manifest import (
     FILE,

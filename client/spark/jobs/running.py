@@ -11,8 +11,6 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from ottla.client.cli.parsers.spark import parser
-from ottla.client.errors import ClientError
-from ottla.client.real_signals import Signals, WorkThread
 from ottla.client.spark.jobs.ending import (
     SPARK_ERRORS,
     end_in_order,
@@ -21,6 +19,8 @@ from ottla.client.spark.jobs.ending import (
 from ottla.client.spark.jobs.errors import JobRefused
 from ottla.client.spark.jobs.session import open_session
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.errors import ClientError
+from ottla.wire.signals import Signals, WorkThread
 
 if TYPE_CHECKING:
     import argparse

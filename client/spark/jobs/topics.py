@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from ottla.client.admin_requests import NewTopic
-from ottla.client.config import Isolation
-from ottla.client.errors import ClientError
+from ottla.client.administration.topic_requests import NewTopic
+from ottla.client.settings.config import Isolation
 from ottla.client.spark.jobs.errors import JobRefused
 from ottla.client.spark.jobs.session import check_options
 from ottla.client.sync.admin import Admin
 from ottla.protocol.ids import TopicPartition
+from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Mapping
 
-    from ottla.client.state.metadata import TopicView
+    from ottla.client.cluster.metadata import TopicView
 
 END_TIME = -1
 

@@ -17,8 +17,8 @@ from ottla.coordinator.group.classic.standing import Standing
 from ottla.coordinator.group.classic.states import GroupState
 from ottla.coordinator.group.classic.stored import members_of
 from ottla.coordinator.group.classic.syncing import Syncing
-from ottla.coordinator.group.records import RecordKind, group_tombstone
-from ottla.coordinator.group.timeline import EventKind, counted
+from ottla.coordinator.group.common.records import RecordKind, group_tombstone
+from ottla.coordinator.group.common.timeline import EventKind, counted
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from ottla.coordinator.effects import LogRecord, Moment
-    from ottla.coordinator.group.record_values import GroupMetadataValue
-    from ottla.coordinator.group.scope import Scope
+    from ottla.coordinator.group.common.record_values import GroupMetadataValue
+    from ottla.coordinator.group.common.scope import Scope
     from ottla.protocol.messages.heartbeat import HeartbeatRequest
 
 GROUP_TYPE = "classic"

@@ -15,9 +15,9 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest
 
 if TYPE_CHECKING:
     from ottla.coordinator.effects import Caller, Ticket
-    from ottla.coordinator.group.membership import Groups
-    from ottla.coordinator.group.record_values import GroupMetadataValue
-    from ottla.coordinator.group.scope import Scope
+    from ottla.coordinator.group.common.membership import Groups
+    from ottla.coordinator.group.common.record_values import GroupMetadataValue
+    from ottla.coordinator.group.common.scope import Scope
 
 MembersRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
 # From version 6 on the wire allows longer names than records and older answers do (G-10).

@@ -18,7 +18,7 @@ from ottla.coordinator.group.classic.member import (
 from ottla.coordinator.group.classic.replacing import Replacing
 from ottla.coordinator.group.classic.replies import refused_join
 from ottla.coordinator.group.classic.states import GroupState
-from ottla.coordinator.group.timeline import EventKind
+from ottla.coordinator.group.common.timeline import EventKind
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.classic.rebalance import Rebalance
     from ottla.coordinator.group.classic.sessions import Sessions
     from ottla.coordinator.group.classic.standing import Standing
-    from ottla.coordinator.group.scope import Scope
+    from ottla.coordinator.group.common.scope import Scope
     from ottla.protocol.messages.join_group import JoinGroupRequest
 
 KNOWN_ID_REQUIRED_VERSION = 4

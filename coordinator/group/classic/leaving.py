@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.states import GroupState
-from ottla.coordinator.group.timeline import EventKind
+from ottla.coordinator.group.common.timeline import EventKind
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.leave_group import (
     LeaveGroupRequest,

@@ -14,7 +14,7 @@ from ottla.coordinator.group.classic.replies import refused_join, refused_sync
 from ottla.coordinator.group.classic.sessions import JOIN, SYNC
 from ottla.coordinator.group.classic.standing import IN_A_GENERATION
 from ottla.coordinator.group.classic.states import GroupState
-from ottla.coordinator.group.timeline import EventKind, counted
+from ottla.coordinator.group.common.timeline import EventKind, counted
 from ottla.coordinator.outbox import Continuation, nothing
 from ottla.protocol.errors import ErrorCode
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.classic.member import Member
     from ottla.coordinator.group.classic.sessions import Sessions
     from ottla.coordinator.group.classic.standing import Standing
-    from ottla.coordinator.group.scope import Scope
+    from ottla.coordinator.group.common.scope import Scope
 
 # When all are away, and a client has asked for no time at all.
 _RETRY_MS = 1_000

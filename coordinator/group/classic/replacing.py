@@ -13,7 +13,7 @@ from ottla.coordinator.failures import answer_to
 from ottla.coordinator.group.classic.member import ParkedJoin, topics_of
 from ottla.coordinator.group.classic.replies import refused_join
 from ottla.coordinator.group.classic.states import GroupState
-from ottla.coordinator.group.timeline import EventKind
+from ottla.coordinator.group.common.timeline import EventKind
 from ottla.coordinator.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.classic.rebalance import Rebalance
     from ottla.coordinator.group.classic.sessions import Sessions
     from ottla.coordinator.group.classic.standing import Standing
-    from ottla.coordinator.group.scope import Scope
+    from ottla.coordinator.group.common.scope import Scope
     from ottla.protocol.messages.join_group import JoinGroupRequest
 
 SKIP_ASSIGNMENT_VERSION = 9

@@ -12,7 +12,7 @@ from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.classic.member import Member
-    from ottla.coordinator.group.scope import Scope
+    from ottla.coordinator.group.common.scope import Scope
 
 SESSION = "session"
 JOIN = "join"

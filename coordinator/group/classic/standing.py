@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.group.classic.member import topics_of
 from ottla.coordinator.group.classic.states import GroupState, may_follow
 from ottla.coordinator.group.classic.stored import stored_member
-from ottla.coordinator.group.record_values import GroupMetadataValue
-from ottla.coordinator.group.records import group_record
+from ottla.coordinator.group.common.record_values import GroupMetadataValue
+from ottla.coordinator.group.common.records import group_record
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ottla.coordinator.effects import LogRecord
     from ottla.coordinator.group.classic.member import Member
     from ottla.coordinator.group.classic.roster import Roster
-    from ottla.coordinator.group.scope import Scope
-    from ottla.coordinator.group.timeline import EventKind
+    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.common.timeline import EventKind
     from ottla.coordinator.outbox import Continuation
 
 INT32_MAX = 2**31 - 1

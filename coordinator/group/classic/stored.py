@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.member import Member
-from ottla.coordinator.group.record_values import MemberMetadata
+from ottla.coordinator.group.common.record_values import MemberMetadata
 
 if TYPE_CHECKING:
-    from ottla.coordinator.group.record_values import GroupMetadataValue
+    from ottla.coordinator.group.common.record_values import GroupMetadataValue
 
 
 def stored_member(member: Member, protocol_name: str | None, assignment: bytes) -> MemberMetadata:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.failures import answer_to
 from ottla.coordinator.group.classic.replies import refused_sync
 from ottla.coordinator.group.classic.states import GroupState
-from ottla.coordinator.group.timeline import EventKind
+from ottla.coordinator.group.common.timeline import EventKind
 from ottla.coordinator.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.sync_group import SyncGroupResponse
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.classic.rebalance import Rebalance
     from ottla.coordinator.group.classic.sessions import Sessions
     from ottla.coordinator.group.classic.standing import Standing
-    from ottla.coordinator.group.scope import Scope
+    from ottla.coordinator.group.common.scope import Scope
     from ottla.protocol.messages.sync_group import SyncGroupRequest
 
 NO_GENERATION = -1

@@ -10,21 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.group.consumer.assignment import NOTHING, Assignment, listed
-from ottla.coordinator.group.consumer.member import (
-    Progress,
-    Subscription,
-    progress_value,
-    subscription_value,
-)
-from ottla.coordinator.group.record_values import (
+from ottla.coordinator.group.common.record_values import (
     ConsumerGroupMetadataValue,
     ConsumerGroupRegularExpressionValue,
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataValue,
     TargetTopicPartitions,
 )
-from ottla.coordinator.group.records import (
+from ottla.coordinator.group.common.records import (
     KIND_OF_VALUE,
     GroupRecord,
     RecordKey,
@@ -32,6 +25,13 @@ from ottla.coordinator.group.records import (
     RecordValue,
     group_record,
     group_tombstone,
+)
+from ottla.coordinator.group.consumer.assignment import NOTHING, Assignment, listed
+from ottla.coordinator.group.consumer.member import (
+    Progress,
+    Subscription,
+    progress_value,
+    subscription_value,
 )
 from ottla.coordinator.outbox import nothing
 

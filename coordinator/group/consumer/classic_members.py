@@ -20,6 +20,7 @@ from ottla.coordinator.group.classic.joining import CLIENT_ID_CHARACTERS_MAX
 from ottla.coordinator.group.classic.leaving import leave_response
 from ottla.coordinator.group.classic.member import protocols_of, rebalance_timeout_ms
 from ottla.coordinator.group.classic.replies import refused_join, refused_sync
+from ottla.coordinator.group.common.timeline import EventKind
 from ottla.coordinator.group.consumer.embedded import Wish, assignment_bytes, wish_of
 from ottla.coordinator.group.consumer.member import (
     ClassicMetadata,
@@ -29,7 +30,6 @@ from ottla.coordinator.group.consumer.member import (
 )
 from ottla.coordinator.group.consumer.reconcile import Report, can_be_completed
 from ottla.coordinator.group.consumer.timers import JOIN, SYNC
-from ottla.coordinator.group.timeline import EventKind
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode, RemoteProtocolError
 from ottla.protocol.messages.join_group import JoinGroupResponse

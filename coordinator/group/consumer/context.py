@@ -9,8 +9,8 @@ from ottla.protocol.data_classes import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.coordinator.group.record_values import GroupMetadataValue
-    from ottla.coordinator.group.scope import Scope
+    from ottla.coordinator.group.common.record_values import GroupMetadataValue
+    from ottla.coordinator.group.common.scope import Scope
     from ottla.coordinator.metadata.image import MetadataImage
 
 

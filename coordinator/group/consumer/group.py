@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.replies import refused_join, refused_sync
+from ottla.coordinator.group.common.timeline import EventKind
 from ottla.coordinator.group.consumer.changes import Changes
 from ottla.coordinator.group.consumer.classic_members import ClassicMembers
 from ottla.coordinator.group.consumer.describe import described, state_name
@@ -21,7 +22,6 @@ from ottla.coordinator.group.consumer.subscriptions import names_of
 from ottla.coordinator.group.consumer.takeover import take_in
 from ottla.coordinator.group.consumer.timers import REVOCATION, Timer, Timers
 from ottla.coordinator.group.consumer.writing import Writing
-from ottla.coordinator.group.timeline import EventKind
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_describe import DescribedGroup
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from ottla.coordinator.effects import Caller, LogRecord, Moment, Ticket
     from ottla.coordinator.group.classic.groups import MembersRequest
+    from ottla.coordinator.group.common.records import GroupRecord
     from ottla.coordinator.group.consumer.context import ConsumerContext
     from ottla.coordinator.group.consumer.takeover import Migrant
-    from ottla.coordinator.group.records import GroupRecord
     from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 PROTOCOL_TYPE = "consumer"

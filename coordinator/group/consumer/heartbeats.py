@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.group.common.timeline import EventKind
 from ottla.coordinator.group.consumer.assignment import (
     Assignment,
     assignment_of,
@@ -44,7 +45,6 @@ from ottla.coordinator.group.consumer.reading import (
 )
 from ottla.coordinator.group.consumer.timers import REVOCATION
 from ottla.coordinator.group.consumer.validation import Fault, heartbeat_fault
-from ottla.coordinator.group.timeline import EventKind
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import (
     Assignment as AnsweredAssignment,

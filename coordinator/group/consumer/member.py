@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import field
 from enum import IntEnum
 
-from ottla.coordinator.group.consumer.assignment import (
-    NOTHING,
-    Assignment,
-    assignment_of,
-    listed,
-)
-from ottla.coordinator.group.record_values import (
+from ottla.coordinator.group.common.record_values import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
     CurrentTopicPartitions,
+)
+from ottla.coordinator.group.consumer.assignment import (
+    NOTHING,
+    Assignment,
+    assignment_of,
+    listed,
 )
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.named_tuples import NamedTuple

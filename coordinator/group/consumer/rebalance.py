@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.group.common.timeline import EventKind
 from ottla.coordinator.group.consumer.assignment import size_of
 from ottla.coordinator.group.consumer.assignors import ASSIGNORS, AssignmentTask
 from ottla.coordinator.group.consumer.changes import changed_targets
@@ -22,7 +23,6 @@ from ottla.coordinator.group.consumer.subscriptions import (
     subscribed_topics,
 )
 from ottla.coordinator.group.consumer.timers import REVOCATION, Timers
-from ottla.coordinator.group.timeline import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,6 +9,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from ottla.coordinator.group.common.record_values import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from ottla.coordinator.group.common.records import RecordKind
 from ottla.coordinator.group.consumer.assignment import (
     NOTHING,
     Assignment,
@@ -24,21 +34,11 @@ from ottla.coordinator.group.consumer.member import (
     progress_of,
     subscription_of,
 )
-from ottla.coordinator.group.record_values import (
-    ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataValue,
-    ConsumerGroupPartitionMetadataValue,
-    ConsumerGroupRegularExpressionValue,
-    ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataValue,
-)
-from ottla.coordinator.group.records import RecordKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.coordinator.group.records import GroupRecord, RecordKey
+    from ottla.coordinator.group.common.records import GroupRecord, RecordKey
     from ottla.protocol.ids import Uuid
 
 NO_EPOCH = 0

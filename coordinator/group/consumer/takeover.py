@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.group.common.record_values import GroupMetadataValue, MemberMetadata
 from ottla.coordinator.group.consumer.assignment import difference, from_pairs, pairs_of
 from ottla.coordinator.group.consumer.embedded import assignment_bytes
 from ottla.coordinator.group.consumer.member import MemberState, Progress
-from ottla.coordinator.group.record_values import GroupMetadataValue, MemberMetadata
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.named_tuples import NamedTuple
 

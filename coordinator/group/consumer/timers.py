@@ -12,8 +12,8 @@ from ottla.coordinator.group.consumer.member import MemberState
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from ottla.coordinator.group.common.scope import Scope
     from ottla.coordinator.group.consumer.member import Member
-    from ottla.coordinator.group.scope import Scope
 
 # Not the words of classic groups: named tuples of equal strings are equal keys, and a group that
 # changes its kind stops the timers of the one while it starts those of the other.

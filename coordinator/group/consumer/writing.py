@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.group.common.records import group_record
+from ottla.coordinator.group.common.timeline import EventKind
 from ottla.coordinator.group.consumer.replies import Replies
 from ottla.coordinator.group.consumer.takeover import classic_value, may_go_back
-from ottla.coordinator.group.records import group_record
-from ottla.coordinator.group.timeline import EventKind
 
 if TYPE_CHECKING:
     from ottla.coordinator.effects import LogRecord
+    from ottla.coordinator.group.common.record_values import GroupMetadataValue
     from ottla.coordinator.group.consumer.changes import Changes
     from ottla.coordinator.group.consumer.rebalance import Rebalancing
-    from ottla.coordinator.group.record_values import GroupMetadataValue
 
 
 class Writing:

@@ -10,7 +10,7 @@ import pytest
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
-from tests.broker.api.requests import batch, create, fetch, fetched, produced
+from tests.broker.support.requests import batch, create, fetch, fetched, produced
 from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:

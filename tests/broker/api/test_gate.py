@@ -10,19 +10,19 @@ import pytest
 
 from ottla.broker.api import gate as gates
 from ottla.broker.api.gate import WAIT_MS_MAX, Gate
-from ottla.broker.context import Paused
+from ottla.broker.engine.context import Paused
 from ottla.broker.network.request import END_CONNECTION, Request
-from ottla.broker.real import RealOffload, RealProcess
-from ottla.broker.server import Broker
-from ottla.broker.testing.memory_disk import MemoryDisk
-from ottla.client.real import RealClock, RealNet, RealRandom
-from ottla.coordinator.metadata.broker_configs import parse_broker_config
+from ottla.broker.server.broker import Broker
+from ottla.broker.system.memory_disk import MemoryDisk
+from ottla.broker.system.real_disk import RealOffload, RealProcess
+from ottla.coordinator.configs.broker_configs import parse_broker_config
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_request_header
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.ports import Ports
-from tests.broker.runtime.node import HandClock, quiet
+from ottla.wire.real import RealClock, RealNet, RealRandom
+from tests.broker.support.node import HandClock, quiet
 from tests.support.nobody import Nobody
 from tests.support.raw_client import RawClient
 

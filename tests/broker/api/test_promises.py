@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.real import RealDisk, RealOffload
-from ottla.broker.testing.memory_disk import MemoryDisk
+from ottla.broker.system.memory_disk import MemoryDisk
+from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.records.batch import iterate_batches
 from ottla.protocol.records.record import read_records
-from tests.broker.api.requests import batch, create, fetch, fetched, listed, produce, produced
+from tests.broker.support.requests import batch, create, fetch, fetched, listed, produce, produced
 from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:

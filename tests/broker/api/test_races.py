@@ -6,14 +6,14 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
-from ottla.broker.testing.memory_disk import MemoryDisk
-from ottla.client.real import RealClock
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.broker.api.requests import TOPIC, batch, create, produce, produced
+from ottla.wire.real import RealClock
+from tests.broker.support.requests import TOPIC, batch, create, produce, produced
 from tests.support.in_process import RunningBroker, running_broker
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests.broker.api.requests import batch, create, fetched, listed, produced
+from tests.broker.support.requests import batch, create, fetched, listed, produced
 
 if TYPE_CHECKING:
     from tests.support.raw_client import RawClient

@@ -25,9 +25,9 @@ from ottla.broker.cli.check_network import (
 )
 from ottla.broker.cli.findings import Level, as_document, as_text, has_problem, ok, problem, warning
 from ottla.broker.cli.parsers import doctor_parser
-from ottla.broker.real import RealDisk, RealOffload
+from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.client.admin import ClusterDescription
-from ottla.client.state.metadata import BrokerView
+from ottla.client.cluster.metadata import BrokerView
 from ottla.protocol.ports import Address
 from tests.client.cli.command import ottla
 from tests.support.in_process import running_broker

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.broker.real import RealDisk, RealOffload
-from tests.broker.api.requests import batch, create, fetched, listed, produced
+from ottla.broker.system.real_disk import RealDisk, RealOffload
+from tests.broker.support.requests import batch, create, fetched, listed, produced
 from tests.support.broker_process import ROOT, BrokerProcess
 from tests.support.in_process import running_broker
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ottla.broker.log.health import DirectoryHealth
-from ottla.broker.log.home import LogHome, OpenSegments
-from ottla.broker.log.loading import Known, load_log
 from ottla.broker.log.partition_log import PartitionLog
-from ottla.broker.log.settings import LogSettings
+from ottla.broker.log.recovery.loading import Known, load_log
+from ottla.broker.log.storage.health import DirectoryHealth
+from ottla.broker.log.storage.home import LogHome, OpenSegments
+from ottla.broker.log.storage.settings import LogSettings
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.batch import RecordBatch, iterate_batches, parse_batch
 from ottla.protocol.records.builder import BatchOptions, encode_batch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.log.directories import DirectoriesConfig, LogDirectories
-from ottla.broker.log.opening import open_directories
-from ottla.broker.log.settings import LogSettings
+from ottla.broker.log.directories.directories import DirectoriesConfig, LogDirectories
+from ottla.broker.log.directories.opening import open_directories
+from ottla.broker.log.storage.settings import LogSettings
 from ottla.protocol.ids import TopicPartition
 from tests.broker.log.bench import Notebook, batch_at, seams_of
 from tests.broker.log.crash_disk import CrashDisk, ManualClock

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from ottla.broker.log.settings import LogSettings
+from ottla.broker.log.storage.settings import LogSettings
 from ottla.broker.testing.faulty_disk import DiskFault
 from ottla.protocol.errors import ErrorCode, KafkaError
 from tests.broker.log.bench import DIRECTORY, START_MS, Bench, batch_at, read_all

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.log.loading import Known
-from ottla.broker.log.settings import LogSettings
+from ottla.broker.log.recovery.loading import Known
+from ottla.broker.log.storage.settings import LogSettings
 from ottla.broker.testing.faulty_disk import DiskFault
 from ottla.protocol.errors import ErrorCode, KafkaError
 from tests.broker.log.bench import START_MS, Bench, read_all

@@ -7,10 +7,10 @@ import errno
 
 import pytest
 
-from ottla.broker.log.loading import Known
-from ottla.broker.log.names import LEADER_EPOCHS
-from ottla.broker.log.settings import LogSettings
-from ottla.broker.log.txn_index import AbortedTransaction
+from ottla.broker.log.recovery.loading import Known
+from ottla.broker.log.storage.names import LEADER_EPOCHS
+from ottla.broker.log.storage.settings import LogSettings
+from ottla.broker.log.storage.txn_index import AbortedTransaction
 from ottla.broker.testing.faulty_disk import DiskFault
 from ottla.protocol.errors import KafkaError
 from tests.broker.log.bench import DIRECTORY, Bench, read_all

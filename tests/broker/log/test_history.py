@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.log.clean_mark import CleanLog
-from ottla.broker.log.health import DirectoryHealth
-from ottla.broker.log.home import LogHome, OpenSegments
-from ottla.broker.log.loading import Known, load_log
 from ottla.broker.log.partition_log import PartitionLog
-from ottla.broker.log.settings import LogSettings
-from ottla.broker.log.txn_index import AbortedTransaction
+from ottla.broker.log.recovery.clean_mark import CleanLog
+from ottla.broker.log.recovery.loading import Known, load_log
+from ottla.broker.log.storage.health import DirectoryHealth
+from ottla.broker.log.storage.home import LogHome, OpenSegments
+from ottla.broker.log.storage.settings import LogSettings
+from ottla.broker.log.storage.txn_index import AbortedTransaction
 from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.snapshots import decode_snapshot
 from ottla.protocol.records.batch import RecordBatch, parse_batch

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ottla.broker.log.loading import Known
-from ottla.broker.log.settings import LogSettings
+from ottla.broker.log.recovery.loading import Known
+from ottla.broker.log.storage.settings import LogSettings
 from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.records.batch import parse_batch
 from ottla.protocol.records.builder import BatchOptions

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.broker.log.loading import Known
-from ottla.broker.log.settings import LogSettings
+from ottla.broker.log.recovery.loading import Known
+from ottla.broker.log.storage.settings import LogSettings
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.records.batch import iterate_batches
 from ottla.protocol.records.record import read_records

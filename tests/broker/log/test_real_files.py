@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.log.health import DirectoryHealth
-from ottla.broker.log.home import LogHome, OpenSegments
-from ottla.broker.log.loading import Known, load_log
 from ottla.broker.log.partition_log import PartitionLog
-from ottla.broker.log.settings import LogSettings
-from ottla.broker.real import RealDisk, RealOffload
+from ottla.broker.log.recovery.loading import Known, load_log
+from ottla.broker.log.storage.health import DirectoryHealth
+from ottla.broker.log.storage.home import LogHome, OpenSegments
+from ottla.broker.log.storage.settings import LogSettings
+from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.protocol.errors import KafkaError
 from tests.broker.log.bench import PARTITION, Notebook, Seams, batch_at, read_all
 from tests.broker.log.crash_disk import ManualClock

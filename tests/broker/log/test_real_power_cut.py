@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.log.health import DirectoryHealth
-from ottla.broker.log.home import LogHome, OpenSegments
-from ottla.broker.log.loading import Known, load_log
 from ottla.broker.log.partition_log import PartitionLog
-from ottla.broker.log.settings import LogSettings
-from ottla.broker.real import RealDisk
+from ottla.broker.log.recovery.loading import Known, load_log
+from ottla.broker.log.storage.health import DirectoryHealth
+from ottla.broker.log.storage.home import LogHome, OpenSegments
+from ottla.broker.log.storage.settings import LogSettings
+from ottla.broker.system.real_disk import RealDisk
 from ottla.protocol.errors import CorruptLogError
 from tests.broker.log.bench import PARTITION, InlineOffload, Notebook, batch_at, read_all, seams_of
 

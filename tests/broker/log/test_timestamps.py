@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.broker.log.loading import Known
-from ottla.broker.log.settings import LogSettings
+from ottla.broker.log.recovery.loading import Known
+from ottla.broker.log.storage.settings import LogSettings
 from ottla.broker.log.timestamps import TimestampedOffset
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan
 from ottla.protocol.errors import KafkaError

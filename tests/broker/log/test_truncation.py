@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.log.loading import Known
-from ottla.broker.log.settings import LogSettings
-from ottla.broker.log.txn_index import AbortedTransaction
+from ottla.broker.log.recovery.loading import Known
+from ottla.broker.log.storage.settings import LogSettings
+from ottla.broker.log.storage.txn_index import AbortedTransaction
 from ottla.broker.testing.faulty_disk import DiskFault
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.records.builder import BatchOptions

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.broker.log.checkpoints import decode_wall_clock, read_file
-from ottla.broker.log.directory_checkpoints import DirectoryCheckpoints
-from ottla.broker.log.health import DirectoryHealth
-from ottla.broker.testing.memory_disk import MemoryDisk
+from ottla.broker.log.directories.directory_checkpoints import DirectoryCheckpoints
+from ottla.broker.log.storage.checkpoints import decode_wall_clock, read_file
+from ottla.broker.log.storage.health import DirectoryHealth
+from ottla.broker.system.memory_disk import MemoryDisk
 
 FOLDER = "/data"
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.broker.engine.histogram import BOUNDS_MS, Histogram
 from ottla.broker.metrics.exposition import COUNTER, GAUGE, HISTOGRAM, Family, gauge, render
-from ottla.broker.metrics.histogram import BOUNDS_MS, Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

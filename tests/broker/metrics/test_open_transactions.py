@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ottla.protocol.errors import ErrorCode
-from tests.broker.api.requests import batch, create
-from tests.broker.api.transactions import (
+from tests.broker.housekeeping.test_housekeeping import ShiftedClock
+from tests.broker.support.requests import batch, create
+from tests.broker.support.transactions import (
     SMALL,
     StandIn,
     coordinated,
@@ -12,7 +13,6 @@ from tests.broker.api.transactions import (
     marked,
     produced,
 )
-from tests.broker.runtime.test_housekeeping import ShiftedClock
 from tests.support.in_process import RunningBroker, running_broker
 from tests.support.pages import figure, page, parse_figures
 

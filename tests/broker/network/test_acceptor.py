@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.broker.network.settings import ListenerSpec, NetworkSettings
-from ottla.client.real import RealNet
+from ottla.wire.real import RealNet
 from tests.support.loops import on_both_loops
 from tests.support.network_site import LOOPBACK, Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.client.real import RealListener, RealSocket
     from ottla.protocol.ports import Address, SocketOptions
+    from ottla.wire.real import RealListener, RealSocket
 
 
 class FailingListener:

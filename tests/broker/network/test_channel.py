@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.context import Paused
+from ottla.broker.engine.context import Paused
+from ottla.broker.engine.tasks import Tasks
 from ottla.broker.network.channel import Handler, RequestChannel
 from ottla.broker.network.request import Request
-from ottla.broker.tasks import Tasks
 from tests.support.nobody import Nobody
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from ottla.broker.context import Peer, Reply
+    from ottla.broker.engine.context import Peer, Reply
 
 STRAIGHT, SUSPENDED = memoryview(b"straight"), memoryview(b"suspended")
 PAUSED = memoryview(b"paused")

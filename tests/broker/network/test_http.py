@@ -20,8 +20,8 @@ from ottla.broker.network.http import (
     HttpServer,
     Page,
 )
-from ottla.client.real import RealClock, RealNet, RealTimer
 from ottla.protocol.ports import Address
+from ottla.wire.real import RealClock, RealNet, RealTimer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

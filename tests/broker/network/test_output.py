@@ -17,7 +17,7 @@ from tests.support.nobody import Nobody
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ottla.broker.context import ReplyPart
+    from ottla.broker.engine.context import ReplyPart
     from ottla.protocol.ports import Buffer, File, Socket, Transport
 
 

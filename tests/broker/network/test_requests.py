@@ -16,7 +16,7 @@ from tests.support.loops import on_both_loops
 from tests.support.network_site import Site
 
 if TYPE_CHECKING:
-    from ottla.broker.context import Reply
+    from ottla.broker.engine.context import Reply
 
 
 @pytest.mark.requirement("NET-09")

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from ottla.broker.network.settings import ListenerSpec, NetworkSettings
-from ottla.client.real import RealNet
 from ottla.protocol.ports import Address, SocketOptions
+from ottla.wire.real import RealNet
 from tests.support.loops import on_both_loops
 from tests.support.network_site import LOOPBACK, Site
 

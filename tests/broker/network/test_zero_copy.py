@@ -14,7 +14,7 @@ import pytest
 from benchmarks import zero_copy
 from ottla.broker.network.settings import ListenerSpec
 from ottla.broker.network.transport import BufferedTransport, PlaintextTransport
-from ottla.broker.real import RealDisk, RealOffload
+from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.protocol.ports import FileRegion
 from tests.support.loops import on_both_loops
 from tests.support.network_site import LOOPBACK, Site
@@ -23,7 +23,7 @@ from tests.support.tracing import can_trace
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ottla.broker.context import Reply
+    from ottla.broker.engine.context import Reply
     from ottla.protocol.ports import File
 
 CONTENT = random.Random(7).randbytes(3_000_000)

@@ -6,8 +6,8 @@ import errno
 
 import pytest
 
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk, read_only
-from ottla.broker.testing.memory_disk import MemoryDisk
 
 
 async def test_a_fault_strikes_its_path_and_its_turn_only() -> None:

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from ottla.broker.testing.memory_disk import INLINE_BYTES_MAX, MemoryDisk
+from ottla.broker.system.memory_disk import INLINE_BYTES_MAX, MemoryDisk
 
 
 def test_appended_buffers_are_read_back_in_order() -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.client.cli.command import in_process
-from tests.client.sites import broker_of
+from tests.client.support.sites import broker_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.client.cli.command import Ottla
-    from tests.client.sites import Apaches
+    from tests.client.support.sites import Apaches
 
 
 @pytest.fixture

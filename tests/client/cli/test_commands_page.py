@@ -73,7 +73,7 @@ def test_help_loads_no_client_and_no_broker(arguments: list[str]) -> None:
     """A command that takes half a second to say its version feels broken."""
     loaded = _loaded(*arguments)
 
-    assert not loaded & {"asyncio", "ssl", "uvloop", "ottla.client.connection"}
+    assert not loaded & {"asyncio", "ssl", "uvloop", "ottla.wire.connection"}
     assert not [name for name in loaded if name.startswith("ottla.protocol.messages.")]
     if arguments == ["--version"]:
         assert "argparse" not in loaded

@@ -12,7 +12,7 @@ from tests.client.cli.command import ottla
 from tests.client.cli.test_pipes import start
 
 if TYPE_CHECKING:
-    from tests.client.toy_broker import ToyCluster
+    from tests.client.support.toy_broker import ToyCluster
 
 
 @pytest.mark.parametrize("form", [[], ["-f", "%v\\n"]])

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.client.batches import ConsumerRecord
 from ottla.client.cli.arguments import unescaped
-from ottla.client.cli.group_moves import read_positions
-from ottla.client.cli.parsed_records import from_json, from_line
+from ottla.client.cli.groups.group_moves import read_positions
 from ottla.client.cli.parsers import consume, produce
 from ottla.client.cli.places import Kind, Place, read_place, read_range_place
-from ottla.client.cli.records import formatter
+from ottla.client.cli.records.parsed_records import from_json, from_line
+from ottla.client.cli.records.records import formatter
 from ottla.client.cli.run import CommandError, UsageError
+from ottla.client.fetching.batches import ConsumerRecord
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.cli.parsed_records import Outgoing
+    from ottla.client.cli.records.parsed_records import Outgoing
 
 FULL: ConsumerRecord[bytes, bytes] = ConsumerRecord(
     "t", 3, 42, 1769860801234, b"key", b"a value", (("h", b"1"), ("i", None))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from ottla.client.cli.arguments import natural, positive
-from ottla.client.cli.group_moves import read_positions
+from ottla.client.cli.cluster.reassign import read_plan
+from ottla.client.cli.groups.group_moves import read_positions
 from ottla.client.cli.parsers.perf import parser as perf_parser
-from ottla.client.cli.perf_load import VALUES_BYTES_MAX, Load
-from ottla.client.cli.reassign import read_plan
+from ottla.client.cli.records.perf_load import VALUES_BYTES_MAX, Load
 from ottla.client.cli.run import CommandError
 from ottla.client.cli.settings import perf_producer_config
 from tests.client.cli.command import is_one_sentence

@@ -19,7 +19,7 @@ from tests.support.terminals import HEARS_HANGUPS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.client.toy_broker import ToyCluster
+    from tests.client.support.toy_broker import ToyCluster
 
 
 async def start(*arguments: str) -> asyncio.subprocess.Process:

@@ -11,7 +11,7 @@ from ottla.client.mirror.settings import MirrorSettings, Source
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ottla.client.batches import ConsumerRecord as Record
+    from ottla.client.fetching.batches import ConsumerRecord as Record
     from ottla.client.mirror.mirror import Mirror
 
 PATIENCE_S = 120.0

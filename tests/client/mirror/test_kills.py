@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla import Admin, Cluster, Producer, TopicPartition
-from ottla.client.offsets import OffsetAt
+from ottla.client.fetching.offsets import OffsetAt
 from tests.client.mirror.clusters import PATIENCE_S, fill, read
 from tests.support.terminals import HEARS_HANGUPS
 

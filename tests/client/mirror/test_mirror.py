@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla import Admin, Cluster, Producer, TopicPartition
-from ottla.client.config_requests import ConfigSource, ResourceType
-from ottla.client.environment import real_environment
+from ottla.client.cluster.config_requests import ConfigSource, ResourceType
 from ottla.client.mirror.errors import MirrorError
 from ottla.client.mirror.mirror import Mirror
 from ottla.client.mirror.notebook import read_notes
 from ottla.client.mirror.settings import Source
 from ottla.client.mirror.translation import Notes
+from ottla.client.process.environment import real_environment
 from tests.client.mirror.clusters import copy_all, fill, read, settings, until
 
 if TYPE_CHECKING:

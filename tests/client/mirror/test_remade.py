@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla import Admin, RequestRefused
-from ottla.client.admin_requests import NewTopic
+from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.mirror.link import may_pass
 from ottla.client.mirror.mirror import Mirror
 from ottla.client.mirror.settings import MirrorSettings, Source
@@ -18,7 +18,7 @@ from tests.client.mirror.clusters import copy_all, fill, read, settings, until
 
 if TYPE_CHECKING:
     from ottla import Cluster
-    from tests.client.toy_broker import ToyCluster
+    from tests.client.support.toy_broker import ToyCluster
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow.parquet as pq
 
-from ottla.client.admin_requests import NewTopic
+from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.spark.jobs.session import home_without_zip
 from ottla.client.sync.admin import Admin
 from ottla.client.sync.consumer import Consumer

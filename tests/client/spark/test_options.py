@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from ottla.client.config import Isolation
+from ottla.client.settings.config import Isolation
 from ottla.client.spark.offsets import Bound
 from ottla.client.spark.options import Options
 from ottla.protocol.ids import TopicPartition

@@ -19,8 +19,8 @@ from ottla.protocol.ids import TopicPartition, uuid_to_text
 from ottla.protocol.records.builder import encode_batch
 from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
 from tests.client.spark.topics import given
+from tests.client.support.toy_broker import ToyBroker
 from tests.client.test_ranges import put
-from tests.client.toy_broker import ToyBroker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ottla.protocol.ports import Clock
-    from tests.client.toy_broker import Seen, ToyCluster
+    from tests.client.support.toy_broker import Seen, ToyCluster
 
 HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
 # One batch at a time.

@@ -10,13 +10,13 @@ import pytest
 from pyspark.sql.types import BinaryType, StructType
 
 import ottla
-from ottla.client.errors import BrokerUnreachable
 from ottla.client.spark.given import Given
 from ottla.client.spark.reaching import TIMEOUT_MS, NotReached, Reach, reached
 from ottla.client.spark.reader import BatchReader
 from ottla.client.spark.sink_options import sink_options
 from ottla.client.spark.writer import columns_of, write_plainly
 from ottla.protocol.ports import Address
+from ottla.wire.errors import BrokerUnreachable
 from tests.client.spark.driven import Query
 from tests.client.spark.topics import fill, given
 from tests.support.ports import free_row

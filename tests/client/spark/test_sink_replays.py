@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, StructType
 
-from ottla.client.config import ProducerConfig
+from ottla.client.settings.config import ProducerConfig
 from ottla.client.spark.sink_ledger import Entry, Outcome, WriteRefused, name_of
 from ottla.client.spark.sink_task import OnceTask, TaskId
 from ottla.client.spark.sink_wire import commit_with_entry, connected, entry_of

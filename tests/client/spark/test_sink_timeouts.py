@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ottla
-from ottla.client.errors import RequestRefused
 from ottla.client.spark.sink_ledger import WriteRefused, name_of
 from ottla.client.spark.sink_task import OnceTask
 from ottla.client.spark.writer import run
 from ottla.client.sync.admin import Admin
+from ottla.wire.errors import RequestRefused
 from tests.client.spark.test_sink_replays import FIRST, Query, batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ottla.client.transaction_views import TransactionView
+    from ottla.client.administration.transaction_requests import TransactionView
 
 TIMEOUT = {"kafka.transaction.timeout.ms": "60000"}
 EXPLAINED = r"longer than kafka\.transaction\.timeout\.ms=60000"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.client.admin_requests import NewTopic
+from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.spark.errors import RecordsLost
 from ottla.client.spark.pyspark_api import ReadAllAvailable
 from ottla.client.sync.admin import Admin

@@ -15,7 +15,7 @@ from tests.client.spark.topics import given, offsets_in
 from tests.client.test_ranges import put
 
 if TYPE_CHECKING:
-    from tests.client.toy_broker import Seen, ToyCluster
+    from tests.client.support.toy_broker import Seen, ToyCluster
 
 QUICK: dict[str, Any] = {"fetchOffset.retryIntervalMs": 1}
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from ottla.client.consumer_record import ConsumerRecord
+    from ottla.client.records.consumer_record import ConsumerRecord
 
     NewTopicName = Callable[..., str]
 

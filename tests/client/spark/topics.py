@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from ottla.client.admin_requests import NewTopic
+from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.spark.reader import BatchReader
 from ottla.client.spark.stream_reader import StreamReader
 from ottla.client.sync.admin import Admin

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from ottla.coordinator.configs.config_changes import check_topic_configs
 from ottla.coordinator.controller.events import (
     BrokersRead,
     ControllerDecision,
@@ -30,7 +31,6 @@ from ottla.coordinator.controller.specs import (
 from ottla.coordinator.controller.states import StateChanges, Transition
 from ottla.coordinator.controller.writes import payload_of
 from ottla.coordinator.metadata.changes import BrokerChanged, Change, ConfigChanged, TopicChanged
-from ottla.coordinator.metadata.config_changes import check_topic_configs
 from ottla.coordinator.metadata.delta import apply_changes
 from ottla.coordinator.metadata.image import (
     BrokerRegistration,

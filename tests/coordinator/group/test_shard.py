@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.coordinator.effects import LogRecord
-from ottla.coordinator.group.settings import GroupSettings
-from ottla.coordinator.group.timeline import EventKind
+from ottla.coordinator.group.common.settings import GroupSettings
+from ottla.coordinator.group.common.timeline import EventKind
 from ottla.coordinator.metadata.image import MetadataImage, PartitionState, TopicImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest

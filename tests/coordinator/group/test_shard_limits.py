@@ -8,8 +8,8 @@ import pytest
 
 from ottla.coordinator.effects import Caller
 from ottla.coordinator.group.classic.group import ClassicGroup
-from ottla.coordinator.group.expiry import EXAMINED_PER_SLICE_MAX
-from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.group.common.settings import GroupSettings
+from ottla.coordinator.group.offsets.expiry import EXAMINED_PER_SLICE_MAX
 from ottla.coordinator.metadata.image import MetadataImage, PartitionState, TopicImage
 from ottla.protocol.consumer_protocol import ConsumerSubscription, write_subscription
 from ottla.protocol.errors import ErrorCode

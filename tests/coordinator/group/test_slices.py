@@ -5,16 +5,16 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.group.expiry import EXAMINED_PER_SLICE_MAX
-from ottla.coordinator.group.offsets_ledger import OffsetLedger, offset_record
-from ottla.coordinator.group.records import CommittedOffset, encode_offset
-from ottla.coordinator.group.scope import Scope
-from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.group.common.records import CommittedOffset, encode_offset
+from ottla.coordinator.group.common.scope import Scope
+from ottla.coordinator.group.common.settings import GroupSettings
+from ottla.coordinator.group.offsets.expiry import EXAMINED_PER_SLICE_MAX
+from ottla.coordinator.group.offsets.ledger import OffsetLedger, offset_record
 from ottla.coordinator.group.shard import GroupShard
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from tests.coordinator.group.consumer.site import image_of
-from tests.coordinator.group.offsets_scene import GROUP, Scene, moment
+from tests.coordinator.group.offsets.scene import GROUP, Scene, moment
 
 if TYPE_CHECKING:
     from ottla.coordinator.metadata.image import MetadataImage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.tasks import Tasks
+from ottla.broker.engine.tasks import Tasks
 from ottla.coordinator.store.embedded import EmbeddedStore
 from tests.coordinator.store.disk import TestDisk
 

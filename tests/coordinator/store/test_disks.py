@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.real import RealDisk, RealOffload
-from ottla.broker.tasks import Tasks
-from ottla.broker.testing.memory_disk import MemoryDisk
+from ottla.broker.engine.tasks import Tasks
+from ottla.broker.system.memory_disk import MemoryDisk
+from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.coordinator.store.embedded import EmbeddedStore
 from tests.coordinator.store.contract import StoreContract
 from tests.coordinator.store.support import StillClock

@@ -19,7 +19,10 @@ MUTANTS = (
         "    if settled == state and state.leader not in now.restarted:\n",
         "    if settled == state:\n",
         "The leader epoch grows at every start",
-        ("tests/broker/runtime/test_restart.py", "tests/coordinator/controller/test_leadership.py"),
+        (
+            "tests/broker/controlling/test_restart.py",
+            "tests/coordinator/controller/test_leadership.py",
+        ),
     ),
     Mutant(
         "move-leaves-the-last-eligible-leader-behind",

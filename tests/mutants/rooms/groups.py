@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 MUTANTS = (
     Mutant(
         "commit-in-force-before-it-is-replicated",
-        "coordinator/group/offsets_ledger.py",
+        "coordinator/group/offsets/ledger.py",
         "        return [self.add(Change(group_id, place, value, writer)) "
         "for place, value in records]\n",
         "        changes = [self.add(Change(group_id, place, value, writer)) "
@@ -16,34 +16,34 @@ MUTANTS = (
         "            self._put_in_force(change)\n"
         "        return changes\n",
         "A commit counts from the high watermark on",
-        ("tests/coordinator/group/test_offsets.py",),
+        ("tests/coordinator/group/offsets/test_offsets.py",),
     ),
     Mutant(
         "earlier-commit-wins-when-reported-late",
-        "coordinator/group/offsets_ledger.py",
+        "coordinator/group/offsets/ledger.py",
         "            if not change.is_superseded:\n                self._put_in_force(change)\n",
         "            self._put_in_force(change)\n",
         "A commit counts from the high watermark on",
-        ("tests/coordinator/group/test_offsets.py",),
+        ("tests/coordinator/group/offsets/test_offsets.py",),
     ),
     Mutant(
         "overdue-commit-is-dropped",
-        "coordinator/group/offsets_outcome.py",
+        "coordinator/group/offsets/outcome.py",
         "            ledger.on_committed(changes)\n            self.answer(ErrorCode.NONE)\n",
         "            if self.is_answered:\n"
         "                ledger.on_failed(changes)\n"
         "                return\n"
         "            ledger.on_committed(changes)\n            self.answer(ErrorCode.NONE)\n",
         "A refused append of a commit changes nothing",
-        ("tests/coordinator/group/test_offsets.py",),
+        ("tests/coordinator/group/offsets/test_offsets.py",),
     ),
     Mutant(
         "refused-commit-comes-into-force",
-        "coordinator/group/offsets_outcome.py",
+        "coordinator/group/offsets/outcome.py",
         "            ledger.on_failed(changes)\n            self.answer(answer_to(error))\n",
         "            ledger.on_committed(changes)\n            self.answer(answer_to(error))\n",
         "A refused append of a commit changes nothing",
-        ("tests/coordinator/group/test_offsets.py",),
+        ("tests/coordinator/group/offsets/test_offsets.py",),
     ),
     Mutant(
         "static-member-told-before-it-is-written",
@@ -63,19 +63,19 @@ MUTANTS = (
     ),
     Mutant(
         "end-told-while-the-shard-loads",
-        "broker/runtime/shards_markers.py",
+        "broker/coordinating/shards_markers.py",
         "        if marker is not None and error is ErrorCode.NONE:\n",
         "        if marker is not None:\n",
         "The end of a transaction is told to a shard once it is committed.",
-        ("tests/broker/runtime/test_shards_markers.py",),
+        ("tests/broker/coordinating/test_shards_markers.py",),
     ),
     Mutant(
         "repeated-end-is-told-again",
-        "broker/runtime/shards_markers.py",
+        "broker/coordinating/shards_markers.py",
         "        self._written[self._last_token] = _Written(marker if is_new else None, done)\n",
         "        self._written[self._last_token] = _Written(marker, done)\n",
         "The end of a transaction in a shard's partition is told once",
-        ("tests/broker/runtime/test_shards_markers.py",),
+        ("tests/broker/coordinating/test_shards_markers.py",),
     ),
     Mutant(
         "partition-has-two-owners",

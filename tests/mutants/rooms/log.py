@@ -7,36 +7,36 @@ from tests.mutants.mutant import Mutant
 MUTANTS = (
     Mutant(
         "damage-is-cut",
-        "broker/log/recovery.py",
+        "broker/log/recovery/recovery.py",
         "    if find_batch(segment.file, position, segment.size_bytes, offset_min) is not None:\n"
         "        return False\n",
         "",
         "Damage below valid batches is not cut.",
-        ("tests/broker/log/test_damage.py",),
+        ("tests/broker/log/recovery/test_damage.py",),
     ),
     Mutant(
         "recovery-believes-checksums",
-        "broker/log/recovery.py",
+        "broker/log/recovery/recovery.py",
         "                or not check_crc(batch)\n",
         "",
         "Recovery stops at the first batch whose checksum does not match.",
-        ("tests/broker/log/test_recovery.py", "tests/broker/log/test_damage.py"),
+        ("tests/broker/log/recovery/test_recovery.py", "tests/broker/log/recovery/test_damage.py"),
     ),
     Mutant(
         "boot-noted-before-recovery",
-        "broker/log/directory.py",
+        "broker/log/directories/directory.py",
         "            self._boots.read()\n",
         "            self._boots.read()\n            await self._boots.save(())\n",
         "The boot is noted after recovery and before the first append.",
-        ("tests/broker/log/test_power_loss.py",),
+        ("tests/broker/log/recovery/test_power_loss.py",),
     ),
     Mutant(
         "boot-never-noted",
-        "broker/log/directory.py",
+        "broker/log/directories/directory.py",
         "                await self._boots.save(self.damaged)\n",
         "                pass\n",
         "The boot is noted after recovery and before the first append.",
-        ("tests/broker/log/test_power_loss.py",),
+        ("tests/broker/log/recovery/test_power_loss.py",),
     ),
     Mutant(
         "recovery-point-moves-first",
@@ -92,21 +92,21 @@ MUTANTS = (
     ),
     Mutant(
         "clean-mark-stays",
-        "broker/log/directory.py",
+        "broker/log/directories/directory.py",
         "        await self.home.disk.unlink(path)\n"
         "        await self.home.disk.fsync_directory(self.path)\n"
         "        mark = decode_mark(content)\n",
         "        mark = decode_mark(content)\n",
         "The mark of a clean stop is removed before anything is loaded",
-        ("tests/broker/log/test_directory.py",),
+        ("tests/broker/log/directories/test_directory.py",),
     ),
     Mutant(
         "clean-mark-believed-blindly",
-        "broker/log/loading.py",
+        "broker/log/recovery/loading.py",
         "    if (active.base_offset, active.size_bytes) != clean[1:3]:\n        return False\n",
         "",
         "The mark of a clean stop is removed before anything is loaded",
-        ("tests/broker/log/test_directory.py",),
+        ("tests/broker/log/directories/test_directory.py",),
     ),
     Mutant(
         "truncation-changes-the-file-of-a-reply",
@@ -133,15 +133,18 @@ MUTANTS = (
         "        if log.log_start",
         "        if log.log_start",
         "A truncation lowers the recovery point durably before the first byte goes.",
-        ("tests/broker/log/test_truncation.py", "tests/broker/log/test_crash_points.py"),
+        (
+            "tests/broker/log/test_truncation.py",
+            "tests/broker/log/directories/test_crash_points.py",
+        ),
     ),
     Mutant(
         "oldest-copy-is-served",
-        "broker/log/doubles.py",
+        "broker/log/directories/doubles.py",
         "copies.sort(key=_rank, reverse=True)",
         "copies.sort(key=_rank)",
         "Of two copies of a partition the one that was led last is served",
-        ("tests/broker/api/test_disk_faults.py",),
+        ("tests/broker/handlers/data/test_disk_faults.py",),
     ),
     Mutant(
         "torn-batch-stays-after-a-full-disk",
@@ -184,11 +187,11 @@ MUTANTS = (
         "    async with log.lock:\n        if not _are_same(log, pairs):",
         "    if True:\n        if not _are_same(log, pairs):",
         "A failed read is judged under the log's lock.",
-        ("tests/broker/runtime/test_cleaning_races.py",),
+        ("tests/broker/cleaner/test_cleaning_races.py",),
     ),
     Mutant(
         "snapshot-settles-an-uncommitted-end",
-        "broker/log/loading.py",
+        "broker/log/recovery/loading.py",
         "    if holds_marker(unsettled_parts(log, settled_offset, offset)):\n"
         "        offset = load_newest_snapshot(log, settled_offset)\n"
         "    for segment in log.segments[log.segment_number(offset) :]:\n",
@@ -198,10 +201,10 @@ MUTANTS = (
     ),
     Mutant(
         "removed-file-is-closed",
-        "broker/real.py",
+        "broker/system/real_disk.py",
         "        with contextlib.suppress(OSError):\n            close(self._descriptor)\n",
         "        pass\n\n    def close(self) -> None:\n        os.close(self._descriptor)\n",
         "An open file has no `close`.",
-        ("tests/broker/test_real.py",),
+        ("tests/broker/system/test_real_disk.py",),
     ),
 )

@@ -7,12 +7,12 @@ from tests.mutants.mutant import Mutant
 MUTANTS = (
     Mutant(
         "compaction-keeps-the-first-of-a-batch",
-        "broker/replica/compaction_map.py",
+        "broker/cleaner/offset_map.py",
         "                latest[key] = base_offset + span.offset_delta\n",
         "                if latest.get(key, _NOTHING) < base_offset:\n"
         "                    latest[key] = base_offset + span.offset_delta\n",
         "Of several records of a key in one batch, compaction keeps the last.",
-        ("tests/broker/replica/test_compaction_batches.py",),
+        ("tests/broker/cleaner/test_batches.py",),
     ),
     Mutant(
         "four-batches-remembered",
@@ -72,11 +72,11 @@ MUTANTS = (
     ),
     Mutant(
         "marker-goes-before-its-data",
-        "broker/replica/compaction_transactions.py",
+        "broker/cleaner/transactions.py",
         "        return not was_seen, row if was_seen else None\n",
         "        return True, row if was_seen else None\n",
         "A transaction's marker goes after all of its data, and after its horizon.",
-        ("tests/broker/replica/test_compaction_batches.py",),
+        ("tests/broker/cleaner/test_batches.py",),
     ),
     Mutant(
         "outcome-judged-without-min-insync",
@@ -84,7 +84,7 @@ MUTANTS = (
         "            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND\n",
         "            return _NONE\n",
         "acks=all fails when too few are in sync after the append.",
-        ("tests/broker/replica/test_partition.py", "tests/broker/api/test_replication.py"),
+        ("tests/broker/replica/test_partition.py", "tests/broker/following/test_replication.py"),
     ),
     Mutant(
         "follower-of-an-older-life-counts",
@@ -109,7 +109,7 @@ MUTANTS = (
         "            if required_acks != ACKS_ALL or may_vanish:\n",
         "            if may_vanish:\n",
         "Without a lease, what could be lost silently is refused.",
-        ("tests/broker/runtime/test_lease.py", "tests/broker/replica/test_partition.py"),
+        ("tests/broker/partitions/test_lease.py", "tests/broker/replica/test_partition.py"),
     ),
     Mutant(
         "offsets-known-before-they-are",
@@ -135,7 +135,7 @@ MUTANTS = (
         "self.leader_epoch - leader_epoch <= 1\n",
         "        is_next = True\n",
         "A shard ends where another broker may have led",
-        ("tests/broker/runtime/test_shards.py",),
+        ("tests/broker/coordinating/test_shards.py",),
     ),
     Mutant(
         "batch-behind-a-refused-one-is-out-of-order",
@@ -143,7 +143,7 @@ MUTANTS = (
         "        behind.append(batch.base_sequence)\n        return refused.error\n",
         "        return None\n",
         "What comes out of order behind a refused batch is refused like it, once.",
-        ("tests/broker/api/test_new_epochs.py",),
+        ("tests/broker/partitions/test_new_epochs.py",),
     ),
     Mutant(
         "batch-behind-a-refused-one-is-refused-for-ever",
@@ -151,7 +151,7 @@ MUTANTS = (
         "        behind.append(batch.base_sequence)\n",
         "",
         "What comes out of order behind a refused batch is refused like it, once.",
-        ("tests/broker/api/test_new_epochs.py", "tests/broker/replica/test_refusals.py"),
+        ("tests/broker/partitions/test_new_epochs.py", "tests/broker/replica/test_refusals.py"),
     ),
     Mutant(
         "follower-joins-from-memory",
@@ -161,6 +161,6 @@ MUTANTS = (
         "        asking = known[0] if known else None\n"
         "        if asking is not None:\n",
         "A follower joins the ISR on a fetch of its own",
-        ("tests/broker/runtime/test_isr_joins.py",),
+        ("tests/broker/partitions/test_isr_joins.py",),
     ),
 )

@@ -24,49 +24,49 @@ MUTANTS = (
     ),
     Mutant(
         "dead-controller-buried-unguarded",
-        "broker/runtime/controller.py",
+        "broker/controlling/controller.py",
         "            Replace(paths.CONTROLLER_EPOCH, paths.build_number(epoch), "
         "found.stat.version),\n",
         "            Replace(paths.CONTROLLER_EPOCH, paths.build_number(epoch)),\n",
         "An election over the place of a dead controller is guarded by the epoch read before.",
-        ("tests/broker/runtime/test_controllership.py", "tests/broker/test_vigil.py"),
+        ("tests/broker/controlling/test_controllership.py", "tests/broker/test_peer_watch.py"),
     ),
     Mutant(
         "won-without-the-epoch",
-        "broker/runtime/controller.py",
+        "broker/controlling/controller.py",
         "            and stored == epoch\n",
         "",
         "After a lost answer the place counts as won only with the epoch that was tried.",
-        ("tests/broker/runtime/test_lifecycle.py",),
+        ("tests/broker/membership/test_lifecycle.py",),
     ),
     Mutant(
         "controllers-request-dies-with-its-sender",
-        "broker/runtime/control.py",
+        "broker/partitions/control.py",
         "        answer: asyncio.Future[ControlResponse] = "
         "asyncio.get_running_loop().create_future()\n"
         '        self._tasks.spawn("request of the controller", self._answer(request, answer))\n'
         "        return await answer\n",
         "        return await self._carry_out(request)\n",
         "A request of the controller is carried out though its sender is gone.",
-        ("tests/broker/runtime/test_control.py",),
+        ("tests/broker/partitions/test_control.py",),
     ),
     Mutant(
         "requests-overtake-each-other",
-        "broker/runtime/control.py",
+        "broker/partitions/control.py",
         "        async with self._lock:\n            if self._is_over:\n",
         "        if True:\n            if self._is_over:\n",
         "The controller's requests are carried out one after the other.",
-        ("tests/broker/runtime/test_control.py",),
+        ("tests/broker/partitions/test_control.py",),
     ),
     Mutant(
         "watch-heard-once",
-        "broker/runtime/controllership.py",
+        "broker/controlling/controllership.py",
         "            self._marks.discard(item)\n            await self._read_again(item)\n",
         "            await self._read_again(item)\n",
         "Controller, settings and registration use watches as hints only.",
         (
-            "tests/broker/runtime/test_controllership.py",
-            "tests/broker/runtime/test_controller_failover.py",
+            "tests/broker/controlling/test_controllership.py",
+            "tests/broker/controlling/test_controller_failover.py",
         ),
     ),
     Mutant(
@@ -75,24 +75,24 @@ MUTANTS = (
         "    return [Check(paths.generation(one.node_id), one.generation) for one in known]\n",
         "    return []\n",
         "A change of a partition's state checks the life of the leader that it names.",
-        ("tests/broker/runtime/test_controller_races.py",),
+        ("tests/broker/controlling/test_controller_races.py",),
     ),
     Mutant(
         "deposed-controller-stops-replicas",
-        "broker/runtime/partitions.py",
+        "broker/partitions/partitions.py",
         "            if request.controller_epoch < self._controller_epoch:\n"
         "                return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)\n",
         "",
         "A request from a controller with an older epoch is rejected.",
-        ("tests/broker/api/test_older_epochs.py",),
+        ("tests/broker/partitions/test_older_epochs.py",),
     ),
     Mutant(
         "deposed-controller-tells-the-news",
-        "broker/runtime/metadata.py",
+        "broker/metadata/metadata.py",
         "        if request.controller_epoch < self.image.controller_epoch:\n"
         "            return UpdateMetadataResponse(ErrorCode.STALE_CONTROLLER_EPOCH)\n",
         "",
         "A request from a controller with an older epoch is rejected.",
-        ("tests/broker/runtime/test_metadata.py",),
+        ("tests/broker/metadata/test_metadata.py",),
     ),
 )

@@ -39,7 +39,10 @@ MUTANTS = (
         "        self.is_confirmed = self.is_standing\n        return self.is_confirmed\n",
         "        self.is_confirmed = True\n        return True\n",
         "An answer about a transaction counts only for a guard that stands.",
-        ("tests/broker/replica/test_verification.py", "tests/broker/api/test_late_produces.py"),
+        (
+            "tests/broker/replica/test_verification.py",
+            "tests/broker/handlers/transactions/test_late_produces.py",
+        ),
     ),
     Mutant(
         "replaced-coordinator-writes-markers",
@@ -65,14 +68,14 @@ MUTANTS = (
         "marker.producer_epoch == state.producer_epoch\n",
         "            is_late = False\n",
         "A late marker of the transaction before does not end the next one.",
-        ("tests/broker/runtime/test_markers_written.py",),
+        ("tests/broker/partitions/test_markers_written.py",),
     ),
     Mutant(
         "old-coordinator-is-asked",
-        "broker/runtime/txn_verification.py",
+        "broker/coordinating/txn_verification.py",
         "        if epoch < known_epoch:\n",
         "        if False:\n",
         "A coordinator older than one that has ended a transaction there is not asked.",
-        ("tests/broker/runtime/test_txn_verification.py",),
+        ("tests/broker/coordinating/test_txn_verification.py",),
     ),
 )

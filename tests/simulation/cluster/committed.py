@@ -13,8 +13,8 @@ from tests.simulation.batches import read_batches
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.broker.log.segment import Segment
-    from ottla.broker.runtime.partition import PartitionRuntime
+    from ottla.broker.log.storage.segment import Segment
+    from ottla.broker.partitions.partition import PartitionRuntime
     from tests.simulation.node import Node
 
 HEADER_BYTES = 12

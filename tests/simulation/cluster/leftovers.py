@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.log.checkpoints import decode_partition_metadata
-from ottla.broker.log.names import PARTITION_METADATA, mark_of, parse_partition_name
+from ottla.broker.log.storage.checkpoints import decode_partition_metadata
+from ottla.broker.log.storage.names import PARTITION_METADATA, mark_of, parse_partition_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING
 
-from ottla.broker.runtime.controller import ControllerCandidate
+from ottla.broker.controlling.controller import ControllerCandidate
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Create, Delete, Replace
 from tests.simulation.cluster.committed import Committed
@@ -19,9 +19,9 @@ from tests.simulation.cluster.committed import Committed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ottla.broker.runtime.controllership import Controllership
-    from ottla.broker.runtime.partition import PartitionRuntime
-    from ottla.broker.server import Broker
+    from ottla.broker.controlling.controllership import Controllership
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.broker.server.broker import Broker
     from ottla.coordinator.metadata.image import MetadataImage
     from ottla.coordinator.store.paths import StatePayload
     from ottla.coordinator.store.tree import Transaction, Tree

@@ -12,8 +12,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ottla.broker.server import Broker
-from ottla.coordinator.metadata.broker_configs import parse_broker_config
+from ottla.broker.server.broker import Broker
+from ottla.coordinator.configs.broker_configs import parse_broker_config
 from ottla.coordinator.store import paths
 from ottla.protocol.ports import Address
 from tests.simulation.client import Refused

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ottla.broker.runtime.config_watch import ConfigWatch
-from ottla.broker.runtime.existence import missing_partitions
-from ottla.broker.runtime.metadata import MetadataCache
-from ottla.broker.tasks import Tasks
+from ottla.broker.engine.tasks import Tasks
+from ottla.broker.metadata.config_watch import ConfigWatch
+from ottla.broker.metadata.existence import missing_partitions
+from ottla.broker.metadata.metadata import MetadataCache
 from ottla.coordinator.store import paths
 from ottla.protocol.ids import TopicPartition
 from tests.simulation.cluster.ensemble import StoreProfile

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
+from ottla.broker.coordinating.internal_topics import TRANSACTIONS_TOPIC
 from tests.simulation.cluster.options import draw_cluster_options
 from tests.simulation.links import NetProfile
 from tests.simulation.transactions.options import TransactionOptions

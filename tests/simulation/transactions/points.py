@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
-from ottla.broker.runtime.partition import PartitionRuntime
-from ottla.broker.runtime.txn_partition import MarkerWriter
+from ottla.broker.coordinating.internal_topics import TRANSACTIONS_TOPIC
+from ottla.broker.coordinating.txn_partition import MarkerWriter
+from ottla.broker.partitions.partition import PartitionRuntime
 from ottla.protocol.records.record import read_records
 from tests.simulation.cluster.hazards.replacing import Replacement, replaced
 from tests.simulation.transactions.piper import Piper

@@ -14,7 +14,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.coordinator.transaction import ending, metadata, records
 from tests.simulation.checkers import replies
 from tests.simulation.cluster.client import ClusterClient

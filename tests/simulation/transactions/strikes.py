@@ -13,10 +13,10 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from ottla.broker.runtime.partition import PartitionRuntime
-from ottla.broker.runtime.txn_markers import MarkerSender
-from ottla.broker.runtime.txn_partition import MarkerWriter
+from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.broker.coordinating.txn_markers import MarkerSender
+from ottla.broker.coordinating.txn_partition import MarkerWriter
+from ottla.broker.partitions.partition import PartitionRuntime
 from tests.simulation.cluster.hazards.replacing import Replacement, replaced
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
-from ottla.client.config import Isolation
+from ottla.client.settings.config import Isolation
 from ottla.client.sync.consumer import Consumer
 from ottla.client.sync.producer import Producer
 from tests.tidy.tree import ROOT

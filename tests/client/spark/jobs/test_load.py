@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as f
 
-from ottla.client.admin_requests import NewTopic
+from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.cli.parsers.spark import parser
 from ottla.client.spark.jobs import load, session
 from ottla.client.spark.jobs.errors import JobRefused

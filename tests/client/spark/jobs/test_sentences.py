@@ -34,7 +34,7 @@ During handling of the above exception, another exception occurred:
 Traceback (most recent call last):
   File "a.py", line 3, in <module>
     raise
-ottla.client.errors.RequestRefused: topic 'a': there is no such topic
+ottla.wire.errors.RequestRefused: topic 'a': there is no such topic
  SQLSTATE: 38000
 \tat org.apache.spark.Runner.run(Runner.scala:1097)
 Caused by: java.lang.Exception: other

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.client.admin_requests import NewTopic
+from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.cli.parsers.spark import parser
 from ottla.client.spark.jobs import aggregate, bulk_copy, transform
 from ottla.client.spark.jobs.errors import JobRefused

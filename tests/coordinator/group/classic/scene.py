@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.coordinator.effects import Answer, Append, Caller, LogRecord, Moment
-from ottla.coordinator.group.scope import Scope
-from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.group.common.scope import Scope
+from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.metadata.image import MetadataImage
 from ottla.protocol.consumer_protocol import ConsumerSubscription, write_subscription

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.protocol.compile import decode, encode
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest

@@ -19,7 +19,7 @@ from ottla.coordinator.group.classic.sessions import (
     Timer,
 )
 from ottla.coordinator.group.classic.states import GroupState
-from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupResponse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.sync_group import SyncGroupRequest
 from tests.coordinator.group.classic.scene import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.effects import Append, Caller, LogRecord, Moment
+from ottla.coordinator.group.common.scope import Scope
+from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.scope import Scope
-from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.group.shard import GroupShard
 from ottla.protocol.consumer_protocol import (
     ConsumerAssignment,

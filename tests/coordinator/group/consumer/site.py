@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.effects import Answer, Append, Caller, LogRecord, Moment
 from ottla.coordinator.failures import Skipped
-from ottla.coordinator.group.consumer.context import ConsumerContext
-from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.records import (
+from ottla.coordinator.group.common.records import (
     decode_record,
 )
-from ottla.coordinator.group.scope import Scope
-from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.group.common.scope import Scope
+from ottla.coordinator.group.common.settings import GroupSettings
+from ottla.coordinator.group.consumer.context import ConsumerContext
+from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.metadata.image import MetadataImage, PartitionState, TopicImage
 from ottla.coordinator.patterns import compile_pattern
 from ottla.protocol.messages.consumer_group_heartbeat import (

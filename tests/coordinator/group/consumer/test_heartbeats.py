@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.coordinator.effects import Caller
+from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.coordinator.group.consumer.timers import REVOCATION, Timer
-from ottla.coordinator.group.settings import GroupSettings
 from ottla.protocol.errors import ErrorCode
 from tests.coordinator.group.consumer.site import Site, beat, join, told
 

@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.coordinator.group.consumer.assignment import pairs_of
-from ottla.coordinator.group.settings import GroupSettings
 from ottla.protocol.errors import ErrorCode
 from tests.coordinator.group.consumer.site import Site, beat, join, told
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.coordinator.metadata.group_configs import GroupTimes
+from ottla.coordinator.configs.group_configs import GroupTimes
 from tests.coordinator.group.consumer.site import Site, beat, join
 
 

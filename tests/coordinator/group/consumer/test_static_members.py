@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.protocol.errors import ErrorCode
 from tests.coordinator.group.consumer.site import CALLER, Site, beat, join, told
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.timers import REVOCATION, SESSION, Timer
-from ottla.coordinator.group.settings import GroupSettings
 from ottla.protocol.consumer_protocol import ConsumerSubscription, write_subscription
 from ottla.protocol.errors import ErrorCode
 from tests.coordinator.group.consumer.shard_site import Shard

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.partitions.append_outcome import refused
 from ottla.broker.replica.epochs import EpochEnd
-from ottla.broker.runtime.appended import refused
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.replica.epochs import LeaderEpochs
     from ottla.broker.replica.partition import Replica
-    from ottla.broker.runtime.partition import PartitionRuntime
 
 
 def ends_waits_with_the_epoch(before: Any) -> Any:

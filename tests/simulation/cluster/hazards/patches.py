@@ -7,18 +7,19 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.log import flushing, loading
+from ottla.broker.controlling.controller import ControllerCandidate
+from ottla.broker.controlling.controllership import Controllership
+from ottla.broker.controlling.senders import Senders, _Sender
+from ottla.broker.log import flushing
+from ottla.broker.log.recovery.recovery import loading
+from ottla.broker.partitions import isr_writer
+from ottla.broker.partitions.partition import PartitionRuntime
 from ottla.broker.replica import partition as replica_partition
 from ottla.broker.replica.epochs import LeaderEpochs
 from ottla.broker.replica.isr import ChangeOutcome, InSyncSet
 from ottla.broker.replica.leading import Leading
 from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.refusals import Refusals
-from ottla.broker.runtime import isr_writer
-from ottla.broker.runtime.controller import ControllerCandidate
-from ottla.broker.runtime.controllership import Controllership
-from ottla.broker.runtime.partition import PartitionRuntime
-from ottla.broker.runtime.senders import Senders, _Sender
 from ottla.coordinator.controller.events import Identity
 from ottla.coordinator.controller.settlement import Settlement
 from ottla.coordinator.store import paths

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.runtime.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.simulation.cluster.ensemble import StoreProfile
 from tests.simulation.cluster.options import NEVER_MS
 from tests.simulation.links import NetProfile

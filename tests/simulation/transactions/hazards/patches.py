@@ -6,21 +6,21 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from ottla.broker.coordinating.internal_topics import TRANSACTIONS_TOPIC
+from ottla.broker.coordinating.shards import Shard, State
 from ottla.broker.log.partition_log import PartitionLog
-from ottla.broker.log.txn_index import touching
+from ottla.broker.log.storage.txn_index import touching
+from ottla.broker.partitions.partition import PartitionRuntime
+from ottla.broker.partitions.read_barriers import ReadBarriers
 from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.producer import ProducerState
 from ottla.broker.replica.producers import ProducerTable
 from ottla.broker.replica.transactions import Transactions
 from ottla.broker.replica.watermark import Isolation
-from ottla.broker.runtime.internal_topics import TRANSACTIONS_TOPIC
-from ottla.broker.runtime.partition import PartitionRuntime
-from ottla.broker.runtime.read_barriers import ReadBarriers
-from ottla.broker.runtime.shards import Shard, State
-from ottla.coordinator.group import offsets_reading
-from ottla.coordinator.group.offsets import OffsetTable
-from ottla.coordinator.group.offsets_loading import OffsetLoading
+from ottla.coordinator.group.offsets.loading import OffsetLoading
+from ottla.coordinator.group.offsets.offsets import OffsetTable
+from ottla.coordinator.group.offsets.offsets import reading as offsets_reading
 from ottla.coordinator.transaction.adding import Adding
 from ottla.coordinator.transaction.ending import Ending
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from ottla.broker.log.txn_index import AbortedTransaction
+    from ottla.broker.log.storage.txn_index import AbortedTransaction
     from tests.simulation.transactions.options import TransactionOptions
 
     Mix = Callable[[TransactionOptions], TransactionOptions]

@@ -1,0 +1,1 @@
+"""Administrative requests that the controller carries out."""

@@ -1,0 +1,1 @@
+"""The controller of the cluster, and how its requests reach the brokers."""

@@ -1,0 +1,96 @@
+"""What others leave for the controller in the store: announcements, and wishes of operators.
+
+Announcements are taken away as they are read, under the controller's guard; a wish is a znode that
+goes when it is granted.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.broker.engine.concurrently import pipelined
+from ottla.coordinator.controller.events import MovesAsked, PreferredAsked
+from ottla.coordinator.store import paths
+from ottla.coordinator.store.store import Check, Delete, GroupFailed, NoNode
+from ottla.protocol.data_classes import dataclass
+
+if TYPE_CHECKING:
+    from ottla.coordinator.store.store import Session, Watch, Znode
+    from ottla.protocol.ids import TopicPartition
+
+logger = logging.getLogger("ottla.controller")
+
+_TAKEN_PER_GROUP = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Announcements:
+    """One controller's ears. ``guard`` checks that it still is the controller (C-02)."""
+
+    session: Session
+    watch: Watch
+    guard: Check
+
+    async def isr_changes(self) -> list[TopicPartition]:
+        """Take the announcements of leaders that changed an ISR."""
+        changed: dict[TopicPartition, None] = {}
+        for data in await self._take(paths.ISR_CHANGES):
+            changed |= dict.fromkeys(paths.parse_partition_list(data) or ())
+        return list(changed)
+
+    async def directory_failures(self) -> list[int]:
+        """Take the announcements of brokers that have lost a data directory."""
+        nodes = [paths.parse_log_dir_event(data) for data in await self._take(paths.LOG_DIR_EVENTS)]
+        return list(dict.fromkeys(node_id for node_id in nodes if node_id is not None))
+
+    async def _take(self, parent: str) -> list[bytes]:
+        """Remove the announcements below that znode, and return what they say, in their order."""
+
+        async def read(name: str) -> bytes | None:
+            try:
+                return (await self.session.get(f"{parent}/{name}")).data
+            except NoNode:
+                return None
+
+        names = await self.session.children(parent, self.watch)
+        found = await pipelined(read, names)
+        left = [name for name, data in zip(names, found, strict=True) if data is not None]
+        for start in range(0, len(left), _TAKEN_PER_GROUP):
+            group = [Delete(f"{parent}/{name}") for name in left[start:][:_TAKEN_PER_GROUP]]
+            try:
+                # Guarded: what a resigned controller took, its successor would not hear of (C-02).
+                await self.session.multi([self.guard, *group])
+            except GroupFailed as failed:
+                if failed.index == 0:
+                    raise
+                logger.info("announcements were removed by somebody else: %s", failed)
+        return [data for data in found if data is not None]
+
+    async def moves(self) -> MovesAsked:
+        """What somebody wants to be moved, asked for by a znode."""
+        node = await self._request(paths.REASSIGN_PARTITIONS)
+        if node is None:
+            return MovesAsked(None)
+        targets = paths.parse_moves(node.data)
+        if targets is None:
+            logger.error("%s is unreadable and dropped", paths.REASSIGN_PARTITIONS)
+        return MovesAsked(targets or {}, node.stat.version)
+
+    async def preferred_elections(self) -> PreferredAsked:
+        """Who is to get its preferred leader, asked for by a znode."""
+        node = await self._request(paths.PREFERRED_ELECTION)
+        if node is None:
+            return PreferredAsked(None)
+        asked = paths.parse_partition_list(node.data)
+        if asked is None:
+            logger.error("%s is unreadable and dropped", paths.PREFERRED_ELECTION)
+        return PreferredAsked(tuple(asked or ()), node.stat.version)
+
+    async def _request(self, path: str) -> Znode | None:
+        if await self.session.exists(path, self.watch) is None:
+            return None
+        try:
+            return await self.session.get(path)
+        except NoNode:
+            return None

@@ -1,0 +1,88 @@
+"""Keeps a connection to the controller's broker, to know at once when its process has died.
+
+ZooKeeper would tell after the session timeout; what ``suspicion.py`` goes by tells within a
+fraction of a second. Being wrong is safe: whoever is elected raises the controller epoch in the
+same group, and the one before it is fenced (C-02, C-03).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.broker.controlling.suspicion import AGAIN_MS, Sign, Suspicion, sign_of
+from ottla.protocol.errors import KafkaError
+from ottla.wire.errors import TransportError, UnsupportedByBroker
+
+if TYPE_CHECKING:
+    from ottla.broker.engine.tasks import Tasks
+    from ottla.broker.membership.peers import Peers
+    from ottla.protocol.ports import Clock
+    from ottla.wire.connection import Connection
+
+ATTEMPTS_MAX = 10
+RETRY_MS = 200
+
+
+class Vigil:
+    """Owned by the server; stateless."""
+
+    def __init__(self, peers: Peers, clock: Clock, tasks: Tasks) -> None:
+        self._peers = peers
+        self._clock = clock
+        self._tasks = tasks
+
+    async def is_dead_before(self, changed: asyncio.Event, node_id: int) -> bool:
+        """Whether the broker died before the event was set by somebody else; it is set then."""
+        deaths: list[int] = []
+
+        async def watch() -> None:
+            await self._until_dead(node_id)
+            if not changed.is_set():
+                deaths.append(node_id)
+                changed.set()
+
+        watching = self._tasks.spawn(f"vigil for broker {node_id}", watch())
+        try:
+            await changed.wait()
+        finally:
+            watching.cancel()
+        return bool(deaths)
+
+    async def _until_dead(self, node_id: int) -> None:
+        while True:
+            connection = await self._connected(node_id)
+            closed = asyncio.Event()
+            connection.on_close(closed.set)
+            try:
+                await closed.wait()
+            finally:
+                connection.close()
+            if await self._refuses(node_id):
+                return
+
+    async def _connected(self, node_id: int) -> Connection:
+        """Who never answered may not have begun to listen: only what was there can be lost."""
+        while True:
+            try:
+                return await self._peers.connect(node_id, purpose="vigil")
+            except (KafkaError, TransportError, UnsupportedByBroker):
+                await self._clock.sleep(RETRY_MS)
+
+    async def _refuses(self, node_id: int) -> bool:
+        suspicion = Suspicion(is_lost=True)
+        for attempt in range(ATTEMPTS_MAX):
+            if attempt:
+                await self._clock.sleep(AGAIN_MS)
+            try:
+                connection = await self._peers.connect(node_id, purpose="vigil")
+            except (KafkaError, TransportError, UnsupportedByBroker) as error:
+                sign = sign_of(error)
+                if suspicion.failed(sign):
+                    return True
+                if sign is Sign.NONE:
+                    return False
+            else:
+                connection.close()
+                return False
+        return False

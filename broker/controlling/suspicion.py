@@ -1,0 +1,58 @@
+"""When a broker's process is taken for dead, long before its session with the store runs out: its
+connection, which had worked, broke, and nobody listens at its address any more, asked twice.
+
+Being wrong is safe; whoever acts on it does so by the usual compare-and-set.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from ottla.wire.errors import BrokerUnreachable, ConnectionLost
+
+# How long to wait before it is asked again, ms: two refusals within 300 ms of a loss.
+AGAIN_MS = 100
+_REFUSALS_OF_THE_DEAD = 2
+
+
+class Sign(Enum):
+    """What a failure says of the process at the other end."""
+
+    REFUSED = "nobody listens"
+    BROKEN = "a connection broke"
+    RESET = "one that was being made broke"
+    NONE = "nothing: no answer in time, or an answer that is an error"
+
+
+def sign_of(error: Exception) -> Sign:
+    """What that failure says."""
+    cause = error.__cause__ if isinstance(error, BrokerUnreachable) else error
+    if isinstance(cause, ConnectionRefusedError):
+        return Sign.REFUSED
+    if not isinstance(cause, ConnectionError | ConnectionLost):
+        return Sign.NONE
+    return Sign.RESET if cause is not error else Sign.BROKEN
+
+
+class Suspicion:
+    """Of one life of one broker."""
+
+    def __init__(self, *, is_lost: bool = False) -> None:
+        # Whoever never answered may not have begun to listen, or be expected elsewhere. A loss is
+        # remembered: a dying process resets a connection or two before nobody listens.
+        self.is_lost = is_lost
+        self._refusal_count = 0
+
+    def failed(self, sign: Sign, *, has_answered: bool = True) -> bool:
+        """Take in why nothing got through; whether the process is dead, as far as one can tell."""
+        if sign is not Sign.REFUSED:
+            self.is_lost = self.is_lost or (has_answered and sign is Sign.BROKEN)
+            self._refusal_count = 0
+            return False
+        self._refusal_count += 1
+        return self.is_lost and self._refusal_count >= _REFUSALS_OF_THE_DEAD
+
+    def answered(self) -> None:
+        """It is there."""
+        self.is_lost = False
+        self._refusal_count = 0

@@ -1,0 +1,132 @@
+"""The group coordinator of this broker: the groups whose partition of the offsets topic it leads.
+
+Its shards are kept and found as those of every coordinator are (shards_table.py); what happens in
+them is decided in coordinator/group.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC
+from ottla.broker.coordinating.shards_table import Coordinator
+from ottla.broker.metadata.group_settings import OwnTimes
+from ottla.coordinator.effects import Caller
+from ottla.coordinator.group.common.settings import GroupSettings
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.coordinating.shards import ShardParts
+    from ottla.broker.coordinating.shards_machine import GroupMachine
+    from ottla.broker.engine.context import RequestContext
+    from ottla.broker.metadata.metadata import MetadataCache
+    from ottla.coordinator.configs.broker_configs import BrokerConfig
+    from ottla.protocol.ports import Random
+
+_MINUTE_MS = 60_000
+# Of the largest batch that the offsets topic takes, what is not a group's own record.
+_BATCH_OVERHEAD_BYTES = 1_024
+
+
+def caller_of(context: RequestContext) -> Caller:
+    """Who asks, as groups describe their members: Kafka shows addresses with a slash."""
+    return Caller(
+        context.client_id,
+        f"/{context.client_host}",
+        context.api_version,
+        context.peer.connection_id,
+    )
+
+
+def group_settings(config: BrokerConfig) -> GroupSettings:
+    """Of the broker's configuration, what groups are decided by."""
+    return GroupSettings(
+        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        min_session_timeout_ms=config.group_min_session_timeout_ms,
+        max_session_timeout_ms=config.group_max_session_timeout_ms,
+        max_size=config.group_max_size,
+        offsets_retention_ms=config.offsets_retention_minutes * _MINUTE_MS,
+        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        max_record_bytes=config.message_max_bytes - _BATCH_OVERHEAD_BYTES,
+        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_max_size=config.group_consumer_max_size,
+        consumer_assignors=tuple(
+            dict.fromkeys(_assignor_name(item) for item in config.group_consumer_assignors)
+        ),
+        consumer_migration_policy=config.group_consumer_migration_policy,
+    )
+
+
+def _assignor_name(item: str) -> str:
+    """What members call the assignor of a Java class, or of that name."""
+    return item.rpartition(".")[2].removesuffix("Assignor").lower()
+
+
+def group_machines(
+    config: BrokerConfig, metadata: MetadataCache, random: Random
+) -> Callable[[], GroupMachine]:
+    """What makes an empty machine for a shard."""
+    settings = group_settings(config)
+    own_times = OwnTimes(metadata, config.sources)
+
+    def new_id() -> str:
+        drawn = bytearray(random.token(16))
+        # Version 4 and its variant, as a UUID that was drawn at random says of itself.
+        drawn[6] = drawn[6] & 0x0F | 0x40
+        drawn[8] = drawn[8] & 0x3F | 0x80
+        text = drawn.hex()
+        return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+    def make() -> GroupMachine:
+        # Loaded with the first partition that is led: they are a seventh of all code, and a broker
+        # that has no groups yet starts without them.
+        shard = import_module("ottla.coordinator.group.shard")
+        scope = import_module("ottla.coordinator.group.common.scope")
+        shared = scope.Scope(settings, new_id, own_times=own_times.of)
+        machine: GroupMachine = shard.GroupShard(shared, lambda: metadata.image)
+        return machine
+
+    return make
+
+
+class GroupCoordinator(Coordinator["GroupMachine"]):
+    """Owned by the server; handlers ask it, ``Partitions`` tells it of roles.
+
+    ``make_machine`` gives an empty ``GroupShard``."""
+
+    def __init__(
+        self,
+        metadata: MetadataCache,
+        make_machine: Callable[[], GroupMachine],
+        parts: ShardParts,
+    ) -> None:
+        super().__init__(OFFSETS_TOPIC, metadata, make_machine, parts)
+
+    def timeline(self, group_id: str) -> list[dict[str, Any]]:
+        """What happened in the group lately, oldest first, as rows for people and programs.
+
+        Raises KafkaError: not the coordinator, still loading, or nothing is known."""
+        shard, error = self.find(group_id)
+        if shard is None:
+            raise KafkaError(error)
+        events = shard.machine.timeline(group_id)
+        if not events:
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"nothing is remembered of group {group_id}"
+            )
+        return [
+            {
+                "time_ms": event.wall_ms,
+                "event": event.kind.name,
+                "member_id": event.member_id,
+                "epoch": event.epoch,
+                "detail": event.detail,
+                "text": event.sentence,
+            }
+            for event in events
+        ]

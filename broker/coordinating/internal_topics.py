@@ -1,0 +1,138 @@
+"""Topics that are made because a client needs them, first of all those that the cluster keeps for
+itself: how they are made, and when.
+
+They are made when they are first needed (FindCoordinator, Metadata), with the settings of the
+broker's configuration and never with a client's.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ottla.broker.administration.cluster_admin import TopicSpec
+from ottla.coordinator.metadata.image import INTERNAL_TOPICS
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ottla.broker.administration.cluster_admin import TopicResult
+    from ottla.broker.administration.topic_creation import TopicMaking
+    from ottla.broker.engine.tasks import Tasks
+    from ottla.coordinator.configs.broker_configs import BrokerConfig
+
+logger = logging.getLogger("ottla.coordinator")
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+# Another number of partitions would send every group to another coordinator, which knows nothing.
+FIXED_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+# Kafka's admin tools call themselves so, and may write what no other client may.
+ADMIN_CLIENT_ID = "__admin_client"
+DEFAULT = -1
+_CREATE_TIMEOUT_MS = 30_000
+# Topics that could not be made, by name: clients choose the names.
+_REMEMBERED_MAX = 1_000
+
+
+def is_closed_to(client_id: str, topic: str) -> bool:
+    """Whether that client may not produce to the topic: one stray record would be taken for a
+    commit, or keep a partition from loading. Transactions have no tool that has to (TXN-07)."""
+    is_tool = client_id == ADMIN_CLIENT_ID and topic != TRANSACTIONS_TOPIC
+    return topic in INTERNAL_TOPICS and not is_tool
+
+
+def flaw_of(topic: str, configs: Mapping[str, str | None]) -> str | None:
+    """Why an administrator must not make an internal topic with these settings."""
+    policy = configs.get("cleanup.policy")
+    if topic in FIXED_TOPICS and policy is not None and policy.strip() != "compact":
+        return f"{topic} has to be compacted: retention would delete what still counts"
+    return None
+
+
+def flaw_of_all(topic: str, configs: Mapping[str, str]) -> str | None:
+    """Why an internal topic must not have these settings alone, and defaults for the others."""
+    return flaw_of(topic, {"cleanup.policy": configs.get("cleanup.policy", "")})
+
+
+class InternalTopics:
+    """Owned by the server; handlers ask it for topics that are missing."""
+
+    def __init__(self, config: BrokerConfig, making: TopicMaking, tasks: Tasks) -> None:
+        self._config = config
+        self._making = making
+        self._tasks = tasks
+        self._underway: set[str] = set()
+        self._last_error: dict[str, str] = {}
+
+    def spec(self, topic: str) -> TopicSpec:
+        """How a topic that does not exist is to be made when somebody asks for it."""
+        config = self._config
+        if topic == OFFSETS_TOPIC:
+            return TopicSpec(
+                topic,
+                partition_count=config.offsets_topic_num_partitions,
+                replication_factor=config.offsets_topic_replication_factor,
+                configs={
+                    "cleanup.policy": "compact",
+                    "compression.type": "producer",
+                    "segment.bytes": str(config.offsets_topic_segment_bytes),
+                },
+            )
+        if topic == TRANSACTIONS_TOPIC:
+            return TopicSpec(
+                topic,
+                partition_count=config.transaction_state_log_num_partitions,
+                replication_factor=config.transaction_state_log_replication_factor,
+                configs={
+                    "cleanup.policy": "compact",
+                    "compression.type": "uncompressed",
+                    "unclean.leader.election.enable": "false",
+                    "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                    "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                },
+            )
+        return TopicSpec(topic)
+
+    def completed(self, spec: TopicSpec) -> TopicSpec:
+        """What an administrator wants made; of an internal topic, what was left out is ours."""
+        own = self.spec(spec.name)
+        if spec.assignment is None:
+            if spec.partition_count == DEFAULT:
+                spec = replace(spec, partition_count=own.partition_count)
+            if spec.replication_factor == DEFAULT:
+                spec = replace(spec, replication_factor=own.replication_factor)
+        return replace(spec, configs={**own.configs, **spec.configs}) if own.configs else spec
+
+    def request(self, topics: Iterable[str]) -> None:
+        """Have topics made, but for those underway; the clients that need them come again."""
+        fresh = [topic for topic in topics if topic not in self._underway]
+        if fresh:
+            self._underway.update(fresh)
+            self._tasks.spawn(f"make {', '.join(fresh)}", self._make(fresh))
+
+    async def _make(self, topics: list[str]) -> None:
+        try:
+            results = await self._making.make(
+                [self.spec(topic) for topic in topics], timeout_ms=_CREATE_TIMEOUT_MS
+            )
+        finally:
+            self._underway.difference_update(topics)
+        for result in results:
+            self._tell(result)
+
+    def _tell(self, result: TopicResult) -> None:
+        """Clients ask many times a second; the operator is told once for each reason."""
+        topic, error = result.name, result.error_code
+        if error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            self._last_error.pop(topic, None)
+            return
+        reason = result.message or error.text
+        if self._last_error.get(topic) == reason:
+            return
+        if len(self._last_error) >= _REMEMBERED_MAX:
+            self._last_error.clear()
+        self._last_error[topic] = reason
+        logger.warning("%s cannot be made yet: %s", topic, reason)

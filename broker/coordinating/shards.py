@@ -1,0 +1,394 @@
+"""Runs one coordinator machine over the internal partition it lives on.
+
+A shard lives as long as this broker leads its partition without a break, in one leader epoch or in
+several: the controller raises it when a follower leaves the ISR. It loads, then hands requests to
+the machine and carries out what comes back: appends go to the log in the very step in which the
+machine decided (hazard G-02), answers that depend on them come from the machine once it hears that
+they are committed (G-03).
+When anything is in doubt the machine is thrown away and another one loaded: there is no undoing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol
+
+from ottla.broker.coordinating.shards_appends import (
+    OpenAppends,
+    as_coordinator,
+    batch_bytes_max,
+    encoded,
+    limited,
+)
+from ottla.broker.coordinating.shards_machine import M, Machine, MachineReplay
+from ottla.broker.coordinating.shards_markers import ShardMarkers
+from ottla.broker.replica.append import AppendPlan
+from ottla.coordinator.effects import Answer, Append, Moment
+from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.protocol.records.batch import parse_batch
+from ottla.protocol.records.compression import Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ottla.broker.coordinating.shards_loading import Loader
+    from ottla.broker.coordinating.stalls import StallClock
+    from ottla.broker.engine.deferred import Later
+    from ottla.broker.engine.purgatory import Waiting
+    from ottla.broker.engine.tasks import Tasks
+    from ottla.broker.engine.timing_wheel import TimingWheel, WheelTimer
+    from ottla.broker.partitions.append_outcome import Appended
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.broker.partitions.produces import Flushes
+    from ottla.broker.partitions.read_barriers import ReadBarriers
+    from ottla.coordinator.effects import Caller, Ticket, Token
+    from ottla.protocol.ports import Clock
+
+logger = logging.getLogger("ottla.coordinator")
+
+ACKS_ALL = -1
+# A bug that the next deadline finds again, or a file that cannot be opened for the moment, must
+# not keep the loop busy.
+_PAUSE_MS = 1_000.0
+_PAUSE_MS_MAX = 60_000.0
+_NONE = ErrorCode.NONE
+
+
+class Asked(NamedTuple):
+    """A request that waits: where its answer goes, and how to say that there is none."""
+
+    later: Later[Any]
+    refuse: Callable[[ErrorCode], Any]
+
+
+class State(Enum):
+    """LOADING answers COORDINATOR_LOAD_IN_PROGRESS. COORDINATOR_NOT_AVAILABLE answer DAMAGED,
+    whose log cannot be read, and FAILED, which has come upon a bug and will be loaded again."""
+
+    LOADING = auto()
+    ACTIVE = auto()
+    DAMAGED = auto()
+    FAILED = auto()
+    ENDED = auto()
+
+
+class Performer(Protocol):
+    """Does what machines of one kind want done beside answers and appends, now or later, and
+    tells ``Shard.report`` what has become of it."""
+
+    def perform(self, shard: Shard[Any], effect: Any) -> object: ...
+
+    def forget(self, machine: Machine) -> object:
+        """The machine has been thrown away: nobody wants its effects any more."""
+
+
+class ShardParts(NamedTuple):
+    """What all shards of a coordinator share.
+
+    ``commit_timeout_ms``: how long anybody waits for an append to be committed, for groups
+    offsets.commit.timeout.ms. ``performer`` does what only machines of one kind want done."""
+
+    clock: Clock
+    stalls: StallClock
+    wheel: TimingWheel
+    waiting: Waiting
+    tasks: Tasks
+    flushes: Flushes
+    loader: Loader
+    barriers: ReadBarriers
+    commit_timeout_ms: float
+    codec: Codec = Codec.NONE
+    performer: Performer | None = None
+
+
+class Shard(Generic[M]):
+    """Owned by the coordinator; made when this broker begins to lead its partition.
+
+    ``make_machine`` gives an empty machine. ``load`` is called once, ``end`` ends it for good."""
+
+    def __init__(
+        self,
+        partition: PartitionRuntime,
+        make_machine: Callable[[], M],
+        parts: ShardParts,
+    ) -> None:
+        self.partition = partition
+        # The latest one that it was told of, by the coordinator.
+        self.leader_epoch = partition.leader_epoch
+        self.state = State.LOADING
+        self._make_machine = partial(limited, make_machine, partition)
+        self.machine = self._make_machine()
+        self._parts = parts
+        self._make_appends = partial(
+            OpenAppends,
+            partition,
+            parts.waiting,
+            parts.clock,
+            parts.commit_timeout_ms,
+            self._on_settled,
+            self._on_overdue,
+        )
+        self._appends = self._make_appends()
+        self.markers = ShardMarkers(self)
+        self._asked: dict[Ticket, Asked] = {}
+        self._last_ticket = 0
+        self._effects: deque[Any] = deque()
+        self._is_performing = False
+        self._timer: WheelTimer | None = None
+        self._armed_ms = 0.0
+        # How often in a row loading has come upon a bug.
+        self._failed_count = 0
+
+    def check(self) -> ErrorCode:
+        """Whether the machine may be asked now. Valid only while this broker leads (G-12)."""
+        if self.state is State.ACTIVE:
+            # Also while the next epoch is on its way to the disk: appends are answered afterwards.
+            led = self.partition.replica.leads_since(self.leader_epoch)
+            return _NONE if led else ErrorCode.NOT_COORDINATOR
+        if self.state is State.LOADING:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if self.state in (State.DAMAGED, State.FAILED):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return ErrorCode.NOT_COORDINATOR
+
+    # ---- loading and ending ----
+
+    def load(self) -> None:
+        """Begin to read the partition; requests are refused until that is done."""
+        parts = self._parts
+        self._timer = None
+        self.state = State.LOADING
+        parts.tasks.spawn(f"load {self.partition.partition}", self._load(self.machine))
+
+    async def _load(self, machine: M) -> None:
+        def is_wanted() -> bool:
+            is_led = self.partition.replica.leads_since(self.leader_epoch)
+            return self.state is State.LOADING and self.machine is machine and is_led
+
+        replay = MachineReplay(machine, self._moment)
+        started_ms = self._parts.clock.now_ms()
+        try:
+            count = await self._parts.loader.load(self.partition, replay, is_wanted)
+            if count is not None:
+                self._begin(machine, count, self._parts.clock.now_ms() - started_ms)
+        except (KafkaError, CorruptLogError) as error:
+            may_pass = isinstance(error, KafkaError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
+            if is_wanted() and may_pass:
+                # Otherwise the directory fails, and takes the partition away.
+                self._reload(_PAUSE_MS)
+            elif is_wanted():
+                self.state = State.DAMAGED
+                logger.error("%s-%d cannot be loaded: %s", *self.partition.partition, error)
+        except Exception as error:
+            # A bug. A task that dies of it would stop the broker, and with it all other shards.
+            if self.machine is machine and self.state in (State.LOADING, State.ACTIVE):
+                self._fail(error)
+
+    def _begin(self, machine: M, count: int, took_ms: float) -> None:
+        """All is read."""
+        effects = machine.on_loaded(self._moment())
+        self.state = State.ACTIVE
+        self._call(lambda _moment: effects)
+        self._failed_count = 0
+        if count:
+            where = self.partition.partition
+            logger.info("loaded %d records of %s-%d in %d ms", count, *where, took_ms)
+
+    def _fail(self, error: Exception) -> None:
+        """Nobody knows what the machine has half taken in: try another one, ever more rarely."""
+        pause_ms = min(_PAUSE_MS * 2**self._failed_count, _PAUSE_MS_MAX)
+        self._failed_count += 1
+        logger.error(
+            "%s-%d cannot be loaded for a fault of the broker: %r. Who lives there is not "
+            "available; the next try is in %d s",
+            *self.partition.partition,
+            error,
+            pause_ms / 1_000,
+            exc_info=error,
+        )
+        self._reload(pause_ms, State.FAILED)
+
+    def end(self, error: ErrorCode) -> None:
+        """Answer everybody with the error and do nothing any more."""
+        if self.state is State.ENDED:
+            return
+        was_active = self.state is State.ACTIVE
+        self.state = State.ENDED
+        self._drop(error, ask_machine=was_active)
+
+    def _reload(self, pause_ms: float = 0.0, meanwhile: State = State.LOADING) -> None:
+        """Throw the machine away, which may believe what the log does not say."""
+        if meanwhile is State.LOADING:
+            logger.warning("%s-%d is loaded again", *self.partition.partition)
+        self.state = meanwhile
+        self._drop(self.check(), ask_machine=False)
+        self.machine = self._make_machine()
+        self._appends = self._make_appends()
+        if pause_ms:
+            due_ms = self._parts.clock.now_ms() + pause_ms
+            self._timer = self._parts.wheel.call_at(due_ms, self.load)
+        else:
+            self.load()
+
+    def _drop(self, error: ErrorCode, *, ask_machine: bool) -> None:
+        self._appends.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        # What the machine wanted before this is not carried out: its log is closed to it.
+        effects = list(self._effects)
+        self._effects.clear()
+        if self._parts.performer is not None:
+            self._parts.performer.forget(self.machine)
+        effects += self.machine.unload(error) if ask_machine else []
+        for effect in effects:
+            if isinstance(effect, Answer):
+                self._asked.pop(effect.ticket).later.complete(effect.response)
+        asked, self._asked = self._asked, {}
+        for one in asked.values():
+            one.later.complete(one.refuse(error))
+        self.markers.fail_all()
+
+    # ---- asking the machine ----
+
+    def handle(self, request: Any, caller: Caller, asked: Asked) -> None:
+        """Ask the machine, which ``check`` allows; the answer comes now or later."""
+        self._last_ticket = ticket = self._last_ticket + 1
+        self._asked[ticket] = asked
+        self._call(partial(self.machine.handle, request, caller, ticket))
+
+    def on_topics_changed(self) -> None:
+        """Topics or their partitions are different."""
+        if self.state is State.ACTIVE:
+            self._call(self.machine.on_topics_changed)
+
+    def report(self, machine: M, ask: Callable[[Moment], Sequence[object]]) -> None:
+        """Tell the machine what has become of something it wanted done; one that has been thrown
+        away meanwhile is told nothing."""
+        if self.machine is not machine or self.state is not State.ACTIVE:
+            return
+        try:
+            self._call(ask)
+        except Exception as error:
+            # A bug, for which the machine is thrown away. Whoever reports works for others, too.
+            logger.error("%s-%d: %r", *self.partition.partition, error, exc_info=error)
+
+    def _on_settled(self, token: Token, error: ErrorCode) -> None:
+        if token < 0:
+            self.markers.settled(token, error)
+        elif error is _NONE:
+            self._call(partial(self.machine.committed, token))
+        else:
+            self._call(partial(self.machine.failed, token, as_coordinator(error)))
+
+    def _on_overdue(self, token: Token) -> None:
+        if token < 0:
+            self.markers.overdue(token)
+        else:
+            self._call(partial(self.machine.overdue, token))
+
+    def _moment(self) -> Moment:
+        return self._parts.stalls.moment()
+
+    def _call(self, ask: Callable[[Moment], Sequence[object]]) -> None:
+        """Ask the machine something and carry out what it wants."""
+        machine = self.machine
+        is_sane = False
+        try:
+            self._effects += ask(self._moment())
+            is_sane = True
+        finally:
+            if not is_sane and self.state is State.ACTIVE:
+                # A bug in a decision. Nobody knows what it has half done.
+                self._reload(_PAUSE_MS)
+        if not self._is_performing:
+            self._perform()
+        if self.machine is machine and self.state is State.ACTIVE:
+            if machine.must_reload:
+                self._reload()
+            else:
+                self._arm()
+
+    def _perform(self) -> None:
+        """Carry out effects in the order of the decisions. An answer that leaves may bring in the
+        next request of its connection: what comes of that waits its turn here."""
+        self._is_performing = True
+        try:
+            while self._effects:
+                effect = self._effects.popleft()
+                if isinstance(effect, Answer):
+                    self._asked.pop(effect.ticket).later.complete(effect.response)
+                elif isinstance(effect, Append):
+                    self._append(effect)
+                else:
+                    assert self._parts.performer is not None, "nobody can do what is wanted"
+                    self._parts.performer.perform(self, effect)
+        finally:
+            self._is_performing = False
+
+    # ---- appending ----
+
+    def _append(self, append: Append) -> None:
+        partition = self.partition
+        codec = partition.settings.append_rules.codec
+        data = encoded(
+            append, self._parts.clock.wall_ms(), self._parts.codec if codec is None else codec
+        )
+        if len(data) > batch_bytes_max(partition):
+            self._on_settled(append.token, ErrorCode.MESSAGE_TOO_LARGE)
+            return
+        if not partition.replica.leads_since(self.leader_epoch):
+            self._on_settled(append.token, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        machine = self.machine
+        written = partition.write(AppendPlan(_NONE, None, parse_batch(data)), ACKS_ALL)
+        if self.machine is not machine or self.state is not State.ACTIVE:
+            # A disk that failed under it has taken the partition away, and all have been told.
+            return
+        if written.error_code is not _NONE:
+            self._on_settled(append.token, written.error_code)
+            return
+        self.follow(append.token, written)
+
+    def follow(self, token: Token, written: Appended) -> None:
+        """Hear what becomes of an append, after those before it."""
+        if needs_flush := self.partition.flush_is_due:
+            self._parts.flushes.start(self.partition)
+        outcome = self._appends.outcome(written.next_offset, needs_flush=needs_flush)
+        if outcome is not None and not self._appends:
+            self._on_settled(token, outcome)
+        else:
+            self._appends.add(token, written.next_offset, needs_flush=needs_flush)
+
+    # ---- deadlines ----
+
+    def _arm(self) -> None:
+        """Be called at the machine's next deadline. A timer that comes too early looks again;
+        heartbeats move deadlines all the time, and need not move it."""
+        deadline_ms = self.machine.next_deadline_ms()
+        if deadline_ms is None:
+            return
+        if self._timer is not None:
+            if self._armed_ms <= deadline_ms:
+                return
+            self._timer.cancel()
+        self._armed_ms = deadline_ms
+        real_ms = self._parts.stalls.real_ms(deadline_ms)
+        self._timer = self._parts.wheel.call_at(real_ms, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self.state is not State.ACTIVE:
+            return
+        deadline_ms = self.machine.next_deadline_ms()
+        if deadline_ms is None:
+            return
+        # After a stall this clock has stood still, so members get their time to be heard (G-09).
+        if deadline_ms > self._parts.stalls.now_ms() or self.check() is not _NONE:
+            self._arm()
+        else:
+            self._call(self.machine.on_deadline)

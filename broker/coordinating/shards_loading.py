@@ -1,0 +1,208 @@
+"""Reads an internal partition from start to end into the machine that lives on it.
+
+Slice by slice, and slices of different partitions in turn: nobody's connection waits for the
+millions of records of somebody's offsets, and small partitions are not kept waiting by large ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.broker.replica.inside import INLINE_BYTES_MAX
+from ottla.coordinator.effects import NOBODY, LogRecord, Writer
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.records.batch import HEADER_BYTES, check_crc, iterate_batches
+from ottla.protocol.records.control import ControlType, read_marker
+from ottla.protocol.records.record import read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ottla.broker.engine.purgatory import Waiting
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.protocol.ports import Clock, Offload
+    from ottla.protocol.records.batch import RecordBatch
+    from ottla.protocol.records.record import Record
+
+# A few milliseconds of work. What remains of a read when a slice ends is read again.
+READ_BYTES_MAX = 128 * 1024
+SLICE_RECORDS = 2_500
+_CONTINUED = 0x80
+_VARINT_BITS = 7
+_ZEROS = bytes(3)
+_new_tuple = tuple.__new__
+_WATERMARK_WAIT_MS = 60_000.0
+
+
+class Replay(Protocol):
+    """Whoever takes the records in, in the order of the log."""
+
+    def replay_all(self, records: Iterable[LogRecord], writer: Writer) -> None: ...
+
+    def replay_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None: ...
+
+
+class Loader:
+    """Owned by the coordinator, shared by its shards."""
+
+    def __init__(self, clock: Clock, offload: Offload, waiting: Waiting) -> None:
+        self._clock = clock
+        self._offload = offload
+        self._waiting = waiting
+        # Held for a slice, handed on in order of asking.
+        self._turn = asyncio.Lock()
+
+    async def load(
+        self, partition: PartitionRuntime, into: Replay, is_wanted: Callable[[], bool]
+    ) -> int | None:
+        """How many records there were, once all is read and committed; nothing is between the
+        last read and the return. None when it is not wanted any more.
+
+        A leader may hold records that no other replica has. They are this epoch's now and will be
+        committed, but until then nobody may see what they say (hazard G-03), so loading ends when
+        the high watermark has come as far. Raises KafkaError, CorruptLogError."""
+        log = partition.log
+        offset, count = log.log_start_offset, 0
+        while is_wanted():
+            end = log.log_end_offset
+            if offset < end:
+                async with self._turn:
+                    if is_wanted():
+                        offset, read_count = await self._slice(partition, offset, into)
+                        count += read_count
+            elif partition.replica.high_watermark < end:
+                await self._wait_for_watermark(partition, end, is_wanted)
+            else:
+                return count
+        return None
+
+    async def _slice(
+        self, partition: PartitionRuntime, offset: int, into: Replay
+    ) -> tuple[int, int]:
+        """One read's worth from an offset on: the next offset, and the number of records."""
+        log = partition.log
+        # Retention and DeleteRecords may have been here meanwhile.
+        offset = max(offset, log.log_start_offset)
+        end = log.log_end_offset
+        found = log.read(offset, READ_BYTES_MAX, end, True)
+        if found.region is None:
+            # Compaction has left nothing from here on.
+            return end, 0
+        try:
+            data = await self._offload.run(found.region.read)
+        except OSError as error:
+            # For the directory to judge: a task that dies of it would take the broker along.
+            raise log.home.health.judge(f"cannot read the log of {log.partition}", error) from error
+        total = 0
+        records: list[LogRecord] = []
+        for batch in iterate_batches(data):
+            if not check_crc(batch):
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"the checksum of the batch at offset {batch.base_offset} is wrong",
+                )
+            next_offset = batch.next_offset
+            # The first batch of a slice may begin before the offset that was asked for.
+            if next_offset <= offset:
+                continue
+            offset = next_offset
+            total += batch.record_count
+            if batch.attributes != 0:
+                into.replay_all(records, NOBODY)
+                records = []
+                await self._replay(batch, into)
+            elif batch.record_count == 1 and (one := simple_record(batch, data)) is not None:
+                records.append(one)
+            else:
+                records += _records_of(read_records(batch))
+            if total >= SLICE_RECORDS:
+                break
+        into.replay_all(records, NOBODY)
+        if offset < end:
+            await self._clock.sleep(0)
+        return offset, total
+
+    async def _replay(self, batch: RecordBatch, into: Replay) -> None:
+        if batch.record_count == 0:
+            return
+        if batch.is_control:
+            marker = read_marker(batch)
+            if marker is not None:
+                committed = marker.control_type is ControlType.COMMIT
+                into.replay_marker(marker.producer_id, marker.producer_epoch, committed)
+            return
+        if batch.is_compressed and batch.size_bytes > INLINE_BYTES_MAX:
+            # Only the decompression happens there; what it returns decodes as it is read.
+            records = await self._offload.run(read_records, batch)
+        else:
+            records = read_records(batch)
+        writer = NOBODY
+        if batch.is_transactional:
+            writer = Writer(batch.producer_id, batch.producer_epoch)
+        into.replay_all(_records_of(records), writer)
+
+    async def _wait_for_watermark(
+        self, partition: PartitionRuntime, required_offset: int, is_wanted: Callable[[], bool]
+    ) -> None:
+        moved = asyncio.Event()
+
+        def look() -> bool:
+            if partition.replica.high_watermark < required_offset and is_wanted():
+                return False
+            moved.set()
+            return True
+
+        deadline_ms = self._clock.now_ms() + _WATERMARK_WAIT_MS
+        self._waiting.park((partition.watermark_key,), deadline_ms, look, moved.set)
+        await moved.wait()
+
+
+def _records_of(records: Iterable[Record]) -> list[LogRecord]:
+    return [LogRecord(key, value) for _, _, key, value, _ in records if key is not None]
+
+
+def simple_record(batch: RecordBatch, data: bytes) -> LogRecord | None:
+    """The record of an uncompressed batch that holds one, as single commits are written.
+
+    A third of the time of the general way, to which None leads whatever is less ordinary: sizes of
+    three bytes, a time delta, headers, a null, or a structure that contradicts itself."""
+    position = batch.position + HEADER_BYTES
+    end = batch.position + batch.size_bytes
+    try:
+        if (low := data[position]) < _CONTINUED:
+            position += 1
+        else:
+            if (high := data[position + 1]) >= _CONTINUED:
+                return None
+            low += (high - 1) << _VARINT_BITS
+            position += 2
+        # Twice the length, as zigzag has it. Attributes, time delta, and offset delta are zero.
+        if low != 2 * (end - position) or data[position : position + 3] != _ZEROS:
+            return None
+        position += 3
+        if (low := data[position]) < _CONTINUED:
+            position += 1
+        else:
+            if (high := data[position + 1]) >= _CONTINUED:
+                return None
+            low += (high - 1) << _VARINT_BITS
+            position += 2
+        key_end = position + (low >> 1)
+        if low & 1 or key_end >= end:
+            return None
+        key = data[position:key_end]
+        position = key_end
+        if (low := data[position]) < _CONTINUED:
+            position += 1
+        else:
+            if (high := data[position + 1]) >= _CONTINUED:
+                return None
+            low += (high - 1) << _VARINT_BITS
+            position += 2
+        value_end = position + (low >> 1)
+        if low & 1 or value_end != end - 1 or data[value_end] != 0:
+            return None
+    except IndexError:
+        return None
+    return _new_tuple(LogRecord, (key, data[position:value_end]))

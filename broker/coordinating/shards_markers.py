@@ -1,0 +1,112 @@
+"""The ends of transactions in the partition that a shard lives on: written by its shell, among its
+own appends, and told to its machine when they are committed.
+
+A marker that is written while the shard loads is read with the rest of the log; one that is written
+later is followed like an append of the machine. So each is told exactly once, and in the order of
+the log: a commit that stands before it is settled before it (hazard T-23).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.protocol.records.control import ControlType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ottla.broker.coordinating.shards_machine import Machine
+    from ottla.broker.partitions.append_outcome import Appended
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.coordinator.effects import Moment, Token
+    from ottla.protocol.records.control import TransactionMarker
+
+
+class Home(Protocol):
+    """The shard, as far as it is needed here."""
+
+    @property
+    def partition(self) -> PartitionRuntime: ...
+
+    @property
+    def machine(self) -> Machine: ...
+
+    def check(self) -> ErrorCode: ...
+
+    def follow(self, token: Token, written: Appended) -> None: ...
+
+    def report(self, machine: Any, ask: Callable[[Moment], Sequence[object]]) -> object: ...
+
+
+class _Written(NamedTuple):
+    """``marker`` is None where nothing was written, so that there is nothing to tell of."""
+
+    marker: TransactionMarker | None
+    done: Callable[[ErrorCode], object]
+
+
+class ShardMarkers:
+    """Owned by one shard, whose machine never sees the tokens of this: they are negative."""
+
+    def __init__(self, shard: Home) -> None:
+        self._shard = shard
+        self._written: dict[Token, _Written] = {}
+        self._last_token = 0
+
+    def write(
+        self,
+        marker: TransactionMarker,
+        transaction_version: int,
+        done: Callable[[ErrorCode], object],
+    ) -> None:
+        """Write a marker into the partition of a shard that may be asked (``check``).
+
+        ``done`` is told once: that it is committed and told of, or that nobody knows, or why it
+        was refused."""
+        shard = self._shard
+        machine = shard.machine
+        written = shard.partition.write_marker(marker, transaction_version)
+        error = written.error_code
+        if error is ErrorCode.NONE and (shard.machine is not machine or shard.check()):
+            # A disk that failed under it has taken the partition away.
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if error is not ErrorCode.NONE:
+            done(error)
+            return
+        self._last_token -= 1
+        is_new = written.base_offset >= 0
+        self._written[self._last_token] = _Written(marker if is_new else None, done)
+        shard.follow(self._last_token, written)
+
+    def settled(self, token: Token, error: ErrorCode) -> None:
+        """The append of that token is committed, or will never be known to be."""
+        marker, done = self._written.pop(token)
+        if marker is not None and error is ErrorCode.NONE:
+            machine = self._shard.machine
+            self._shard.report(machine, partial(_tell, machine, marker))
+        done(error)
+
+    def overdue(self, token: Token) -> None:
+        """Whoever waits has waited long enough; the machine is told when it is committed."""
+        marker, done = self._written[token]
+        self._written[token] = _Written(marker, _nobody)
+        done(ErrorCode.REQUEST_TIMED_OUT)
+
+    def fail_all(self) -> None:
+        """The shard has ended, or reads its log again, and these with it."""
+        written, self._written = self._written, {}
+        for one in written.values():
+            one.done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def _tell(machine: Machine, marker: TransactionMarker, moment: Moment) -> Sequence[object]:
+    is_commit = marker.control_type is ControlType.COMMIT
+    machine.replay_marker(marker.producer_id, marker.producer_epoch, is_commit, moment)
+    return ()
+
+
+def _nobody(_error: ErrorCode) -> None:
+    """Whoever waited was answered."""

@@ -1,0 +1,200 @@
+"""The shards of one coordinator: which of them an id belongs to, and whether it is here.
+
+The coordinator of a group or a transactional id is whoever leads partition ``abs(hash(id)) mod n``
+of the internal topic of its kind (GRP-01, TXN-05). This file finds the shard and keeps the set of
+shards equal to what is led; shards.py runs them.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic
+
+from ottla.broker.coordinating.shards import Asked, Shard, State
+from ottla.broker.coordinating.shards_machine import M
+from ottla.broker.engine.deferred import Later
+from ottla.coordinator.hashing import partition_for
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ottla.broker.coordinating.shards import ShardParts
+    from ottla.broker.engine.purgatory import Owner
+    from ottla.broker.metadata.metadata import MetadataCache
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.coordinator.effects import Caller, Moment
+    from ottla.coordinator.metadata.delta import Delta
+
+logger = logging.getLogger("ottla.coordinator")
+
+
+class Coordinator(Generic[M]):
+    """Of groups or of transactional ids. ``make_machine`` gives an empty machine."""
+
+    def __init__(
+        self,
+        topic: str,
+        metadata: MetadataCache,
+        make_machine: Callable[[], M],
+        parts: ShardParts,
+    ) -> None:
+        self.topic = topic
+        self._metadata = metadata
+        self._make_machine = make_machine
+        self._parts = parts
+        self._shards: dict[int, Shard[M]] = {}
+        self._has_started = False
+        metadata.subscribe(self._on_metadata)
+
+    # ---- roles ----
+
+    def trust_clock(self, trusts_wall: Callable[[], bool]) -> None:
+        """Whom to ask whether the wall clock may say that something is old (hazard S-18)."""
+        self._parts.stalls.trusts_wall = trusts_wall
+
+    def moment(self) -> Moment:
+        """Now, as the machines are told."""
+        return self._parts.stalls.moment()
+
+    def start(self, partitions: Iterable[PartitionRuntime]) -> None:
+        """Begin to load what is led here. The broker serves by now: a million offsets take
+        seconds, in which clients are told that they are being loaded."""
+        self._has_started = True
+        for partition in partitions:
+            self.on_role(partition)
+
+    def on_role(self, partition: PartitionRuntime) -> None:
+        """A partition on this broker has been given a role, or has lost it."""
+        topic, index = partition.partition
+        if topic != self.topic or not self._has_started:
+            return
+        is_leader = partition.check_leader_epoch(-1) is ErrorCode.NONE
+        shard = self._shards.get(index)
+        if shard is not None:
+            is_same = shard.partition is partition
+            if is_leader and is_same and partition.replica.leads_since(shard.leader_epoch):
+                shard.leader_epoch = partition.leader_epoch
+                return
+            del self._shards[index]
+            shard.end(ErrorCode.NOT_COORDINATOR)
+        if is_leader:
+            self._parts.stalls.start()
+            shard = self._shards[index] = Shard(partition, self._make_machine, self._parts)
+            shard.load()
+
+    def close(self) -> None:
+        """Answer everybody who waits; the broker stops."""
+        self._has_started = False
+        self._parts.stalls.stop()
+        shards, self._shards = self._shards, {}
+        for shard in shards.values():
+            shard.end(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _on_metadata(self, delta: Delta) -> None:
+        # Not of leaders and replicas that change: every shard compares all topics then.
+        if delta.made_topics or delta.gone_topics:
+            for shard in list(self._shards.values()):
+                shard.on_topics_changed()
+
+    # ---- asking ----
+
+    def handle(
+        self,
+        key: str,
+        request: Any,
+        caller: Caller,
+        refuse: Callable[[ErrorCode], Any],
+    ) -> Later[Any]:
+        """The answer of the id's machine to one request about that id alone.
+
+        ``refuse`` makes the answer where there is no machine to ask, or none any more."""
+        later: Later[Any] = Later()
+        shard, error = self.find(key)
+        if shard is None:
+            later.complete(refuse(error))
+        else:
+            shard.handle(request, caller, Asked(later, refuse))
+        return later
+
+    def handle_current(
+        self,
+        key: str,
+        request: Any,
+        caller: Caller,
+        refuse: Callable[[ErrorCode], Any],
+        owner: Owner | None,
+    ) -> Later[Any]:
+        """As ``handle``, and never from a memory that a successor has outrun: for what breaks
+        exactly-once if it is old. ``owner`` is the connection, with which the question goes."""
+        later: Later[Any] = Later()
+        shard, error = self.find(key)
+        if shard is None:
+            later.complete(refuse(error))
+        elif self._parts.barriers.is_open(shard.partition):
+            shard.handle(request, caller, Asked(later, refuse))
+        else:
+            answer = partial(_ask, shard, request, caller, Asked(later, refuse))
+            self._parts.barriers.wait(shard.partition, answer, owner)
+        return later
+
+    def listing(self, request: Any) -> Iterator[Any]:
+        """What all machines here have, one by one as they list it; None for one that is not asked
+        for, an ``ErrorCode`` for a shard that cannot tell: it is still loading, or is loaded again
+        meanwhile."""
+        for shard in self.shards:
+            error, machine = shard.check(), shard.machine
+            if error is ErrorCode.NOT_COORDINATOR:
+                # On its way to another broker, which will tell of it.
+                continue
+            if error is not ErrorCode.NONE:
+                yield error
+                continue
+            for listed in self._list(machine, request):
+                if shard.machine is not machine:
+                    yield ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                    break
+                yield listed
+
+    def _list(self, machine: M, request: Any) -> Iterator[Any]:
+        return machine.listing(request)
+
+    def find(self, key: str) -> tuple[Shard[M] | None, ErrorCode]:
+        """The shard that may be asked about the id, or why there is none."""
+        topic = self._metadata.topic(self.topic)
+        if topic is None or not topic.partitions:
+            return None, ErrorCode.NOT_COORDINATOR
+        shard = self._shards.get(partition_for(key, len(topic.partitions)))
+        if shard is None:
+            return None, ErrorCode.NOT_COORDINATOR
+        error = shard.check()
+        return (shard, error) if error is ErrorCode.NONE else (None, error)
+
+    def shard_of(self, partition: PartitionRuntime) -> Shard[M] | None:
+        """The shard that lives on the partition, in whatever state."""
+        shard = self._shards.get(partition.partition.partition)
+        return shard if shard is not None and shard.partition is partition else None
+
+    @property
+    def shards(self) -> list[Shard[M]]:
+        """By partition, for diagnostics."""
+        return [shard for _index, shard in sorted(self._shards.items())]
+
+    @property
+    def is_loading(self) -> bool:
+        return any(shard.state is State.LOADING for shard in self._shards.values())
+
+
+def _ask(shard: Shard[Any], request: Any, caller: Caller, asked: Asked, is_current: bool) -> None:
+    """Behind the barrier: the shard may have been loaded again meanwhile, or have ended."""
+    error = shard.check() if is_current else ErrorCode.NOT_COORDINATOR
+    if error is not ErrorCode.NONE:
+        asked.later.complete(asked.refuse(error))
+        return
+    try:
+        shard.handle(request, caller, asked)
+    except Exception as bug:
+        # The shard has told it to everybody whose machine it was, ``asked`` among them. Whoever
+        # proved that this is the leader works for others, too.
+        logger.error("%s-%d: %r", *shard.partition.partition, bug, exc_info=bug)

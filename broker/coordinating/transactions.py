@@ -1,0 +1,158 @@
+"""The transaction coordinator of this broker: the transactional ids whose partition it leads.
+
+Its shards are kept and found as those of every coordinator are (shards_table.py); what happens to a
+transactional id is decided in coordinator/transaction, and nothing else remembers anything of it.
+This file does what its machines want done: draws producer ids, and has markers written.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.coordinating.internal_topics import TRANSACTIONS_TOPIC
+from ottla.broker.coordinating.shards_table import Coordinator
+from ottla.coordinator.effects import Caller
+from ottla.coordinator.transaction.effects import DrawId, WriteMarkers
+from ottla.coordinator.transaction.requests import Added
+from ottla.coordinator.transaction.settings import TransactionSettings
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from ottla.broker.coordinating.shards import Shard, ShardParts
+    from ottla.broker.coordinating.shards_machine import Machine, TransactionMachine
+    from ottla.broker.coordinating.txn_markers import MarkerSender
+    from ottla.broker.engine.deferred import Later
+    from ottla.broker.engine.tasks import Tasks
+    from ottla.broker.metadata.metadata import MetadataCache
+    from ottla.coordinator.configs.broker_configs import BrokerConfig
+    from ottla.coordinator.effects import Token
+    from ottla.coordinator.transaction.requests import AddToTransaction
+    from ottla.protocol.ids import TopicPartition
+
+# Of the largest batch that the internal topic takes, what is not a transactional id's own record.
+_BATCH_OVERHEAD_BYTES = 1_024
+# Of AddPartitionsToTxn, as other brokers would ask it.
+_THIS_BROKER = Caller("verification", "", 5)
+
+
+def transaction_settings(config: BrokerConfig) -> TransactionSettings:
+    """Of the broker's configuration, what transactions are decided by."""
+    return TransactionSettings(
+        max_timeout_ms=config.transaction_max_timeout_ms,
+        expiration_ms=config.transactional_id_expiration_ms,
+        expiry_check_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+        timeout_check_interval_ms=(
+            config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        ),
+        max_record_bytes=config.message_max_bytes - _BATCH_OVERHEAD_BYTES,
+    )
+
+
+def transaction_machines(config: BrokerConfig) -> Callable[[], TransactionMachine]:
+    """What makes an empty machine for a shard."""
+    settings = transaction_settings(config)
+
+    def make() -> TransactionMachine:
+        # Loaded with the first partition that is led, as most brokers never see a transaction.
+        shard = import_module("ottla.coordinator.transaction.shard")
+        machine: TransactionMachine = shard.TransactionShard(settings)
+        return machine
+
+    return make
+
+
+class TransactionEffects:
+    """Performs what the machines of transactional ids want (a ``Performer``)."""
+
+    def __init__(
+        self,
+        markers: MarkerSender,
+        draw_id: Callable[[], Awaitable[int]],
+        tasks: Tasks,
+    ) -> None:
+        self.markers = markers
+        self._draw_id = draw_id
+        self._tasks = tasks
+
+    def perform(self, shard: Shard[Any], effect: DrawId | WriteMarkers) -> None:
+        """Begin it; the machine hears of the outcome, unless it has been thrown away."""
+        if isinstance(effect, DrawId):
+            drawing = self._draw(shard, shard.machine, effect.token)
+            self._tasks.spawn("producer id", drawing)
+            return
+        on_end = partial(_ended, shard, shard.machine, effect.token)
+        self.markers.send(shard.machine, shard.leader_epoch, effect, on_end)
+
+    def forget(self, machine: Machine) -> None:
+        """Its successor, here or elsewhere, finds in the log which markers are to be written."""
+        self.markers.forget(machine)
+
+    async def _draw(
+        self, shard: Shard[TransactionMachine], machine: TransactionMachine, token: Token
+    ) -> None:
+        producer_id, error = -1, ErrorCode.NONE
+        try:
+            producer_id = await self._draw_id()
+        except KafkaError:
+            # Whatever keeps the store from giving ids, clients repeat this one.
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        shard.report(machine, partial(machine.drawn, token, producer_id, error))
+
+
+def _ended(
+    shard: Shard[TransactionMachine],
+    machine: TransactionMachine,
+    token: Token,
+    refused: tuple[TopicPartition, ...],
+) -> None:
+    if refused:
+        shard.report(machine, partial(machine.markers_refused, token, refused))
+    else:
+        shard.report(machine, partial(machine.markers_written, token))
+
+
+class TransactionCoordinator(Coordinator["TransactionMachine"]):
+    """Owned by the server; handlers ask it, ``Partitions`` tells it of roles.
+
+    ``parts.performer`` is ``effects``."""
+
+    def __init__(
+        self,
+        metadata: MetadataCache,
+        make_machine: Callable[[], TransactionMachine],
+        parts: ShardParts,
+        effects: TransactionEffects,
+    ) -> None:
+        assert parts.performer is effects, "machines of transactions want more than others"
+        super().__init__(TRANSACTIONS_TOPIC, metadata, make_machine, parts)
+        self.effects = effects
+
+    def add(self, asked: AddToTransaction) -> Later[Added]:
+        """The answer to this broker's own question about partitions of a transaction."""
+
+        def refuse(error: ErrorCode) -> Added:
+            return Added(dict.fromkeys(asked.partitions, error))
+
+        return self.handle_current(asked.transactional_id, asked, _THIS_BROKER, refuse, None)
+
+    def _list(self, machine: TransactionMachine, request: Any) -> Iterator[Any]:
+        # How long transactions have been open is asked for, too.
+        now = self.moment()
+        return machine.listing(request, now)
+
+    def states(self) -> Iterator[str]:
+        """The state of each transactional id here, for figures."""
+        for listed in self.listing(ListTransactionsRequest()):
+            # Shards that are still being loaded are passed over.
+            if listed is not None and not isinstance(listed, ErrorCode):
+                yield listed.transaction_state
+
+    def close(self) -> None:
+        """Answer everybody who waits, and write no markers any more; the broker stops."""
+        super().close()
+        self.effects.markers.close()

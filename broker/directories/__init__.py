@@ -1,0 +1,1 @@
+"""Log directories: what they hold, moves between them, failures."""

@@ -1,0 +1,1 @@
+"""Basic parts of the broker: request context, tasks, purgatory, timing wheel."""

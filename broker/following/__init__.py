@@ -1,0 +1,1 @@
+"""Replica fetchers: how a follower copies its leader's log."""

@@ -1,0 +1,350 @@
+"""One fetcher: asks one leader for all that is followed of it, over and over, and does as told.
+
+One request is on its way at a time, on a connection of its own. What an answer means is decided in
+broker/following/steps.py, and done at once partition by partition; a log that has to be
+cut is busy meanwhile, and the others go on. To ask for what comes next says that all before it is
+stored here: where the topic wants a flush for that, the next request waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.broker.following.fetcher_state import Followed, Following, Pauses
+from ottla.broker.following.link import FetcherLink
+from ottla.broker.following.log import (
+    NO_CUT,
+    append_fetched,
+    begin_within,
+    cut_back,
+    fetched_runs,
+    may_change,
+    raise_log_start,
+    start_over,
+)
+from ottla.broker.following.steps import Action, step_for
+from ottla.broker.following.wire import Manner, Sender, parts_of, told_by
+from ottla.protocol.errors import CorruptLogError, KafkaError
+from ottla.protocol.ids import ZERO_UUID
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.errors import ClientError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from ottla.broker.engine.tasks import Tasks
+    from ottla.broker.following.link import Peers
+    from ottla.broker.following.log import Cut
+    from ottla.broker.following.session import Asked
+    from ottla.broker.following.steps import Ask, Step, Told
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.broker.partitions.throttles import ReplicationThrottles
+    from ottla.protocol.ids import TopicPartition, Uuid
+    from ottla.protocol.messages.fetch import FetchResponse, PartitionData
+    from ottla.protocol.ports import Clock
+
+    Work = Callable[[], Coroutine[None, None, Cut]]
+
+logger = logging.getLogger("ottla.replication")
+
+# What lies on a full disk is not asked for: as long as nothing is written the leader would take it
+# for caught up, and then wait for it.
+FULL_DISK_MS = 500.0
+
+
+def _never() -> bool:
+    return False
+
+
+# In a row, with the pauses between them: some five seconds.
+LASTING_REFUSALS = 10
+
+# A flush that takes longer holds up its own partition alone, and not what lies on other disks.
+FLUSH_PATIENCE_MS = 500.0
+
+
+class FetcherParts(NamedTuple):
+    """What all fetchers of a broker share."""
+
+    peers: Peers
+    sender: Callable[[], Sender]
+    clock: Clock
+    tasks: Tasks
+    manner: Manner = Manner()
+    pauses: Pauses = Pauses()
+    timeout_ms: float = 30_000.0
+    throttles: ReplicationThrottles | None = None
+    # Whether any data directory here refuses appends for lack of space.
+    has_full_disk: Callable[[], bool] = _never
+
+
+class FetchCounts:
+    """What all fetchers of a broker have done since it started, and logs that are being cut."""
+
+    def __init__(self) -> None:
+        self.fetched_bytes = 0
+        # Records cut because the leader does not have them, and how many of them were committed.
+        self.cut_count = 0
+        self.lost_count = 0
+        self.works: set[asyncio.Task[None]] = set()
+
+    def cut(self, cut: Cut) -> None:
+        """A log was cut."""
+        self.cut_count += cut.cut_count
+        self.lost_count += cut.lost_count
+
+
+class Fetcher:
+    """Owned by ``Fetchers``; runs as long as anything is followed of its leader."""
+
+    def __init__(self, leader: int, number: int, parts: FetcherParts, counts: FetchCounts) -> None:
+        self.leader = leader
+        self.name = f"fetcher {number} from broker {leader}"
+        self.following = Following(parts.pauses)
+        self.link = FetcherLink(leader, self.name, parts)
+        self._parts = parts
+        self._clock = parts.clock
+        self._counts = counts
+        self._runtimes: dict[TopicPartition, PartitionRuntime] = {}
+        self._names: dict[Uuid, str] = {}
+        self._raising: set[TopicPartition] = set()
+        # Flushes under way, and until when the others wait for them.
+        self._flushing: dict[Followed, float] = {}
+        self._wake = asyncio.Event()
+
+    # ---- what is followed ----
+
+    def follow(self, runtime: PartitionRuntime) -> None:
+        """Fetch a partition under the leader epoch that it has now."""
+        partition = runtime.partition
+        known = self.following.get(partition)
+        is_same = known is not None and known.leader_epoch == runtime.replica.leader_epoch
+        if is_same and self._runtimes[partition] is runtime:
+            return
+        topic_id = runtime.log.topic_id or ZERO_UUID
+        self._runtimes[partition] = runtime
+        one = Followed(partition, topic_id, runtime.replica)
+        self.following.add(one)
+        self._names[topic_id] = partition.topic
+        if len(self._names) > 2 * len(self.following):
+            # Topics come and go for as long as the leader lives. Now and then only: to look at all
+            # that is followed each time would make a failover quadratic.
+            self._names = {one.topic_id: one.partition.topic for one in self.following}
+        # It may have led before, and then holds what was never flushed.
+        self._flush_if_due(one)
+        self._hurry()
+
+    def leave(self, partition: TopicPartition) -> bool:
+        """Fetch a partition no more; an answer that is under way means nothing for it."""
+        self._runtimes.pop(partition, None)
+        return self.following.remove(partition)
+
+    def _hurry(self) -> None:
+        self._wake.set()
+        self.link.hurry()
+
+    # ---- the loop ----
+
+    async def run(self) -> None:
+        """Fetch until cancelled."""
+        try:
+            while True:
+                await self._await_flushes()
+                self._wake.clear()
+                now_ms = self._clock.now_ms()
+                asked: list[Asked] | None = None
+                wait_ms: float | None = None
+                if not self._asks_the_same(now_ms):
+                    ready = self._ready(now_ms)
+                    next_ready_ms = self.following.next_ready_ms(now_ms)
+                    if not ready:
+                        await self._sleep(next_ready_ms)
+                        continue
+                    wait_ms = None if next_ready_ms is None else next_ready_ms - now_ms
+                    asked = [(one, one.ask()) for one in ready]
+                try:
+                    response = await self.link.ask(asked, wait_ms)
+                except (OSError, KafkaError, ClientError) as error:
+                    await self.link.failed(error, now_ms)
+                else:
+                    await self._take(response)
+        finally:
+            self.link.close()
+
+    def _ready(self, now_ms: float) -> list[Followed]:
+        ready = self.following.ready(now_ms)
+        if self._parts.has_full_disk():
+            for one in ready:
+                if self._runtimes[one.partition].log.home.health.has_no_room:
+                    one.not_before_ms = now_ms + FULL_DISK_MS
+            ready = self.following.ready(now_ms)
+        return ready
+
+    def _asks_the_same(self, now_ms: float) -> bool:
+        count = len(self.following)
+        if not count or self._parts.has_full_disk():
+            return False
+        return self.link.repeats(count) and self.following.says_the_same(now_ms)
+
+    async def _sleep(self, until_ms: float | None) -> None:
+        timer = None if until_ms is None else self._clock.call_at(until_ms, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    # ---- answers ----
+
+    async def _take(self, response: FetchResponse | None) -> None:
+        if response is None:
+            return
+        for partition, part in parts_of(response, self._names):
+            asked = self.link.asked_for(partition)
+            if asked is not None and self._take_part(*asked, part):
+                # So that ten partitions of a megabyte each are not one long standstill.
+                await asyncio.sleep(0)
+
+    def _take_part(self, one: Followed, ask: Ask, part: PartitionData) -> bool:
+        """Do what the answer means for one partition; whether that was much."""
+        if not self.following.holds(one):
+            return False
+        runtime = self._runtimes[one.partition]
+        if one.is_busy or not may_change(runtime, ask.leader_epoch):
+            return False
+        told = told_by(part)
+        step = step_for(ask, told, one.replica)
+        if step.action is Action.APPEND:
+            return self._append(one, step, told, part)
+        if step.action is Action.WAIT:
+            self._tell_refusal(one, ask, step)
+        self.following.taken(one, step, self._clock.now_ms())
+        if step.action is Action.TRUNCATE:
+            self._work(one, partial(cut_back, runtime, step.offset, ask.leader_epoch))
+        elif step.action is Action.RESTART:
+            self._work(one, partial(start_over, runtime, step.offset, ask.leader_epoch))
+        return False
+
+    def _tell_refusal(self, one: Followed, ask: Ask, step: Step) -> None:
+        # Brokers hear of a new topic or leader one after the other: only what lasts is news.
+        if one.failure_count in (0, LASTING_REFUSALS):
+            logger.log(
+                logging.WARNING if one.failure_count else logging.DEBUG,
+                "%s-%d: broker %d answers the fetch at offset %d in epoch %d: %s",
+                *one.partition,
+                self.leader,
+                ask.fetch_offset,
+                ask.leader_epoch,
+                step.error.text,
+            )
+
+    def _append(self, one: Followed, step: Step, told: Told, part: PartitionData) -> bool:
+        runtime = self._runtimes[one.partition]
+        log = runtime.log
+        records = part.records
+        now_ms = self._clock.now_ms()
+        try:
+            runs = (
+                fetched_runs(runtime, records, one.leader_epoch)
+                if isinstance(records, memoryview | bytes) and step.has_records
+                else []
+            )
+            if runs and runs[0][0].base_offset < log.log_end_offset:
+                self._work(one, partial(begin_within, runtime, runs, told, one.leader_epoch))
+                return True
+            written_bytes = append_fetched(runtime, runs, told.high_watermark, now_ms)
+            self._counts.fetched_bytes += written_bytes
+        except KafkaError as error:
+            # What the leader has deleted is deleted here, too: that may be what makes room.
+            self._follow_start(one, runtime, told)
+            self._rest(one, error)
+            return False
+        one.lag = max(0, told.high_watermark - log.log_end_offset)
+        self.following.taken(one, step, now_ms)
+        throttles = self._parts.throttles
+        if throttles is not None and written_bytes:
+            hold_ms = throttles.hold_followed_ms(runtime, written_bytes, is_caught_up=one.lag == 0)
+            if hold_ms > 0:
+                one.not_before_ms = now_ms + hold_ms
+        self._follow_start(one, runtime, told)
+        if log.log_end_offset >= told.high_watermark:
+            # Below, nothing hangs on what it says: it moves no watermark and joins no ISR. It
+            # would not catch up either, with a flush for each answer.
+            self._flush_if_due(one)
+        return bool(runs)
+
+    def _follow_start(self, one: Followed, runtime: PartitionRuntime, told: Told) -> None:
+        start_offset = told.log_start_offset
+        if start_offset > runtime.log.log_start_offset and one.partition not in self._raising:
+            self._raising.add(one.partition)
+            self._spawn(one, self._raise_start(one, runtime, start_offset), "cutting")
+
+    # ---- flushes ----
+
+    def _flush_if_due(self, one: Followed) -> None:
+        """Flush first where ``flush.messages`` and the like ask for it; not asked for till then."""
+        runtime = self._runtimes[one.partition]
+        if runtime.flush_is_due:
+            one.awaits_flush = True
+            self._flushing[one] = self._clock.now_ms() + FLUSH_PATIENCE_MS
+            self._work(one, partial(self._flush, one, runtime), "flushing")
+
+    async def _flush(self, one: Followed, runtime: PartitionRuntime) -> Cut:
+        try:
+            # Nothing is appended meanwhile: nobody has asked for more.
+            await runtime.flush()
+        finally:
+            self._flushing.pop(one, None)
+        one.awaits_flush = False
+        return NO_CUT
+
+    async def _await_flushes(self) -> None:
+        """Let the flushes of the last answer end, so that one request asks for all again."""
+        while self._flushing:
+            until_ms = max(self._flushing.values())
+            if until_ms <= self._clock.now_ms():
+                return
+            self._wake.clear()
+            await self._sleep(until_ms)
+
+    # ---- works ----
+
+    async def _raise_start(self, one: Followed, runtime: PartitionRuntime, offset: int) -> None:
+        """Fetching goes on meanwhile: only the log's other end is concerned."""
+        try:
+            await raise_log_start(runtime, offset, one.leader_epoch)
+        except KafkaError as error:
+            self._rest(one, error)
+        finally:
+            self._raising.discard(one.partition)
+
+    def _work(self, one: Followed, work: Work, what: str = "cutting") -> None:
+        """Change the log in a task of its own: cancelled half-way, it would be unusable (P-04)."""
+        one.is_busy = True
+        one.asked = None
+        self._spawn(one, self._finish(one, work), what)
+
+    def _spawn(self, one: Followed, coroutine: Coroutine[None, None, None], what: str) -> None:
+        name = f"{what} {one.partition.topic}-{one.partition.partition}"
+        task = self._parts.tasks.spawn(name, coroutine)
+        self._counts.works.add(task)
+        task.add_done_callback(self._counts.works.discard)
+
+    async def _finish(self, one: Followed, work: Work) -> None:
+        try:
+            self._counts.cut(await work())
+        except (KafkaError, CorruptLogError) as error:
+            self._rest(one, error)
+        finally:
+            one.is_busy = False
+            self._hurry()
+        if self.following.holds(one) and not one.awaits_flush:
+            self._flush_if_due(one)
+
+    def _rest(self, one: Followed, error: Exception) -> None:
+        if one.failure_count == 0:
+            logger.error("%s-%d cannot follow broker %d: %s", *one.partition, self.leader, error)
+        self.following.rest(one, self._clock.now_ms())

@@ -1,0 +1,179 @@
+"""What one fetcher follows: partitions of one leader, whose turn it is, and who has to wait.
+
+A ``Followed`` is the token of the right to change a partition's log: made for one leader epoch,
+and void as soon as the fetcher holds another one, or none, for the partition (hazards R-06, R-07).
+Where to fetch from is not remembered here but asked of the replica, which knows what its log holds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.following.steps import Action, Ask
+from ottla.broker.replica.roles import Role
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ottla.broker.following.steps import Step
+    from ottla.broker.replica.partition import Replica
+    from ottla.protocol.ids import TopicPartition, Uuid
+
+DOUBLINGS_MAX = 10
+# Looked up once: reading a member of an enumeration costs as much as a call.
+_FOLLOWER = Role.FOLLOWER
+
+
+class Pauses(NamedTuple):
+    """How long a partition rests after a refusal: doubling from the first to the limit.
+
+    Mostly the leader has not heard of its election yet, which is a matter of milliseconds; only
+    what goes on is worth the whole ``replica.fetch.backoff.ms``."""
+
+    first_ms: float = 20.0
+    limit_ms: float = 1_000.0
+
+    def after(self, failure_count: int) -> float:
+        """The pause after that many refusals in a row."""
+        return float(min(self.limit_ms, self.first_ms * 2.0 ** min(failure_count, DOUBLINGS_MAX)))
+
+
+class Followed:
+    """One partition under one leader epoch. Compared by identity."""
+
+    __slots__ = (
+        "asked",
+        "awaits_flush",
+        "failure_count",
+        "is_busy",
+        "lag",
+        "leader_epoch",
+        "not_before_ms",
+        "partition",
+        "replica",
+        "topic_id",
+    )
+
+    def __init__(self, partition: TopicPartition, topic_id: Uuid, replica: Replica) -> None:
+        self.partition = partition
+        self.topic_id = topic_id
+        self.replica = replica
+        self.leader_epoch = replica.leader_epoch
+        # What the leader was told last, in the session that lasts; None once that may be wrong.
+        self.asked: Ask | None = None
+        # Its log is being cut, and nothing can be said about it until that is done.
+        self.is_busy = False
+        # What its log holds is to be flushed before the leader hears that it is stored here. Stays
+        # so after a failed flush, which nothing can make good (S-09).
+        self.awaits_flush = False
+        self.not_before_ms = 0.0
+        self.failure_count = 0
+        # Records that the leader was ahead with at its last answer; None: not heard yet.
+        self.lag: int | None = None
+
+    def __repr__(self) -> str:
+        return f"Followed({self.partition}, epoch {self.leader_epoch}, {self.replica})"
+
+    @property
+    def is_free(self) -> bool:
+        """Whether anything said about it could be acted upon: another epoch may have begun, of
+        which the fetcher is told only when it is on the disk."""
+        is_settled = not self.is_busy and not self.awaits_flush
+        return is_settled and self.replica.follows(self.leader_epoch)
+
+    def ask(self) -> Ask:
+        """What the next request says about the partition."""
+        replica = self.replica
+        end = replica.log_end_offset
+        # Of the last record and not of the newest epoch known: one without records cannot diverge.
+        last_epoch = replica.history.epochs.epoch_at(end - 1)
+        return Ask(self.leader_epoch, end, last_epoch, replica.log_start_offset)
+
+
+class Following:
+    """Owned by one fetcher."""
+
+    def __init__(self, pauses: Pauses) -> None:
+        self._pauses = pauses
+        # In the order in which they are asked for: the first ones are served first.
+        self._followed: dict[TopicPartition, Followed] = {}
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def __iter__(self) -> Iterator[Followed]:
+        return iter(self._followed.values())
+
+    def get(self, partition: TopicPartition) -> Followed | None:
+        """The partition's token, if it is followed here."""
+        return self._followed.get(partition)
+
+    def add(self, followed: Followed) -> None:
+        """Follow a partition, or follow it in another epoch; what was under way for it is void."""
+        self._followed.pop(followed.partition, None)
+        self._followed[followed.partition] = followed
+
+    def remove(self, partition: TopicPartition) -> bool:
+        """Follow it no more; whether it was followed."""
+        return self._followed.pop(partition, None) is not None
+
+    def holds(self, followed: Followed) -> bool:
+        """Whether the token is still good."""
+        return self._followed.get(followed.partition) is followed
+
+    def ready(self, now_ms: float) -> list[Followed]:
+        """Whom the next request asks for, in order."""
+        return [
+            one for one in self._followed.values() if one.not_before_ms <= now_ms and one.is_free
+        ]
+
+    def says_the_same(self, now_ms: float) -> bool:
+        """Whether the next request would say of each partition what the last one said.
+
+        At rest that is so twice a second for each leader and thousands of partitions: it calls
+        nothing. HOT."""
+        for one in self._followed.values():
+            ask, replica = one.asked, one.replica
+            if (
+                ask is None
+                or replica.log_end_offset != ask.fetch_offset
+                or replica.log_start_offset != ask.log_start_offset
+                or replica.leader_epoch != ask.leader_epoch
+                or replica.role is not _FOLLOWER
+                or one.is_busy
+                or one.awaits_flush
+                or one.not_before_ms > now_ms
+            ):
+                return False
+        return True
+
+    def next_ready_ms(self, now_ms: float) -> float | None:
+        """When the first one that rests may be asked for again; None if none rests."""
+        resting = (
+            one.not_before_ms
+            for one in self._followed.values()
+            if one.not_before_ms > now_ms and one.is_free
+        )
+        return min(resting, default=None)
+
+    def taken(self, followed: Followed, step: Step, now_ms: float) -> None:
+        """The step was decided upon: let the partition rest, or go behind all others.
+
+        Leaders fill an answer in the order of the request up to its limit, so that one which was
+        served must go to the end or the last ones would starve."""
+        if not self.holds(followed):
+            return
+        if step.action is Action.WAIT:
+            self.rest(followed, now_ms)
+            return
+        followed.not_before_ms = 0.0
+        followed.failure_count = 0
+        if step.action is Action.APPEND and step.has_records:
+            del self._followed[followed.partition]
+            self._followed[followed.partition] = followed
+
+    def rest(self, followed: Followed, now_ms: float) -> None:
+        """It was refused: do not ask again at once."""
+        followed.not_before_ms = now_ms + self._pauses.after(followed.failure_count)
+        followed.failure_count += 1

@@ -1,0 +1,159 @@
+"""The followers' side of replication: who fetches what from whom, as roles come and go.
+
+One fetcher per leader, or ``num.replica.fetchers`` of them with the partitions dealt out by name;
+and as many again for topics that ask for flushes, which would keep the others waiting.
+Roles arrive in order and at once: whatever a fetcher had under way for a partition is void in the
+moment the next role is there, whichever fetcher that belongs to (hazards R-05, R-07).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from ottla.broker.following.fetcher import FetchCounts, Fetcher, FetcherParts
+from ottla.broker.following.fetcher_state import Pauses
+from ottla.broker.following.wire import Manner, Sender
+from ottla.broker.replica.roles import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ottla.broker.engine.tasks import Tasks
+    from ottla.broker.following.fetcher_state import Followed
+    from ottla.broker.membership.peers import Peers
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.broker.partitions.throttles import ReplicationThrottles
+    from ottla.coordinator.configs.broker_configs import BrokerConfig
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ports import Clock
+
+Place = tuple[int, int]
+"""Leader and number of the fetcher."""
+
+
+class Fetchers:
+    """Owned by the server; ``on_role`` hears of every role (``Partitions.on_following``)."""
+
+    def __init__(self, parts: FetcherParts, count_per_leader: int = 1) -> None:
+        assert count_per_leader >= 1
+        self._parts = parts
+        self._count = count_per_leader
+        self._fetchers: dict[Place, Fetcher] = {}
+        self._tasks: dict[Place, asyncio.Task[None]] = {}
+        self._places: dict[TopicPartition, Place] = {}
+        self.counts = FetchCounts()
+        self._is_stopping = False
+
+    def __iter__(self) -> Iterator[Fetcher]:
+        return iter(self._fetchers.values())
+
+    @property
+    def followed(self) -> Iterator[Followed]:
+        """All partitions that are fetched, with their lag."""
+        for fetcher in self._fetchers.values():
+            yield from fetcher.following
+
+    def throttle(self, throttles: ReplicationThrottles) -> None:
+        """Keep to these from now on; said before anything is followed."""
+        self._parts = self._parts._replace(throttles=throttles)
+
+    def heed_full_disks(self, has_full_disk: Callable[[], bool]) -> None:
+        """Ask for nothing that lies on a full disk; said before anything is followed."""
+        self._parts = self._parts._replace(has_full_disk=has_full_disk)
+
+    def on_role(self, partition: PartitionRuntime) -> None:
+        """The partition has a role now, another one, or none. Never waits."""
+        place = None if self._is_stopping else self._place_of(partition)
+        known = self._places.get(partition.partition)
+        if known is not None and known != place:
+            del self._places[partition.partition]
+            self._fetchers[known].leave(partition.partition)
+            self._end_if_idle(known)
+        if place is not None:
+            self._places[partition.partition] = place
+            self._fetcher(place).follow(partition)
+
+    def on_settings(self, partition: PartitionRuntime) -> None:
+        """The topic's configuration has changed: it may belong with those that flush, or not.
+
+        Left where it is while its log is busy, or about to be followed in another epoch."""
+        known = self._places.get(partition.partition)
+        if known is not None:
+            one = self._fetchers[known].following.get(partition.partition)
+            if one is not None and one.is_free:
+                self.on_role(partition)
+
+    def _place_of(self, partition: PartitionRuntime) -> Place | None:
+        replica = partition.replica
+        leadership = replica.leadership
+        if not partition.is_open or replica.role is not Role.FOLLOWER or leadership is None:
+            return None
+        if leadership.leader < 0:
+            return None
+        number = number_of(partition.partition, self._count)
+        if partition.settings.log.asks_for_flushes:
+            number += self._count
+        return leadership.leader, number
+
+    def _fetcher(self, place: Place) -> Fetcher:
+        fetcher = self._fetchers.get(place)
+        if fetcher is None:
+            fetcher = self._fetchers[place] = Fetcher(*place, self._parts, self.counts)
+            self._tasks[place] = self._parts.tasks.spawn(fetcher.name, fetcher.run())
+        return fetcher
+
+    def _end_if_idle(self, place: Place) -> None:
+        if not len(self._fetchers[place].following):
+            del self._fetchers[place]
+            # What it had to cut goes on: that is done by tasks of their own.
+            self._tasks.pop(place).cancel()
+
+    async def stop(self) -> None:
+        """Fetch nothing any more; return when nothing is under way."""
+        self._is_stopping = True
+        tasks = list(self._tasks.values())
+        self._fetchers.clear()
+        self._tasks.clear()
+        self._places.clear()
+        for task in tasks:
+            task.cancel()
+        # A log that is being cut is finished with: half-way it could not be closed.
+        await asyncio.gather(*tasks, *self.counts.works, return_exceptions=True)
+
+
+def number_of(partition: TopicPartition, count: int) -> int:
+    """Which of a leader's fetchers has the partition; the same in every process."""
+    return (crc32(partition.topic.encode()) + partition.partition) % count
+
+
+def fetchers_of(
+    config: BrokerConfig,
+    peers: Peers,
+    broker_epoch: Callable[[], int],
+    clock: Clock,
+    tasks: Tasks,
+) -> Fetchers:
+    """What a broker of that configuration fetches with."""
+    manner = Manner(
+        max_bytes=config.replica_fetch_max_bytes,
+        response_max_bytes=config.replica_fetch_response_max_bytes,
+        min_bytes=config.replica_fetch_min_bytes,
+        wait_max_ms=config.replica_fetch_wait_max_ms,
+        # A follower that stops asking at rest is missed long before it must leave the ISR.
+        idle_wait_max_ms=config.replica_lag_time_max_ms // 2,
+    )
+    parts = FetcherParts(
+        peers,
+        lambda: Sender(peers.node_id, broker_epoch()),
+        clock,
+        tasks,
+        manner,
+        Pauses(
+            min(Pauses().first_ms, config.replica_fetch_backoff_ms), config.replica_fetch_backoff_ms
+        ),
+        # A leader may keep the request for the whole wait and then needs its time.
+        max(config.replica_socket_timeout_ms, 2 * manner.longest_wait_ms),
+    )
+    return Fetchers(parts, config.num_replica_fetchers)

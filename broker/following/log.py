@@ -1,0 +1,191 @@
+"""The follower half of a partition: the log becomes what its leader has, and nothing else.
+
+Every change asks first whether the leader that was answered is still the one followed, with no
+``await`` between the question and the act (hazards R-06, R-07). While a log is being cut the
+partition serves nobody: its producers and transactions are being told again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.broker.following.batches import Limits, runs_of
+from ottla.broker.log.storage.txn_index import AbortedTransaction
+from ottla.broker.replica.partition import NO_EPOCH
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.protocol.records.batch import NO_PRODUCER_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from ottla.broker.following.steps import Told
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.protocol.ports import Buffer
+    from ottla.protocol.records.batch import RecordBatch
+
+logger = logging.getLogger("ottla.replication")
+
+
+class Cut(NamedTuple):
+    """Records that have gone because the leader does not have them."""
+
+    cut_count: int = 0
+    # Of those, the ones known to have been committed.
+    lost_count: int = 0
+
+
+NO_CUT = Cut()
+
+
+def may_change(partition: PartitionRuntime, leader_epoch: int) -> bool:
+    """Whether a leader of that epoch still has a say about this log."""
+    return partition.is_open and partition.replica.follows(leader_epoch)
+
+
+def append_fetched(
+    partition: PartitionRuntime, runs: list[list[RecordBatch]], high_watermark: int, now_ms: float
+) -> int:
+    """Write what was fetched, byte by byte as it is, and learn how far it is committed.
+
+    The caller has just asked ``may_change``. Returns the bytes written. Raises
+    KafkaError(KAFKA_STORAGE_ERROR); what was written before the failure counts all the same. A
+    disk that is low on space does not matter here: a follower that stops costs more (S-11)."""
+    replica, log = partition.replica, partition.log
+    history = replica.history
+    written_bytes, epoch = 0, NO_EPOCH
+    moved = False
+    try:
+        for run in runs:
+            log.append(run, now_ms)
+            written_bytes += sum(batch.size_bytes for batch in run)
+            # Told before the next append, which may roll the log and save them (T-04).
+            for batch in run:
+                if batch.producer_id == NO_PRODUCER_ID and batch.leader_epoch == epoch:
+                    continue
+                epoch = batch.leader_epoch
+                aborted = history.observe(batch)
+                if aborted is not None:
+                    log.append_aborted(AbortedTransaction(*aborted))
+    finally:
+        partition.traffic.copied_bytes += written_bytes
+        moved = replica.on_replicated(log.log_end_offset, high_watermark, replica.leader_epoch)
+        if moved or written_bytes:
+            # Consumers may wait here, too, for what only the leader can say (R-31).
+            partition.wake_waiters()
+    return written_bytes
+
+
+def fetched_runs(
+    partition: PartitionRuntime, records: Buffer, leader_epoch: int
+) -> list[list[RecordBatch]]:
+    """The batches of an answer that belong behind the log's end. Raises KafkaError."""
+    log = partition.log
+    return runs_of(records, Limits(log.log_end_offset, leader_epoch, log.settings.segment_bytes))
+
+
+async def cut_back(partition: PartitionRuntime, offset: int, leader_epoch: int) -> Cut:
+    """Drop what the leader does not have. Raises KafkaError, CorruptLogError."""
+    before, committed = partition.log.log_end_offset, partition.replica.high_watermark
+
+    async def cut(may_begin: Callable[[], bool]) -> None:
+        await partition.log.truncate_to(offset, may_begin)
+
+    if not await _change(partition, leader_epoch, cut):
+        return NO_CUT
+    end = partition.log.log_end_offset
+    # Nobody was promised what a leader wrote just before it died: that is ordinary life.
+    logger.debug(
+        "%s-%d is cut from offset %d to %d, where it parts from its leader of epoch %d",
+        *partition.partition,
+        before,
+        end,
+        leader_epoch,
+    )
+    if end < committed:
+        # Only after an unclean election, or when several disks have lost their last writes (R-25).
+        logger.error(
+            "%s-%d: offsets %d to %d were committed and are lost: the leader of epoch %d does not "
+            "have them",
+            *partition.partition,
+            end,
+            committed - 1,
+            leader_epoch,
+        )
+    return Cut(before - end, max(0, committed - end))
+
+
+async def start_over(partition: PartitionRuntime, offset: int, leader_epoch: int) -> Cut:
+    """Drop everything and go on, empty, at an offset. Raises KafkaError, CorruptLogError."""
+    start, end = partition.log.log_start_offset, partition.log.log_end_offset
+
+    async def restart(may_begin: Callable[[], bool]) -> None:
+        await partition.log.truncate_fully_and_start_at(offset, may_begin)
+
+    if await _change(partition, leader_epoch, restart):
+        # Of an empty log nothing has gone; of another one, what the leader has deleted as well.
+        logger.log(
+            logging.INFO if start < end else logging.DEBUG,
+            "%s-%d goes on at offset %d, where its leader's log starts, and not at %d",
+            *partition.partition,
+            offset,
+            end,
+        )
+    # The leader has forgotten them, too: nothing is lost by it.
+    return NO_CUT
+
+
+async def begin_within(
+    partition: PartitionRuntime, runs: list[list[RecordBatch]], told: Told, leader_epoch: int
+) -> Cut:
+    """The leader's log starts in the middle of a batch, which comes whole: so does this one.
+
+    Raises KafkaError, CorruptLogError."""
+    log, batch = partition.log, runs[0][0]
+    if log.log_start_offset < log.log_end_offset:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{batch} lies over the log's end")
+    await start_over(partition, batch.base_offset, leader_epoch)
+    if may_change(partition, leader_epoch):
+        now_ms = log.home.clock.now_ms()
+        append_fetched(partition, runs, told.high_watermark, now_ms)
+        await raise_log_start(partition, told.log_start_offset, leader_epoch)
+    return NO_CUT
+
+
+async def _change(
+    partition: PartitionRuntime,
+    leader_epoch: int,
+    operation: Callable[[Callable[[], bool]], Coroutine[None, None, None]],
+) -> bool:
+    """Carry out what takes its time; whether it was begun.
+
+    The next role waits until it is done (``OpenLog.settled``), and is not given meanwhile."""
+    begun = False
+
+    def may_begin() -> bool:
+        nonlocal begun
+        begun = may_change(partition, leader_epoch)
+        if begun:
+            partition.is_open = False
+            partition.wake_waiters()
+        return begun
+
+    replica, log = partition.replica, partition.log
+    try:
+        await operation(may_begin)
+    finally:
+        if begun:
+            replica.on_cut(log.log_start_offset, log.log_end_offset)
+            partition.wake_waiters()
+    # Not after a failure, which the log does not survive; nor if it was stopped meanwhile.
+    if begun and replica.follows(leader_epoch):
+        partition.is_open = True
+    return begun
+
+
+async def raise_log_start(partition: PartitionRuntime, offset: int, leader_epoch: int) -> None:
+    """Forget what the leader has forgotten. Raises KafkaError."""
+    if may_change(partition, leader_epoch):
+        await partition.log.delete_records_before(min(offset, partition.replica.high_watermark))
+        partition.log_was_cut()

@@ -1,0 +1,150 @@
+"""Fetch requests of a follower, and what their answers say about each partition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.following.steps import Told
+from ottla.broker.replica.epochs import EpochEnd
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode, error_code
+from ottla.protocol.ids import ZERO_UUID, TopicPartition
+from ottla.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.api import declare
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ottla.broker.following.fetcher_state import Followed
+    from ottla.broker.following.session import Delta
+    from ottla.broker.following.steps import Ask
+    from ottla.protocol.ids import Uuid
+
+# Before 12 a leader cannot say where two logs part (KIP-595).
+FETCH = declare(ApiKey.FETCH, FetchRequest, FetchResponse, 12, 17)
+FIRST_BY_ID = 13
+FIRST_WITH_REPLICA_STATE = 15
+
+
+# Where nothing has happened for a while a follower waits longer, up to so many times the setting.
+IDLE_WAITS_MAX = 8
+
+
+class Manner(NamedTuple):
+    """How a follower fetches: Kafka's ``replica.fetch.*`` settings.
+
+    ``idle_wait_max_ms``: how long it lets the leader wait for news at rest; it is answered at once
+    when there is some, whatever the time that it is ready to wait."""
+
+    max_bytes: int = 1024 * 1024
+    response_max_bytes: int = 10 * 1024 * 1024
+    min_bytes: int = 1
+    wait_max_ms: int = 500
+    idle_wait_max_ms: int = 500
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """For how long a leader may keep a request, milliseconds."""
+        return self.wait_ms(IDLE_WAITS_MAX)
+
+    def wait_ms(self, idle_count: int) -> int:
+        """How long to wait after so many answers in a row that said nothing: ever longer."""
+        longer_ms = self.wait_max_ms * min(IDLE_WAITS_MAX, 1 << min(idle_count, 10))
+        return max(self.wait_max_ms, min(longer_ms, self.idle_wait_max_ms))
+
+
+class Sender(NamedTuple):
+    """Who fetches."""
+
+    node_id: int
+    broker_epoch: int
+
+
+def version_for(offered: int, asked: Iterable[tuple[Followed, Ask]]) -> int:
+    """The newest version in which all these partitions can be named."""
+    if offered >= FIRST_BY_ID and any(one.topic_id == ZERO_UUID for one, _ in asked):
+        return FIRST_BY_ID - 1
+    return offered
+
+
+def build_request(delta: Delta, sender: Sender, manner: Manner, version: int) -> FetchRequest:
+    """One request; partitions of a topic that follow one another share its entry."""
+    request = FetchRequest(
+        max_wait_ms=manner.wait_max_ms,
+        min_bytes=manner.min_bytes,
+        max_bytes=manner.response_max_bytes,
+        session_id=delta.session_id,
+        session_epoch=delta.session_epoch,
+        topics=list(_topics(delta.asked, manner.max_bytes)),
+        forgotten_topics_data=list(_forgotten(delta.forgotten)),
+    )
+    if version >= FIRST_WITH_REPLICA_STATE:
+        request.replica_state = ReplicaState(sender.node_id, sender.broker_epoch)
+    else:
+        request.replica_id = sender.node_id
+    return request
+
+
+def _topics(asked: Iterable[tuple[Followed, Ask]], max_bytes: int) -> Iterator[FetchTopic]:
+    topic: FetchTopic | None = None
+    for one, ask in asked:
+        name, index = one.partition
+        if topic is None or topic.topic != name or topic.topic_id != one.topic_id:
+            if topic is not None:
+                yield topic
+            topic = FetchTopic(name, one.topic_id)
+        topic.partitions.append(
+            FetchPartition(
+                index,
+                ask.leader_epoch,
+                ask.fetch_offset,
+                ask.last_fetched_epoch,
+                ask.log_start_offset,
+                max_bytes,
+            )
+        )
+    if topic is not None:
+        yield topic
+
+
+def _forgotten(forgotten: Iterable[tuple[TopicPartition, Uuid]]) -> Iterator[ForgottenTopic]:
+    by_topic: dict[tuple[str, Uuid], list[int]] = {}
+    for (name, index), topic_id in forgotten:
+        by_topic.setdefault((name, topic_id), []).append(index)
+    for (name, topic_id), indexes in by_topic.items():
+        yield ForgottenTopic(name, topic_id, indexes)
+
+
+def parts_of(
+    response: FetchResponse, names: Mapping[Uuid, str]
+) -> Iterator[tuple[TopicPartition, PartitionData]]:
+    """Each partition's part of the answer; of topics that nobody has asked for there is none."""
+    for topic in response.responses:
+        name = topic.topic or names.get(topic.topic_id)
+        if name is not None:
+            for part in topic.partitions:
+                yield TopicPartition(name, part.partition_index), part
+
+
+def told_by(part: PartitionData) -> Told:
+    """What the machine is to know of one partition's part."""
+    end = part.diverging_epoch
+    diverging = None
+    if part.error_code == ErrorCode.NONE and (end.epoch >= 0 or end.end_offset >= 0):
+        diverging = EpochEnd(end.epoch, end.end_offset)
+    return Told(
+        error_code(part.error_code),
+        part.high_watermark,
+        part.log_start_offset,
+        diverging,
+        has_records=bool(part.records),
+    )

@@ -1,0 +1,1 @@
+"""Request handlers, by family."""

@@ -1,0 +1,1 @@
+"""Handlers for metadata, topics, configurations and replicas."""

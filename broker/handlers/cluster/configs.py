@@ -1,0 +1,307 @@
+"""DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44): settings by Kafka's names.
+
+DescribeConfigs 1-4: 1 synonyms and sources, 3 types and documentation. AlterConfigs 0-2 replaces
+all that is set for a resource; IncrementalAlterConfigs 0-1 changes single settings (KIP-339).
+Resources: topics, brokers by id or "" for all of them, and groups, of which their coordinator also
+tells what it remembers (``ottla.timeline``, for those who ask for it by name); broker loggers are
+in ``handlers/cluster/broker_loggers.py``.
+
+Not done here: client metrics.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinating.internal_topics import flaw_of_all
+from ottla.broker.handlers.cluster.broker_loggers import (
+    LOGGER_RESOURCE,
+    change_loggers,
+    describe_loggers,
+)
+from ottla.broker.metadata.settings import BROKERS, EVERY_BROKER, GROUPS, TOPICS, ConfigTarget
+from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.coordinator.configs.config_changes import ConfigChange
+from ottla.coordinator.configs.configs import ConfigSource
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages import alter_configs, describe_configs, incremental_alter_configs
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ottla.broker.engine.context import RequestContext
+    from ottla.broker.handlers.services import Services
+    from ottla.coordinator.configs.configs import ConfigEntry
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+GROUP_RESOURCE = 32
+# JSON: a list of objects with time_ms, event, member_id, epoch, detail and text.
+TIMELINE = "ottla.timeline"
+_DOCUMENTATION_VERSION = 3
+
+_KIND_OF_TARGET = {
+    TOPICS: (ResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    BROKERS: (ResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    GROUPS: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+}
+
+_Resource = alter_configs.AlterConfigsResource | incremental_alter_configs.AlterConfigsResource
+
+
+class _Wanted(NamedTuple):
+    """One resource of a request; ``repetition`` says why its place there is none."""
+
+    resource: _Resource
+    repetition: str | None
+    validate_only: bool
+
+
+def _target(services: Services, resource_type: int, name: str, *, asks: bool) -> ConfigTarget:
+    """Whose settings a resource is. Raises KafkaError with a sentence."""
+    if resource_type == TOPIC_RESOURCE:
+        if not name and not asks:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the topic name is empty")
+        if services.metadata.topic(name) is None:
+            raise KafkaError(services.metadata.error_for_missing_topic(name))
+        return ConfigTarget(TOPICS, name)
+    if resource_type == BROKER_RESOURCE:
+        if name == "":
+            return ConfigTarget(BROKERS, EVERY_BROKER)
+        if name != str(services.node_id):
+            text = f"ask broker {name} itself: this is broker {services.node_id}"
+            if not name.isdecimal():
+                text = f"{name!r} is no broker id"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+        return ConfigTarget(BROKERS, name)
+    if resource_type == GROUP_RESOURCE:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the group id is empty")
+        return ConfigTarget(GROUPS, name)
+    raise KafkaError(
+        ErrorCode.INVALID_REQUEST, f"resources of type {resource_type} have no settings here"
+    )
+
+
+def _require(
+    services: Services, context: RequestContext, target: ConfigTarget, operation: Operation
+) -> None:
+    kind, error = _KIND_OF_TARGET[target.entity_type]
+    name = CLUSTER_NAME if kind is ResourceType.CLUSTER else target.name
+    if not services.door.is_allowed(context, operation, kind, name):
+        raise KafkaError(error)
+
+
+def describe(
+    services: Services, context: RequestContext, request: describe_configs.DescribeConfigsRequest
+) -> describe_configs.DescribeConfigsResponse:
+    """Every setting of each resource, or those that are named."""
+    response = describe_configs.DescribeConfigsResponse()
+    for resource in request.resources:
+        result = describe_configs.DescribeConfigsResult(
+            error_message="",
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        response.results.append(result)
+        try:
+            if resource.resource_type == LOGGER_RESOURCE:
+                result.configs = describe_loggers(
+                    services, context, resource.resource_name, resource.configuration_keys
+                )
+                continue
+            target = _target(services, resource.resource_type, resource.resource_name, asks=True)
+            _require(services, context, target, Operation.DESCRIBE_CONFIGS)
+            names = resource.configuration_keys
+            result.configs = [
+                _entry(context, request, entry)
+                for entry in services.settings.describe(target)
+                if not names or entry.name in names
+            ]
+            if target.is_group and TIMELINE in (names or ()):
+                result.configs.append(_timeline(services, context, target.name))
+        except KafkaError as error:
+            result.error_code, result.error_message = error.code, error.message
+    return response
+
+
+def _timeline(
+    services: Services, context: RequestContext, group_id: str
+) -> describe_configs.DescribeConfigsResourceResult:
+    """What is remembered of a group. Raises KafkaError."""
+    if not services.door.is_allowed(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    value = json.dumps(services.groups.timeline(group_id))
+    return describe_configs.DescribeConfigsResourceResult(
+        name=TIMELINE, value=value, read_only=True, config_source=ConfigSource.GROUP_CONFIG
+    )
+
+
+def _entry(
+    context: RequestContext,
+    request: describe_configs.DescribeConfigsRequest,
+    entry: ConfigEntry,
+) -> describe_configs.DescribeConfigsResourceResult:
+    described = describe_configs.DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.is_read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+    )
+    if request.include_synonyms:
+        described.synonyms = [
+            describe_configs.DescribeConfigsSynonym(
+                name=synonym.name, value=synonym.value, source=synonym.source
+            )
+            for synonym in entry.synonyms
+        ]
+    if context.api_version >= _DOCUMENTATION_VERSION:
+        described.config_type = entry.config_type
+        described.documentation = entry.documentation if request.include_documentation else None
+    return described
+
+
+def _refuse_repetitions(resources: Sequence[_Resource]) -> list[str | None]:
+    """For each resource what is wrong with its place in the request, as Kafka looks at it: one
+    that occurs twice is changed by neither, since nobody can say which of them is meant."""
+    counts = Counter((one.resource_type, one.resource_name) for one in resources)
+    found: list[str | None] = []
+    for one in resources:
+        names = Counter(config.name for config in one.configs)
+        twice = [name for name, count in names.items() if count > 1]
+        if counts[one.resource_type, one.resource_name] > 1:
+            found.append("the request names this resource more than once")
+        elif twice:
+            found.append(f"{min(twice)} occurs more than once")
+        else:
+            found.append(None)
+    return found
+
+
+async def alter(
+    services: Services, context: RequestContext, request: alter_configs.AlterConfigsRequest
+) -> alter_configs.AlterConfigsResponse:
+    """Replace all that is set for each resource."""
+    response = alter_configs.AlterConfigsResponse()
+    repetitions = _refuse_repetitions(request.resources)
+    for resource, repetition in zip(request.resources, repetitions, strict=True):
+        wanted = {config.name: config.value for config in resource.configs}
+
+        def replaced(
+            target: ConfigTarget,
+            _current: Mapping[str, str],
+            wanted: dict[str, str | None] = wanted,
+        ) -> dict[str, str]:
+            return services.settings.replaced(target, wanted)
+
+        error, text = await _change(
+            services,
+            context,
+            _Wanted(resource, repetition, request.validate_only),
+            replaced,
+        )
+        response.responses.append(
+            alter_configs.AlterConfigsResourceResponse(
+                error_code=error,
+                error_message=text,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return response
+
+
+async def incremental_alter(
+    services: Services,
+    context: RequestContext,
+    request: incremental_alter_configs.IncrementalAlterConfigsRequest,
+) -> incremental_alter_configs.IncrementalAlterConfigsResponse:
+    """Set, delete, append to or subtract from single settings of each resource."""
+    response = incremental_alter_configs.IncrementalAlterConfigsResponse()
+    repetitions = _refuse_repetitions(request.resources)
+    for resource, repetition in zip(request.resources, repetitions, strict=True):
+        changes = [
+            ConfigChange(config.name, config.config_operation, config.value)
+            for config in resource.configs
+        ]
+
+        def changed(
+            target: ConfigTarget,
+            current: Mapping[str, str],
+            changes: list[ConfigChange] = changes,
+        ) -> dict[str, str]:
+            return services.settings.changed(target, current, changes)
+
+        wanted = _Wanted(resource, repetition, request.validate_only)
+        if resource.resource_type == LOGGER_RESOURCE and repetition is None:
+            error, text = _change_loggers(services, context, resource, request.validate_only)
+        else:
+            error, text = await _change(services, context, wanted, changed)
+        response.responses.append(
+            incremental_alter_configs.AlterConfigsResourceResponse(
+                error_code=error,
+                error_message=text,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return response
+
+
+def _change_loggers(
+    services: Services,
+    context: RequestContext,
+    resource: incremental_alter_configs.AlterConfigsResource,
+    validate_only: bool,
+) -> tuple[ErrorCode, str | None]:
+    try:
+        change_loggers(
+            services,
+            context,
+            resource.resource_name,
+            resource.configs,
+            validate_only=validate_only,
+        )
+    except KafkaError as error:
+        return error.code, error.message
+    return ErrorCode.NONE, None
+
+
+async def _change(
+    services: Services,
+    context: RequestContext,
+    wanted: _Wanted,
+    make: Callable[[ConfigTarget, Mapping[str, str]], dict[str, str]],
+) -> tuple[ErrorCode, str | None]:
+    if wanted.repetition is not None:
+        return ErrorCode.INVALID_REQUEST, wanted.repetition
+    resource = wanted.resource
+    try:
+        target = _target(services, resource.resource_type, resource.resource_name, asks=False)
+        _require(services, context, target, Operation.ALTER_CONFIGS)
+        change = partial(_checked, target, make)
+        if wanted.validate_only:
+            change(services.settings.stored(target))
+        else:
+            await services.admin.change_configs(target.entity_type, target.name, change)
+    except KafkaError as error:
+        return error.code, error.message
+    return ErrorCode.NONE, None
+
+
+def _checked(
+    target: ConfigTarget,
+    make: Callable[[ConfigTarget, Mapping[str, str]], dict[str, str]],
+    current: Mapping[str, str],
+) -> dict[str, str]:
+    """What will be set. Raises KafkaError."""
+    made = make(target, current)
+    text = flaw_of_all(target.name, made) if target.is_topic else None
+    if text is not None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, text)
+    return made

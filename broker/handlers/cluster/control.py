@@ -1,0 +1,41 @@
+"""LeaderAndIsr, StopReplica, UpdateMetadata (keys 4-6): the controller's word over the wire.
+
+The same door as for a controller in this process: fenced by broker epoch, controller epoch, topic
+id and leader epoch behind it (read ``partitions/control.py``). For brokers only (CLUSTER_ACTION), and
+by their own listener.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.handlers.shared import is_from_broker
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from ottla.protocol.messages.update_metadata import UpdateMetadataResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.engine.context import RequestContext
+    from ottla.broker.handlers.services import Services
+    from ottla.broker.partitions.control import ControlRequest, ControlResponse
+
+
+async def handle(
+    services: Services, context: RequestContext, request: ControlRequest
+) -> ControlResponse:
+    """Carry it out; the answer comes when it has taken effect, one request after the other."""
+    if not is_from_broker(services, context):
+        return _refused(request)
+    return await services.control.apply(request)
+
+
+def _refused(request: ControlRequest) -> ControlResponse:
+    error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    match request:
+        case LeaderAndIsrRequest():
+            return LeaderAndIsrResponse(error_code=error)
+        case StopReplicaRequest():
+            return StopReplicaResponse(error_code=error)
+        case _:
+            return UpdateMetadataResponse(error_code=error)

@@ -1,0 +1,226 @@
+"""CreateTopics (19), DeleteTopics (20), CreatePartitions (37): answered by the controller.
+
+CreateTopics 2-7: partition count and replication factor may be -1 (the broker's defaults) in every
+version: Kafka's schema says so from 4 on, but clients send it earlier, and Kafka takes it. 5 the
+answer tells both and the topic's settings; 7 the topic id. DeleteTopics 1-6: 3
+TOPIC_DELETION_DISABLED, 6 by name or id. CreatePartitions 0-3: the count is the new total.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ottla.broker.administration.cluster_admin import PartitionsSpec, TopicResult, TopicSpec
+from ottla.broker.coordinating.internal_topics import FIXED_TOPICS, flaw_of
+from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import ZERO_UUID
+from ottla.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from ottla.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.engine.context import RequestContext
+    from ottla.broker.handlers.services import Services
+
+_DELETION_DISABLED_VERSION = 3
+_FIXED = "the number of partitions says where groups and transactions live, and stays as it is"
+_TWICE = "the request names this topic more than once"
+
+
+async def create(
+    services: Services, context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    """Create each topic, or say why not; one bad topic does not spoil the others."""
+    counts = Counter(topic.name for topic in request.topics)
+    answers: dict[str, CreatableTopicResult] = {}
+    specs = []
+    for topic in request.topics:
+        error, text = _check_create(services, context, topic, counts[topic.name])
+        if error == ErrorCode.NONE:
+            specs.append(services.internal_topics.completed(_spec(topic)))
+        else:
+            answers[topic.name] = CreatableTopicResult(
+                name=topic.name, error_code=error, error_message=text, configs=[]
+            )
+    results = await services.admin.create_topics(
+        specs, validate_only=request.validate_only, timeout_ms=request.timeout_ms
+    )
+    for result in results:
+        answers[result.name] = _created(services, result)
+    return CreateTopicsResponse(topics=[answers[name] for name in counts])
+
+
+def _check_create(
+    services: Services, context: RequestContext, topic: CreatableTopic, count: int
+) -> tuple[ErrorCode, str | None]:
+    if count > 1:
+        return ErrorCode.INVALID_REQUEST, _TWICE
+    door = services.door
+    if not door.is_allowed(
+        context, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME
+    ) and not door.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, topic.name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
+    if topic.assignments and (topic.num_partitions != -1 or topic.replication_factor != -1):
+        return (
+            ErrorCode.INVALID_REQUEST,
+            "give either an assignment or a partition count and replication factor, not both",
+        )
+    text = flaw_of(topic.name, {config.name: config.value for config in topic.configs})
+    if text is not None:
+        return ErrorCode.INVALID_CONFIG, text
+    indexes = Counter(part.partition_index for part in topic.assignments)
+    twice = [index for index, count in indexes.items() if count > 1]
+    if twice:
+        text = f"partition {min(twice)} is assigned more than once"
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
+    return ErrorCode.NONE, None
+
+
+def _spec(topic: CreatableTopic) -> TopicSpec:
+    return TopicSpec(
+        name=topic.name,
+        partition_count=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignment={part.partition_index: part.broker_ids for part in topic.assignments} or None,
+        configs={config.name: config.value for config in topic.configs},
+    )
+
+
+def _created(services: Services, result: TopicResult) -> CreatableTopicResult:
+    answer = CreatableTopicResult(
+        name=result.name,
+        topic_id=result.topic_id,
+        error_code=result.error_code,
+        error_message=result.message,
+        configs=[],
+    )
+    if result.error_code == ErrorCode.NONE:
+        answer.num_partitions = result.partition_count
+        answer.replication_factor = result.replication_factor
+        answer.configs = [
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=None if entry.is_sensitive else entry.value,
+                read_only=entry.is_read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in services.settings.describe_new_topic(result.configs)
+        ]
+    return answer
+
+
+async def delete(
+    services: Services, context: RequestContext, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse:
+    """Delete each topic by name or id; its records are gone when this answers."""
+    wanted = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+    response = DeleteTopicsResponse()
+    found: dict[str, DeletableTopicResult] = {}
+    names = [_name_to_delete(services, topic) for topic in wanted]
+    counts = Counter(names)
+    for topic, name in zip(wanted, names, strict=True):
+        answer = DeletableTopicResult(name=name, topic_id=topic.topic_id)
+        response.responses.append(answer)
+        answer.error_code, answer.error_message = _check_delete(
+            services, context, topic, name, counts
+        )
+        if answer.error_code == ErrorCode.NONE and name is not None:
+            found[name] = answer
+    # By id where the client says so: by the time its turn comes, the name may be another's.
+    doomed = [
+        answer.topic_id if answer.topic_id != ZERO_UUID else name for name, answer in found.items()
+    ]
+    results = await services.admin.delete_topics(doomed, timeout_ms=request.timeout_ms)
+    for answer, result in zip(found.values(), results, strict=True):
+        answer.error_code, answer.error_message = result.error_code, result.message
+        answer.topic_id = result.topic_id
+    return response
+
+
+def _name_to_delete(services: Services, topic: DeleteTopicState) -> str | None:
+    if topic.topic_id != ZERO_UUID and topic.name is None:
+        return services.metadata.topic_name(topic.topic_id)
+    return topic.name
+
+
+def _check_delete(
+    services: Services,
+    context: RequestContext,
+    topic: DeleteTopicState,
+    name: str | None,
+    counts: Counter[str | None],
+) -> tuple[ErrorCode, str | None]:
+    if topic.name is not None and topic.topic_id != ZERO_UUID:
+        return ErrorCode.INVALID_REQUEST, "name the topic or give its id, not both"
+    if topic.name is None and topic.topic_id == ZERO_UUID:
+        return ErrorCode.INVALID_REQUEST, "name the topic or give its id"
+    if name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id"
+    if counts[name] > 1:
+        # Whoever says it twice may have meant another: nothing is deleted.
+        return ErrorCode.INVALID_REQUEST, _TWICE
+    if not services.config.delete_topic_enable:
+        if context.api_version < _DELETION_DISABLED_VERSION:
+            return ErrorCode.INVALID_REQUEST, None
+        return ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false"
+    if not services.door.is_allowed(context, Operation.DELETE, ResourceType.TOPIC, name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
+    return ErrorCode.NONE, None
+
+
+async def create_partitions(
+    services: Services, context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    """Raise each topic's number of partitions to the given total."""
+    counts = Counter(topic.name for topic in request.topics)
+    answers: dict[str, CreatePartitionsTopicResult] = {}
+    specs = []
+    for topic in request.topics:
+        if counts[topic.name] > 1:
+            error, text = ErrorCode.INVALID_REQUEST, _TWICE
+        elif not services.door.is_allowed(context, Operation.ALTER, ResourceType.TOPIC, topic.name):
+            error, text = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ""
+        elif topic.name in FIXED_TOPICS:
+            error, text = ErrorCode.INVALID_PARTITIONS, _FIXED
+        else:
+            specs.append(_partitions_spec(topic))
+            continue
+        answers[topic.name] = CreatePartitionsTopicResult(
+            name=topic.name, error_code=error, error_message=text or None
+        )
+    results = await services.admin.create_partitions(
+        specs, validate_only=request.validate_only, timeout_ms=request.timeout_ms
+    )
+    for result in results:
+        answers[result.name] = CreatePartitionsTopicResult(
+            name=result.name, error_code=result.error_code, error_message=result.message
+        )
+    return CreatePartitionsResponse(results=[answers[name] for name in counts])
+
+
+def _partitions_spec(topic: CreatePartitionsTopic) -> PartitionsSpec:
+    assignments = topic.assignments
+    return PartitionsSpec(
+        name=topic.name,
+        total_count=topic.count,
+        assignment=None if assignments is None else [part.broker_ids for part in assignments],
+    )

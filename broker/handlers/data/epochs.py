@@ -1,0 +1,54 @@
+"""OffsetForLeaderEpoch (key 23): where a leader epoch ended. Versions 2-4.
+
+2: fenced by the current leader epoch (KIP-320). 3: replica id; consumers may ask. 4: flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.policy.door import Operation, ResourceType
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.engine.context import RequestContext
+    from ottla.broker.handlers.services import Services
+
+
+def handle(
+    services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """For each partition the largest known epoch not above the asked one, and its end."""
+    response = OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        allowed = services.door.is_allowed(
+            context, Operation.DESCRIBE, ResourceType.TOPIC, topic.topic
+        )
+        answers = [
+            _answer(services, topic.topic, wanted, allowed=allowed) for wanted in topic.partitions
+        ]
+        response.topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
+    return response
+
+
+def _answer(
+    services: Services, topic: str, wanted: OffsetForLeaderPartition, *, allowed: bool
+) -> EpochEndOffset:
+    answer = EpochEndOffset(partition=wanted.partition)
+    partition = services.partitions.find(topic, wanted.partition)
+    if not allowed:
+        answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif partition is None:
+        answer.error_code = services.metadata.error_for_missing(topic, wanted.partition)
+    else:
+        answer.error_code = partition.check_leader_epoch(wanted.current_leader_epoch)
+        if answer.error_code == ErrorCode.NONE:
+            answer.leader_epoch, answer.end_offset = partition.end_of_epoch(wanted.leader_epoch)
+    return answer

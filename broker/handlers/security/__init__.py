@@ -1,0 +1,1 @@
+"""Handlers for authentication and authorization."""

@@ -1,0 +1,69 @@
+"""What handlers may call: one object, built by the server, handed to each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.broker.engine.context import Peer, ReplyPart
+from ottla.broker.engine.deferred import Later
+from ottla.protocol.data_classes import dataclass
+
+if TYPE_CHECKING:
+    from ottla.broker.administration.cluster_admin import ClusterAdmin
+    from ottla.broker.coordinating.groups import GroupCoordinator
+    from ottla.broker.coordinating.internal_topics import InternalTopics
+    from ottla.broker.coordinating.transactions import TransactionCoordinator
+    from ottla.broker.coordinating.txn_partition import MarkerWriter
+    from ottla.broker.coordinating.txn_verification import Verification
+    from ottla.broker.directories.replica_moves import ReplicaMoves
+    from ottla.broker.engine.purgatory import Waiting
+    from ottla.broker.metadata.features import Features
+    from ottla.broker.metadata.metadata import MetadataCache
+    from ottla.broker.metadata.settings import Settings
+    from ottla.broker.partitions.control import ControlReceiver
+    from ottla.broker.partitions.partitions import Partitions
+    from ottla.broker.partitions.produces import Flushes
+    from ottla.broker.partitions.reads import Reads
+    from ottla.broker.policy.door import Door
+    from ottla.coordinator.configs.broker_configs import BrokerConfig
+    from ottla.protocol.messages.api_versions import ApiVersion
+    from ottla.protocol.ports import Ports
+
+
+@dataclass(slots=True)
+class Services:
+    """Lives as long as the broker. Handlers read it; none of them replaces a part."""
+
+    ports: Ports
+    node_id: int
+    config: BrokerConfig
+    settings: Settings
+    door: Door
+    metadata: MetadataCache
+    partitions: Partitions
+    reads: Reads
+    flushes: Flushes
+    waiting: Waiting
+    admin: ClusterAdmin
+    internal_topics: InternalTopics
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    marker_writer: MarkerWriter
+    verification: Verification
+    features: Features
+    moves: ReplicaMoves
+    # The controller's word comes in here, over the wire or not.
+    control: ControlReceiver
+    # The rows of the ApiVersions answer for that request version.
+    advertised: Callable[[int], list[ApiVersion]]
+
+
+Straight = Callable[
+    [Services, Peer, memoryview, int, int],
+    Sequence[ReplyPart] | Later[Sequence[ReplyPart]] | None,
+]
+"""The shorter way of the commonest requests of one API and version: services, peer, frame, where
+the header's client id ends, and correlation id, to the answer's parts, perhaps later. They are
+empty when none is owed, and None when the request, in which nothing was changed, must take the
+ordinary way."""

@@ -1,0 +1,125 @@
+"""What several handlers share.
+
+OffsetCommit and TxnOffsetCommit: some partitions are refused at sight, the group's machine judges
+the others, and the answer names all of them in the order of the request."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from copy import copy
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ottla.broker.engine.context import RequestContext
+    from ottla.broker.handlers.services import Services
+
+Place = tuple[str, int]
+ErrorOf = dict[Place, int]
+
+
+class Topic(Protocol):
+    """Of a request or an answer; its partitions have a ``partition_index``."""
+
+    name: str
+    partitions: Any
+
+
+AnyTopic = TypeVar("AnyTopic", bound=Topic)
+Made = TypeVar("Made", covariant=True)
+
+
+class MakeTopic(Protocol[Made]):
+    """The class of an answer's topics."""
+
+    def __call__(self, *, name: str, partitions: list[Any]) -> Made: ...
+
+
+class MakePart(Protocol):
+    """The class of their partitions."""
+
+    def __call__(self, *, partition_index: int, error_code: int) -> object: ...
+
+
+def is_from_broker(services: Services, context: RequestContext) -> bool:
+    """Whether a request may do what only brokers do: it came by the listener of brokers, and its
+    sender may act for the cluster."""
+    return context.listener == services.config.inter_broker_listener_name and (
+        services.door.is_allowed(
+            context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+        )
+    )
+
+
+def refused_parts(services: Services, context: RequestContext, topics: Iterable[Topic]) -> ErrorOf:
+    """The partitions that the caller may not commit, or that are not there, and why."""
+    refused: ErrorOf = {}
+    for topic in topics:
+        allowed = services.door.is_allowed(context, Operation.READ, ResourceType.TOPIC, topic.name)
+        image = services.metadata.topic(topic.name)
+        for part in topic.partitions:
+            place = topic.name, part.partition_index
+            if not allowed:
+                refused[place] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif image is None or part.partition_index not in image.partitions:
+                refused[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return refused
+
+
+def without(topics: Iterable[AnyTopic], refused: Mapping[Place, int]) -> list[AnyTopic]:
+    """What is left of them."""
+    left = []
+    for topic in topics:
+        kept = copy(topic)
+        kept.partitions = [
+            part for part in topic.partitions if (topic.name, part.partition_index) not in refused
+        ]
+        if kept.partitions:
+            left.append(kept)
+    return left
+
+
+def with_verdicts(
+    refused: Mapping[Place, int], answered: Iterable[Topic]
+) -> Callable[[Place], int]:
+    """The error of every partition, when the machine has answered about what was left.
+
+    Asked in the order of the request: one that is named twice has a verdict for each."""
+    verdicts: dict[Place, deque[int]] = defaultdict(deque)
+    for topic in answered:
+        for part in topic.partitions:
+            verdicts[topic.name, part.partition_index].append(part.error_code)
+
+    def error_of(place: Place) -> int:
+        error = refused.get(place)
+        return verdicts[place].popleft() if error is None else error
+
+    return error_of
+
+
+def in_order(
+    topics: Iterable[Topic],
+    error_of: Callable[[Place], int],
+    make_topic: MakeTopic[Made],
+    make_part: MakePart,
+) -> list[Made]:
+    """The answer's topics, in the shape and order of the request; those without partitions are left
+    out."""
+    return [
+        make_topic(
+            name=topic.name,
+            partitions=[
+                make_part(
+                    partition_index=part.partition_index,
+                    error_code=error_of((topic.name, part.partition_index)),
+                )
+                for part in topic.partitions
+            ],
+        )
+        for topic in topics
+        if topic.partitions
+    ]

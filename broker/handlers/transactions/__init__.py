@@ -1,0 +1,1 @@
+"""Handlers for producer ids and transactions."""

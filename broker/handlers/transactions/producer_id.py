@@ -1,0 +1,50 @@
+"""InitProducerId (key 22): a producer's id and epoch. Versions 0-5.
+
+Without a transactional id any broker hands out a fresh id with epoch 0; with one, its coordinator
+gives the same id with a raised epoch, and ends what an earlier producer has left open. 3: current
+id and epoch (KIP-360); an idempotent producer that asks to bump gets a fresh id, which serves it as
+well. 4: PRODUCER_FENCED allowed. 5: TRANSACTION_ABORTABLE allowed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.coordinating.groups import caller_of
+from ottla.broker.policy.door import Operation, ResourceType
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.engine.context import RequestContext
+    from ottla.broker.handlers.services import Services
+
+
+def handle(services: Services, context: RequestContext, request: InitProducerIdRequest) -> Any:
+    """Give a producer its id, or ask the coordinator of its transactional id for it."""
+    transactional_id = request.transactional_id
+    is_half_known = (request.producer_id == -1) != (request.producer_epoch == -1)
+    if transactional_id == "" or is_half_known:
+        return _refused(ErrorCode.INVALID_REQUEST)
+    if transactional_id is None:
+        return _fresh(services)
+    if not services.door.is_allowed(
+        context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+    ):
+        return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return services.transactions.handle_current(
+        transactional_id, request, caller_of(context), _refused, context.peer
+    )
+
+
+async def _fresh(services: Services) -> InitProducerIdResponse:
+    """A producer id that no producer ever had."""
+    try:
+        return InitProducerIdResponse(producer_id=await services.admin.allocate_producer_id())
+    except KafkaError:
+        # Whatever keeps the store from giving ids, clients repeat this one and no other.
+        return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+def _refused(error: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)

@@ -1,0 +1,1 @@
+"""Log directories: locks, identity, checkpoints, and the logs in them."""

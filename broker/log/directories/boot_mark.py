@@ -1,0 +1,117 @@
+"""Which run of the machine a data directory was last written in, and what was damaged then.
+
+A process that dies loses nothing: the page cache outlives it. A machine that dies loses whatever
+was not flushed, page by page. Only the second may explain a hole in a log, so each directory notes
+the run it is written in, once its logs are loaded and before anything is appended.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from ottla.broker.log.storage.checkpoints import read_file, replace_file
+from ottla.broker.log.storage.health import is_out_of_space
+from ottla.broker.log.storage.names import BOOT_MARK, join
+from ottla.protocol.ids import TopicPartition
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ottla.broker.log.storage.home import LogHome
+
+_VERSION = 0
+
+
+class BootMark(NamedTuple):
+    """``damaged``: logs whose damage no loss of power explains, whatever happens later.
+    ``unread``: logs that have not been loaded since the power may have gone."""
+
+    boot_id: str
+    damaged: frozenset[TopicPartition] = frozenset()
+    unread: frozenset[TopicPartition] = frozenset()
+
+
+def encode_boot_mark(mark: BootMark) -> bytes:
+    """JSON, sorted so that equal marks make equal files."""
+    document = {
+        "version": _VERSION,
+        "bootId": mark.boot_id,
+        "damaged": sorted(mark.damaged),
+        "unread": sorted(mark.unread),
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def decode_boot_mark(content: bytes | None) -> BootMark | None:
+    """The mark, None if it is absent or spoiled: then nothing is known of the power."""
+    if content is None:
+        return None
+    try:
+        document = json.loads(content)
+        if document["version"] != _VERSION or not isinstance(document["bootId"], str):
+            return None
+        damaged, unread = (
+            frozenset(TopicPartition(str(topic), int(number)) for topic, number in document[key])
+            for key in ("damaged", "unread")
+        )
+        return BootMark(document["bootId"], damaged, unread)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+class BootRecord:
+    """Owned by a data directory."""
+
+    def __init__(self, home: LogHome) -> None:
+        self._home = home
+        self._path = join(home.health.path, BOOT_MARK)
+        self._boot_id = ""
+        self._found: BootMark | None = None
+        self._unread: set[TopicPartition] = set()
+
+    def read(self) -> None:
+        """Take over what the file says. Raises OSError."""
+        self._boot_id = self._home.disk.boot_id()
+        self._found = decode_boot_mark(read_file(self._home.disk, self._path))
+
+    def may_have_lost_writes(self, partition: TopicPartition) -> bool:
+        """Whether the machine is known to have gone down since the log was last written to.
+
+        Where nobody can tell, it counts as running: damage is then left for people to judge."""
+        found = self._found
+        if found is None or not found.boot_id or not self._boot_id or partition in found.damaged:
+            return False
+        return partition in found.unread or found.boot_id != self._boot_id
+
+    def keep_unread(self, partition: TopicPartition) -> None:
+        """Something passing, such as a full disk, has kept the log from being judged."""
+        if self.may_have_lost_writes(partition):
+            self._unread.add(partition)
+
+    async def save(self, damaged: Iterable[TopicPartition]) -> None:
+        """Note, durably, the present run and what is wrong in it. Raises OSError."""
+        found = frozenset(damaged)
+        unread = found & self._unread
+        mark = BootMark(self._boot_id, found - unread, unread)
+        if mark == self._found or not self._boot_id:
+            return
+        try:
+            await replace_file(self._home.disk, self._path, encode_boot_mark(mark))
+        except OSError as error:
+            if not is_out_of_space(error):
+                raise
+            # An old mark would blame the next damage on a loss of power that there was not.
+            await self._home.disk.unlink(self._path)
+            await self._home.disk.fsync_directory(self._home.health.path)
+            self._found = None
+        else:
+            self._found = mark
+
+    async def update(self, damaged: Iterable[TopicPartition]) -> None:
+        """As ``save``, while the directory is in use. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        try:
+            await self.save(damaged)
+        except OSError as error:
+            raise self._home.health.judge(f"cannot write {self._path}", error) from error

@@ -1,0 +1,320 @@
+"""All data directories of a broker (``log.dirs``): which exists, which works, what goes where.
+
+The broker goes on as long as one of them works. While one is missing, a partition that existed
+before is made again only if somebody says that it is new: it may live on the missing disk, and an
+empty replica must not pass for a full one (hazard S-13).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.broker.log.directories.directory import topic_id_in
+from ottla.broker.log.directories.doubles import Doubles
+from ottla.broker.log.directories.future_logs import FutureLogs
+from ottla.broker.log.storage.health import storage_error
+from ottla.broker.log.storage.home import OPEN_SEGMENTS_MAX
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from ottla.broker.log.directories.directory import LogDirectory
+    from ottla.broker.log.partition_log import PartitionLog
+    from ottla.protocol.ids import TopicPartition, Uuid
+    from ottla.protocol.ports import FileLock
+
+logger = logging.getLogger("ottla.log")
+
+# Files that nobody used for that long are closed: long enough for a slow consumer's next fetch.
+IDLE_MS = 60_000.0
+
+
+class DirectoriesConfig(NamedTuple):
+    """Whose directories they are and how they are run."""
+
+    paths: Sequence[str]
+    broker_id: int
+    cluster_id: str
+    workers_per_directory: int = 2
+    free_bytes_floor: int = 0
+    open_segments_max: int = OPEN_SEGMENTS_MAX
+
+
+class LogDirectories:
+    """Made and loaded by ``open_directories``; closed once, at the end."""
+
+    def __init__(
+        self,
+        config: DirectoriesConfig,
+        directories: Sequence[LogDirectory],
+        locks: Sequence[FileLock],
+    ) -> None:
+        self.config = config
+        self.directories = list(directories)
+        # Directories that others remember and that are not there; see ``forget_missing``.
+        self.missing_ids: frozenset[str] = frozenset()
+        # The id of the first directory that works: who has locked it is alone with this data.
+        self.home = ""
+        self.doubles = Doubles()
+        self.futures = FutureLogs()
+        # Where partitions are to be made that are not here yet: an administrator's choice.
+        self.preferred: dict[TopicPartition, str] = {}
+        self._locks = list(locks)
+        self._release_due_ms = 0.0
+        self._creating: set[TopicPartition] = set()
+
+    # -- looking -----------------------------------------------------------------------------
+
+    def get(self, partition: TopicPartition) -> PartitionLog | None:
+        """The log of a partition, whether or not its directory still works."""
+        directory = self.directory_of(partition)
+        return None if directory is None else directory.logs.get(partition)
+
+    def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
+        """Where the partition lives, damaged or not."""
+        for directory in self.directories:
+            if partition in directory.logs or partition in directory.damaged:
+                return directory
+        return None
+
+    def __iter__(self) -> Iterator[PartitionLog]:
+        """All logs that were loaded or made."""
+        for directory in self.directories:
+            yield from directory
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        return [each for each in self.directories if each.home.health.is_online]
+
+    @property
+    def offline_paths(self) -> list[str]:
+        return [each.path for each in self.directories if not each.home.health.is_online]
+
+    @property
+    def are_all_there(self) -> bool:
+        """Whether nothing of this broker's can lie on a directory that is missing or offline."""
+        return not self.missing_ids and not self.offline_paths
+
+    @property
+    def damaged(self) -> dict[TopicPartition, str]:
+        """Partitions that must be fetched anew, repaired by the operator, or stay offline."""
+        return {
+            partition: reason
+            for each in self.directories
+            for partition, reason in each.damaged.items()
+        }
+
+    @property
+    def clean_broker_epoch(self) -> int | None:
+        """The generation that stopped cleanly here, None unless all directories agree on it."""
+        epochs = {each.clean_broker_epoch for each in self.directories}
+        return epochs.pop() if len(epochs) == 1 and not self.missing_ids else None
+
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        """The checkpointed high watermark; None means: the log start, never the end (R-26)."""
+        directory = self.directory_of(partition)
+        return None if directory is None else directory.checkpoints.high_watermarks.get(partition)
+
+    @property
+    def last_wall_ms(self) -> int | None:
+        """The wall clock as an earlier start or this one last believed it; None if none did."""
+        found = [each.checkpoints.wall_ms for each in self.online]
+        return max((wall_ms for wall_ms in found if wall_ms is not None), default=None)
+
+    @property
+    def have_no_room(self) -> bool:
+        """Whether any of them refuses appends for lack of space."""
+        return any(each.home.health.has_no_room for each in self.online)
+
+    def rooms(self) -> list[tuple[int, list[TopicPartition]]]:
+        """How much room each directory has (read ``room.py``), and what lies in it."""
+        return [(each.home.health.gauge.room, [*each.logs, *each.damaged]) for each in self.online]
+
+    def on_failure(self, callback: Callable[[str], object]) -> None:
+        """Call back, synchronously, with the path of each directory that goes (or is) offline."""
+        for each in self.directories:
+            each.home.health.on_failure(partial(callback, each.path))
+
+    # -- partitions --------------------------------------------------------------------------
+
+    async def choose(self, partition: TopicPartition, topic_id: Uuid) -> None:
+        """The partition is now known to be of that topic; decides which of two copies counts."""
+        await self.doubles.choose(partition, topic_id, self.directory_of(partition))
+
+    async def create(
+        self, partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool
+    ) -> PartitionLog:
+        """Make a log in the directory that was chosen for it, or in the one with the fewest
+        partitions; or return the log there is.
+
+        ``is_new``: the partition never existed on this broker. Raises
+        KafkaError(KAFKA_STORAGE_ERROR) if it may live on a directory that is offline or missing,
+        if its log is damaged, or if the disk fails; KafkaError(INCONSISTENT_TOPIC_ID) if there
+        is a log of an earlier topic of that name."""
+        found = self.directory_of(partition)
+        if found is not None:
+            if partition in found.damaged:
+                raise storage_error(found.damaged[partition])
+            log = found.logs[partition]
+            if topic_id is not None and log.topic_id is None:
+                await found.set_topic_id(log, topic_id)
+            elif topic_id is not None and log.topic_id != topic_id:
+                raise KafkaError(
+                    ErrorCode.INCONSISTENT_TOPIC_ID,
+                    f"{log.directory} belongs to an earlier topic of the same name",
+                )
+            return log
+        if not is_new and not self.are_all_there:
+            raise storage_error(
+                f"{partition} may live on a data directory that is not available: "
+                f"{', '.join(self.offline_paths) or 'one of log.dirs is empty or was left out'}"
+            )
+        online = self.online
+        if not online:
+            raise storage_error("no data directory is online")
+        assert partition not in self._creating
+        self._creating.add(partition)
+        try:
+            log = await self._place_for(partition, online).create(partition, topic_id)
+            self.preferred.pop(partition, None)
+            return log
+        finally:
+            self._creating.discard(partition)
+
+    def _place_for(self, partition: TopicPartition, online: Sequence[LogDirectory]) -> LogDirectory:
+        preferred = self.preferred.get(partition)
+        for each in online:
+            if each.path == preferred:
+                return each
+        # One without space left would refuse again and again.
+        return min(
+            online, key=lambda each: (each.home.health.is_low_on_space, each.partition_count)
+        )
+
+    async def set_aside(self, partition: TopicPartition) -> None:
+        """The log is of a topic that was deleted: keep it under another name (S-32, C-22).
+
+        On a failed directory it is only forgotten, and will be met there again."""
+        await self.futures.drop(partition)
+        directory = self.directory_of(partition)
+        assert directory is not None
+        if not directory.home.health.is_online:
+            directory.take_out(partition)
+            return
+        kept_as = await directory.set_aside(partition)
+        logger.warning("%s-%d is of a deleted topic: kept as %s", *partition, kept_as)
+
+    async def set_spoiled_aside(self, partition: TopicPartition) -> bool:
+        """Keep a damaged log under another name, so that it can be fetched anew (S-03).
+
+        False if it is not damaged, or something passing has kept it from being read. Raises
+        KafkaError(KAFKA_STORAGE_ERROR)."""
+        directory = self.directory_of(partition)
+        if directory is None or partition not in directory.spoiled:
+            return False
+        directory.home.health.ensure_online()
+        kept_as = await directory.set_aside(partition)
+        logger.warning("%s-%d is damaged, and fetched anew: kept as %s", *partition, kept_as)
+        return True
+
+    async def delete(self, partition: TopicPartition) -> None:
+        """Remove a partition's log; one that does not exist is fine."""
+        self.preferred.pop(partition, None)
+        await self.futures.drop(partition)
+        directory = self.directory_of(partition)
+        await self.doubles.give_up(partition)
+        if directory is None:
+            return
+        if not directory.home.health.is_online:
+            # Nothing can be removed from it, and its records must not be in a new topic's way.
+            directory.take_out(partition)
+        elif partition in directory.damaged:
+            await directory.set_aside(partition)
+        else:
+            await directory.delete(partition)
+
+    async def delete_topic(self, partition: TopicPartition, topic_id: Uuid) -> int:
+        """Remove what lies of that topic's partition; returns how many directories went.
+
+        Of another topic of that name, and of one that cannot be told, nothing is touched; nor on a
+        directory that is not available. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        count = await self.doubles.delete(partition, topic_id)
+        if any(topic_id_in(each, partition) == topic_id for each in self.directories):
+            # First: a move that is about to end changes where the log lies.
+            self.preferred.pop(partition, None)
+            await self.futures.drop(partition)
+        for directory in self.directories:
+            if topic_id_in(directory, partition) != topic_id:
+                continue
+            if directory.home.health.is_online:
+                await directory.delete(partition)
+                count += 1
+            else:
+                directory.take_out(partition)
+        return count
+
+    # -- housekeeping ------------------------------------------------------------------------
+
+    async def checkpoint(self, high_watermarks: Callable[[], Mapping[TopicPartition, int]]) -> None:
+        """Save recovery points, log starts and high watermarks, of those that have one. Every few
+        seconds.
+
+        A directory that fails meanwhile goes offline; nothing is raised."""
+        for each in self.online:
+            saved = each.checkpoints
+            try:
+                await saved.save_recovery_points()
+                await saved.save_log_starts()
+                # Asked for only now: a partition may have been deleted and made again during
+                # either write, and the old one's high watermark is nothing to the new one.
+                known = high_watermarks()
+                for partition in each.logs:
+                    high_watermark = known.get(partition)
+                    # Partitions without a role yet keep what was found on the disk.
+                    if high_watermark is not None:
+                        saved.high_watermarks[partition] = high_watermark
+                await saved.save_high_watermarks()
+            except KafkaError as error:
+                logger.error("%s", error.message)
+
+    async def save_wall_clock(self, wall_ms: int) -> None:
+        """Remember the time in every directory, for the next start; nothing is raised."""
+        for each in self.online:
+            try:
+                await each.checkpoints.save_wall_clock(wall_ms)
+            except KafkaError as error:
+                logger.error("%s", error.message)
+
+    async def tidy(self, now_ms: float) -> None:
+        """Remove files whose delay is over, look at the free space, close unused files.
+
+        Run every second or so."""
+        for each in self.online:
+            try:
+                await each.home.graveyard.dig(now_ms)
+            except KafkaError as error:
+                logger.error("%s", error.message)
+            each.home.health.check_space(now_ms)
+        open_segments = self.directories[0].home.open_segments
+        open_segments.trim()
+        if now_ms >= self._release_due_ms:
+            self._release_due_ms = now_ms + IDLE_MS
+            open_segments.release_idle()
+
+    async def close(self, broker_epoch: int) -> bool:
+        """Close everything; whether all directories could be marked as cleanly stopped."""
+        config = self.config
+        clean = await asyncio.gather(
+            *(
+                each.close(config.broker_id, broker_epoch, config.workers_per_directory)
+                for each in self.online
+            )
+        )
+        for lock in self._locks:
+            lock.release()
+        return all(clean) and len(clean) == len(self.directories)

@@ -1,0 +1,400 @@
+"""One data directory: its logs, its checkpoints and its clean mark.
+
+A directory that fails takes its own logs out of service and nothing else. What lies in it is never
+deleted because nobody knows it: such things stay where they are and are reported (hazard S-32).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.log.directories.boot_mark import BootRecord
+from ottla.broker.log.directories.directory_checkpoints import DirectoryCheckpoints
+from ottla.broker.log.observer import LogObserver
+from ottla.broker.log.partition_log import PartitionLog
+from ottla.broker.log.recovery.clean_mark import CleanLog, CleanMark, decode_mark, encode_mark
+from ottla.broker.log.recovery.loading import Known, count_aborted, load_log
+from ottla.broker.log.storage.checkpoints import encode_partition_metadata, read_file, replace_file
+from ottla.broker.log.storage.coalescing import CoalescedSave
+from ottla.broker.log.storage.health import storage_error
+from ottla.broker.log.storage.names import (
+    CLEAN_SHUTDOWN,
+    DELETE_MARK,
+    METADATA_STORE,
+    PARTITION_METADATA,
+    STRAY_MARK,
+    join,
+    mark_of,
+    marked_name,
+    parse_future_name,
+    parse_partition_name,
+    partition_name,
+)
+from ottla.broker.log.storage.settings import LogSettings
+from ottla.protocol.errors import CorruptLogError, KafkaError
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable, Iterator
+
+    from ottla.broker.log.storage.home import LogHome
+    from ottla.protocol.ids import Uuid
+
+logger = logging.getLogger("ottla.log")
+
+OpenAs = Callable[[TopicPartition], tuple[LogSettings, LogObserver]]
+"""What a partition's log is opened with: its topic's settings and a fresh observer."""
+
+
+class LogDirectory:
+    """Made by ``LogDirectories`` once the directory is locked and known to be ours."""
+
+    def __init__(self, home: LogHome, open_as: OpenAs) -> None:
+        self.home = home
+        self.path = home.health.path
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        # Partitions whose log must not be served or cut: why.
+        self.damaged: dict[TopicPartition, str] = {}
+        self._damaged_logs: dict[TopicPartition, PartitionLog] = {}
+        # Those of the damaged ones that no freed space and no later start makes whole.
+        self.spoiled: set[TopicPartition] = set()
+        self.unknown_names: list[str] = []
+        # Copies that a move was making when the broker stopped: partition and directory.
+        self.unfinished_copies: list[tuple[TopicPartition, str]] = []
+        self.reserved_count = 0
+        self.load_total = 0
+        self.load_done = 0
+        self._scanned: list[int] = []
+        self.clean_broker_epoch: int | None = None
+        self.checkpoints = DirectoryCheckpoints(home, self.logs)
+        self._boots = BootRecord(home)
+        home.save_recovery_points = self.checkpoints.save_recovery_points
+        home.save_log_starts = self.checkpoints.save_log_starts
+        home.save_cleaner_offsets = self.checkpoints.save_cleaner_offsets
+        self.open_as = open_as
+        self._is_loaded = False
+        self.sync_names = CoalescedSave(self._fsync_names)
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions live here, those being made included."""
+        return len(self.logs) + len(self.damaged) + self.reserved_count
+
+    # -- start -------------------------------------------------------------------------------
+
+    async def load(self, broker_id: int, workers: int) -> None:
+        """Bring all logs into memory, ``workers`` at a time. A failing disk ends it early."""
+        try:
+            mark = await self._take_mark(broker_id)
+            self.checkpoints.read()
+            self._boots.read()
+            waiting = iter(await self._find_partitions())
+            await _all_of(self._load_each(waiting, mark) for _ in range(workers))
+            if self.home.health.is_online:
+                await self._boots.save(self.damaged)
+            if self._scanned:
+                logger.info(
+                    "%s was not closed in order: %d logs are recovered, %d bytes were read",
+                    self.path,
+                    len(self._scanned),
+                    sum(self._scanned),
+                )
+        except OSError as error:
+            self.home.health.latch(f"cannot load {self.path}", error)
+            return
+        self._is_loaded = True
+        if mark is not None and self.home.health.is_online:
+            self.clean_broker_epoch = mark.broker_epoch
+
+    async def _take_mark(self, broker_id: int) -> CleanMark | None:
+        """Read the clean mark and remove it, durably, before anything relies on it (S-05)."""
+        path = join(self.path, CLEAN_SHUTDOWN)
+        content = read_file(self.home.disk, path)
+        if content is None:
+            return None
+        await self.home.disk.unlink(path)
+        await self.home.disk.fsync_directory(self.path)
+        mark = decode_mark(content)
+        return mark if mark is not None and mark.broker_id == broker_id else None
+
+    async def _find_partitions(self) -> list[TopicPartition]:
+        found: list[TopicPartition] = []
+        for name in await self.home.disk.scan(self.path):
+            path = join(self.path, name)
+            if name == METADATA_STORE or not self.home.disk.is_directory(path):
+                continue
+            partition = parse_partition_name(name)
+            if mark_of(name) == DELETE_MARK:
+                self.home.graveyard.bury(path, 0, is_directory=True)
+            elif (copied := parse_future_name(name)) is not None:
+                self.unfinished_copies.append((copied, path))
+            elif partition is None or mark_of(name) is not None:
+                self.unknown_names.append(name)
+                logger.warning("%s is no partition directory and is left alone", path)
+            else:
+                found.append(partition)
+        self.load_total = len(found)
+        return found
+
+    async def _load_each(self, waiting: Iterator[TopicPartition], mark: CleanMark | None) -> None:
+        for partition in waiting:
+            if not self.home.health.is_online:
+                return
+            clean = None if mark is None else mark.logs.get(partition)
+            await self._load(partition, clean, cut_damage=False)
+            self.load_done += 1
+
+    async def _load(
+        self, partition: TopicPartition, clean: CleanLog | None, *, cut_damage: bool
+    ) -> None:
+        known = Known(
+            self.checkpoints.recovery_points.get(partition),
+            self.checkpoints.log_starts.get(partition),
+            clean,
+            cut_damage,
+            self._boots.may_have_lost_writes(partition),
+            self.checkpoints.high_watermarks.get(partition),
+        )
+        log = self._new_log(partition, None)
+        log.cleaned_offset = self.checkpoints.cleaner_offsets.get(partition, 0)
+        try:
+            scanned_bytes = await load_log(log, known)
+        except CorruptLogError as error:
+            logger.error("%s", error)
+            self._mark_damaged(log, str(error))
+            self.spoiled.add(partition)
+        except KafkaError as error:
+            self._mark_damaged(log, error.message)
+            self._boots.keep_unread(partition)
+        else:
+            log.cleaned_offset = min(log.cleaned_offset, log.log_end_offset)
+            self.logs[partition] = log
+            if scanned_bytes:
+                self._scanned.append(scanned_bytes)
+                logger.debug(
+                    "recovered %s, %d to %d, by reading %d bytes",
+                    partition,
+                    log.log_start_offset,
+                    log.log_end_offset,
+                    scanned_bytes,
+                )
+
+    def _mark_damaged(self, log: PartitionLog, reason: str) -> None:
+        self.damaged[log.partition] = reason
+        self._damaged_logs[log.partition] = log
+
+    def _new_log(self, partition: TopicPartition, topic_id: Uuid | None) -> PartitionLog:
+        settings, observer = self.open_as(partition)
+        path = join(self.path, partition_name(partition))
+        return PartitionLog(self.home, path, partition, topic_id, settings, observer)
+
+    # -- partitions --------------------------------------------------------------------------
+
+    async def create(self, partition: TopicPartition, topic_id: Uuid | None) -> PartitionLog:
+        """Make an empty log, durably. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        self.home.health.ensure_online()
+        assert partition not in self.logs
+        if partition in self.damaged:
+            raise storage_error(self.damaged[partition])
+        log = self._new_log(partition, topic_id)
+        disk = self.home.disk
+        is_made = False
+        self.reserved_count += 1
+        try:
+            # A predecessor's offsets must not be taken for this one's after a crash.
+            await self.checkpoints.forget(partition)
+            if disk.exists(log.directory):
+                # Left by a deletion that did not come through: its records are not the new one's.
+                await self.rename(log.directory, partition, STRAY_MARK)
+            disk.make_directory(log.directory)
+            is_made = True
+            if topic_id is not None:
+                # Nobody reads the directory yet: no need to replace the file atomically.
+                path = join(log.directory, PARTITION_METADATA)
+                metadata = disk.open(path, create=True)
+                metadata.append([encode_partition_metadata(topic_id)])
+                await metadata.fsync()
+            await load_log(log, Known())
+            await log.sync_names()
+            await self.sync_names()
+        except OSError as error:
+            refusal = self.home.health.judge(f"cannot create {log.directory}", error)
+            if is_made and self.home.health.is_online:
+                await _unmake(log)
+            raise refusal from error
+        finally:
+            self.reserved_count -= 1
+        self.logs[partition] = log
+        return log
+
+    async def set_topic_id(self, log: PartitionLog, topic_id: Uuid) -> None:
+        """Give an id to a log that was made without one. Raises KafkaError."""
+        path = join(log.directory, PARTITION_METADATA)
+        try:
+            await replace_file(self.home.disk, path, encode_partition_metadata(topic_id))
+        except OSError as error:
+            raise self.home.health.judge(f"cannot write {path}", error) from error
+        log.topic_id = topic_id
+
+    async def delete(self, partition: TopicPartition) -> None:
+        """Take a log out of service at once and remove it after ``file.delete.delay.ms``."""
+        log = self.logs.get(partition) or self._damaged_logs[partition]
+        _bury(log, await self.set_aside(partition, DELETE_MARK))
+
+    async def set_aside(self, partition: TopicPartition, mark: str = STRAY_MARK) -> str:
+        """Take a log out of service and keep it under another name, which is returned."""
+        if partition in self.damaged:
+            source = join(self.path, partition_name(partition))
+            await self.checkpoints.forget(partition)
+            path = await self.rename(source, partition, mark)
+            del self.damaged[partition], self._damaged_logs[partition]
+            self.spoiled.discard(partition)
+            await self._boots.update(self.damaged)
+            return path
+        return await self._retire(self.logs[partition], mark)
+
+    # Of a partition that other directories have as well (read ``doubles.py``).
+
+    def copies(self) -> list[tuple[PartitionLog, str | None]]:
+        """All that lies here, and what is wrong with it."""
+        sound = [(log, None) for log in self.logs.values()]
+        return sound + [(log, self.damaged[one]) for one, log in self._damaged_logs.items()]
+
+    def take_out(self, partition: TopicPartition) -> None:
+        """Out of service for the time being, without a trace on the disk."""
+        for known in (self.logs, self.damaged, self._damaged_logs):
+            known.pop(partition, None)
+        self.spoiled.discard(partition)
+
+    def put_back(self, log: PartitionLog, damage: str | None) -> None:
+        """It is the one, whatever can be said of it."""
+        if damage is None:
+            self.logs[log.partition] = log
+        else:
+            self._mark_damaged(log, damage)
+
+    async def set_copy_aside(self, log: PartitionLog, *, is_deleted: bool = False) -> str:
+        """Keep what was taken out under another name, which is returned, or remove it as the copy
+        of a deleted topic. Raises KafkaError."""
+        self.home.health.ensure_online()
+        path = await self._retire(log, DELETE_MARK if is_deleted else STRAY_MARK)
+        if is_deleted:
+            _bury(log, path)
+        return path
+
+    async def repair(
+        self, partition: TopicPartition, from_offset: int | None = None
+    ) -> PartitionLog | None:
+        """Load a log, cutting it at its damage, of which a copy is kept: the operator's choice.
+
+        ``from_offset``: look from there on, even if all below the recovery point should be well.
+        None: the log is damaged in a way that forbids it."""
+        known = self.checkpoints.recovery_points.get(partition, 0)
+        if from_offset is not None and from_offset < known:
+            self.checkpoints.recovery_points[partition] = from_offset
+        self.take_out(partition)
+        await self._load(partition, None, cut_damage=True)
+        await self._boots.update(self.damaged)
+        return self.logs.get(partition)
+
+    async def _retire(self, log: PartitionLog, mark: str) -> str:
+        log.refusal = "it is deleted"
+        self.logs.pop(log.partition, None)
+        async with log.lock:
+            try:
+                await self.checkpoints.forget(log.partition)
+            except KafkaError:
+                # A full disk is not to keep the records that fill it (hazard S-11). What the
+                # files say is forgotten before a log of that name is made again.
+                self.home.health.ensure_online()
+            for segment in log.segments:
+                segment.detach()
+            return await self.rename(log.directory, log.partition, mark)
+
+    async def rename(self, source: str, partition: TopicPartition, mark: str) -> str:
+        """Give a directory in here an unused name with that mark, durably; the new path.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        name = marked_name(partition, self.home.random.token(16), mark)
+        target = join(self.path, name)
+        try:
+            await self.home.disk.rename(source, target)
+            await self.sync_names()
+        except OSError as error:
+            raise self.home.health.latch(f"cannot rename {source}", error) from error
+        return target
+
+    async def _fsync_names(self) -> None:
+        await self.home.disk.fsync_directory(self.path)
+
+    # -- stop --------------------------------------------------------------------------------
+
+    async def close(self, broker_id: int, broker_epoch: int, workers: int) -> bool:
+        """Close all logs and, if everything went well, leave the clean mark; tells whether.
+
+        Appends, deletions and housekeeping must have ended before (hazard S-15)."""
+        if not self._is_loaded:
+            # What was not read cannot be vouched for.
+            return False
+        try:
+            waiting = iter(list(self.logs.values()))
+            states: dict[TopicPartition, CleanLog] = {}
+            await _all_of(_close_each(waiting, states) for _ in range(workers))
+            await self.checkpoints.save_recovery_points()
+            await self.checkpoints.save_log_starts()
+        except KafkaError:
+            return False
+        mark = CleanMark(broker_id, broker_epoch, states)
+        path = join(self.path, CLEAN_SHUTDOWN)
+        try:
+            await replace_file(self.home.disk, path, encode_mark(mark))
+        except OSError as error:
+            self.home.health.judge(f"cannot write {path}", error)
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[PartitionLog]:
+        return iter(self.logs.values())
+
+
+def topic_id_in(directory: LogDirectory, partition: TopicPartition) -> Uuid | None:
+    """Of which topic the partition there is, damaged or not; None if it cannot be told."""
+    log = directory.logs.get(partition) or directory._damaged_logs.get(partition)
+    return None if log is None else log.topic_id
+
+
+def _bury(log: PartitionLog, path: str) -> None:
+    due_ms = log.home.clock.now_ms() + log.settings.file_delete_delay_ms
+    log.home.graveyard.bury(path, due_ms, is_directory=True)
+
+
+async def _unmake(log: PartitionLog) -> None:
+    """A full disk stopped it half way: the next try must not find it, nor fill the disk more."""
+    for segment in log.segments:
+        segment.detach()
+    try:
+        await log.home.disk.remove_tree(log.directory)
+    except OSError as error:
+        log.home.health.judge(f"cannot remove {log.directory}", error)
+
+
+async def _close_each(
+    waiting: Iterator[PartitionLog], states: dict[TopicPartition, CleanLog]
+) -> None:
+    for log in waiting:
+        if await log.close():
+            active = log.active
+            states[log.partition] = CleanLog(
+                log.log_end_offset, active.base_offset, active.size_bytes, count_aborted(log)
+            )
+
+
+async def _all_of(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run them side by side to the end of each, then raise the first error there was."""
+    results = await asyncio.gather(*coroutines, return_exceptions=True)
+    for result in results:
+        if result is not None:
+            raise result

@@ -1,0 +1,123 @@
+"""A partition that lies in two data directories, as after the return of a disk that was dead.
+
+One copy is served, the others are kept under another name: nobody may delete records because they
+are there twice. Copies of one topic are told apart by leader epoch, then by length; those of two
+topics of the same name only once the controller says which of them is meant (hazards S-13, C-22).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ottla.broker.log.directories.directory import LogDirectory
+    from ottla.broker.log.partition_log import PartitionLog
+    from ottla.protocol.ids import TopicPartition, Uuid
+
+logger = logging.getLogger("ottla.log")
+
+
+class Copy(NamedTuple):
+    """One of several logs of a partition; ``damage`` says why it cannot be served."""
+
+    directory: LogDirectory
+    log: PartitionLog
+    damage: str | None
+
+
+class Doubles:
+    """Owned by the data directories: the copies that are out of service and not decided upon."""
+
+    def __init__(self) -> None:
+        self._undecided: dict[TopicPartition, list[Copy]] = {}
+
+    def __len__(self) -> int:
+        return len(self._undecided)
+
+    async def sort_out(self, directories: Iterable[LogDirectory]) -> None:
+        """All logs have been loaded: leave one of each in service."""
+        found: dict[TopicPartition, list[Copy]] = defaultdict(list)
+        for directory in directories:
+            for log, damage in directory.copies():
+                found[log.partition].append(Copy(directory, log, damage))
+        for partition, copies in found.items():
+            if len(copies) > 1:
+                for copy in copies:
+                    copy.directory.take_out(partition)
+                copies.sort(key=_rank, reverse=True)
+                best = copies[0]
+                best.directory.put_back(best.log, best.damage)
+                self._undecided[partition] = copies[1:]
+                if len({copy.log.topic_id for copy in copies}) == 1:
+                    await self._set_aside(partition, best)
+
+    async def choose(
+        self, partition: TopicPartition, topic_id: Uuid, served: LogDirectory | None
+    ) -> None:
+        """The partition is of that topic: serve its copy, which is in ``served`` by now or not."""
+        undecided = self._undecided.get(partition)
+        if undecided is None:
+            return
+        copies = list(undecided)
+        if served is not None:
+            current = next(one for one in served.copies() if one[0].partition == partition)
+            served.take_out(partition)
+            copies.insert(0, Copy(served, *current))
+        best = max(copies, key=lambda one: (one.log.topic_id == topic_id, *_rank(one)))
+        copies.remove(best)
+        best.directory.put_back(best.log, best.damage)
+        self._undecided[partition] = copies
+        await self._set_aside(partition, best)
+
+    async def give_up(self, partition: TopicPartition) -> None:
+        """The partition is deleted: nothing of it is to be found as if it were alive."""
+        if partition in self._undecided:
+            await self._set_aside(partition, None)
+
+    async def delete(self, partition: TopicPartition, topic_id: Uuid) -> int:
+        """That topic is deleted: its copies among those not decided upon go; how many."""
+        copies = self._undecided.get(partition, [])
+        gone = [copy for copy in copies if copy.log.topic_id == topic_id]
+        for copy in gone:
+            await copy.directory.set_copy_aside(copy.log, is_deleted=True)
+            copies.remove(copy)
+        if not copies:
+            self._undecided.pop(partition, None)
+        return len(gone)
+
+    async def _set_aside(self, partition: TopicPartition, kept: Copy | None) -> None:
+        for copy in self._undecided.pop(partition):
+            try:
+                path = await copy.directory.set_copy_aside(copy.log)
+            except KafkaError as error:
+                # Its directory is offline, so it will be found there again.
+                logger.error("%s: %s", partition, error.message)
+                continue
+            logger.warning(
+                "%s-%d lay in more than one data directory: %s counts, %s (leader epoch %d, end "
+                "offset %d) is kept as %s",
+                *partition,
+                "neither" if kept is None else kept.log.directory,
+                copy.log.directory,
+                _newest_epoch(copy.log),
+                copy.log.log_end_offset,
+                path,
+            )
+
+
+def _newest_epoch(log: PartitionLog) -> int:
+    return max((epoch for epoch, _ in log.observer.leader_epochs()), default=-1)
+
+
+def _rank(copy: Copy) -> tuple[int, bool, int]:
+    """Newest leader epoch, then length: what has been written to since a copy was left behind.
+
+    How long a damaged one was nobody knows, so it is not given up for a sound one of its epoch."""
+    return _newest_epoch(copy.log), copy.damage is not None, copy.log.log_end_offset

@@ -1,0 +1,317 @@
+"""The copies of logs that are being moved to another data directory of the same broker (KIP-113).
+
+A copy lies in ``<topic>-<partition>.<hex>-future`` beside the partitions of its new directory, is
+filled by ``directories/replica_copy.py``, and takes the log's place when it has everything. The log
+stays the same object: its files are exchanged under its lock, as by compaction, while appends go
+on. The order of the exchange leaves one good log wherever a crash falls:
+
+1. the copy is durable up to the log's end as of then, so that it keeps every promise of the log,
+   and the checkpoints of its directory know of it;
+2. its directory takes the partition's name: there are two logs of that name now, and a start
+   serves the longer one (doubles.py), which is the old one or equal to it;
+3. the log goes on in the copy's files: now the copy is the longer one;
+4. the old directory is renamed, and removed later.
+
+Nothing is cut, deleted or flushed meanwhile, for the lock is held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.broker.log.deletion import remove_snapshots_after
+from ottla.broker.log.flushing import flush_locked
+from ottla.broker.log.partition_log import PartitionLog
+from ottla.broker.log.recovery.loading import Known, load_log
+from ottla.broker.log.storage.checkpoints import encode_partition_metadata, replace_file
+from ottla.broker.log.storage.names import (
+    DELETE_MARK,
+    FUTURE_MARK,
+    PARTITION_METADATA,
+    STRAY_MARK,
+    TXN_INDEX,
+    join,
+    marked_name,
+    partition_name,
+)
+from ottla.protocol.errors import CorruptLogError, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ottla.broker.log.directories.directory import LogDirectory
+    from ottla.protocol.ids import TopicPartition
+
+logger = logging.getLogger("ottla.log")
+
+
+class Future(NamedTuple):
+    """A log, the copy that is to take its place, and the directories of both.
+
+    ``lock`` is held while the copy is dropped or exchanged."""
+
+    log: PartitionLog
+    copy: PartitionLog
+    source: LogDirectory
+    target: LogDirectory
+    lock: asyncio.Lock
+
+    @property
+    def lag(self) -> int:
+        """How many offsets the copy lacks."""
+        return self.log.log_end_offset - self.copy.log_end_offset
+
+
+class Copying(Protocol):
+    """Who brings the copy up to its log."""
+
+    async def come_near(self) -> bool:
+        """Copy until so little is missing that it can be copied without a pause; False if the
+        log grows faster than it is copied."""
+
+    def copy_rest(self) -> None:
+        """Copy all that is missing, without a pause."""
+
+
+class FutureLogs:
+    """Owned by the data directories: at most one copy of each log."""
+
+    def __init__(self) -> None:
+        self._futures: dict[TopicPartition, Future] = {}
+        self._unfinished: dict[TopicPartition, list[tuple[LogDirectory, str]]] = {}
+
+    def find(self, partition: TopicPartition) -> Future | None:
+        """The copy that is being made of a partition's log."""
+        return self._futures.get(partition)
+
+    def __iter__(self) -> Iterator[Future]:
+        return iter(list(self._futures.values()))
+
+    # -- moves that a stop has interrupted ---------------------------------------------------
+
+    def find_unfinished(self, directories: Iterable[LogDirectory]) -> None:
+        """All directories have been loaded: learn of the copies that an earlier life began."""
+        for directory in directories:
+            for partition, path in directory.unfinished_copies:
+                self._unfinished.setdefault(partition, []).append((directory, path))
+
+    @property
+    def unfinished(self) -> dict[TopicPartition, str]:
+        """Where partitions were being moved to when the broker stopped."""
+        return {
+            partition: copies[0][0].path
+            for partition, copies in self._unfinished.items()
+            if copies[0][0].home.health.is_online
+        }
+
+    async def forget_unfinished(self, partition: TopicPartition) -> None:
+        """Remove what an earlier life has copied. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        for directory, path in self._unfinished.pop(partition, ()):
+            if directory.home.health.is_online:
+                await _remove(directory, path, partition)
+
+    # -- copies ------------------------------------------------------------------------------
+
+    async def begin(self, log: PartitionLog, source: LogDirectory, target: LogDirectory) -> Future:
+        """Make an empty copy in the target, durably; an unfinished one is begun anew.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        partition, home = log.partition, target.home
+        home.health.ensure_online()
+        assert partition not in self._futures
+        path = join(target.path, marked_name(partition, home.random.token(16), FUTURE_MARK))
+        _settings, observer = target.open_as(partition)
+        copy = PartitionLog(home, path, partition, log.topic_id, log.settings, observer)
+        future = Future(log, copy, source, target, asyncio.Lock())
+        # Registered before the first await: no second move begins, and the log is not compacted.
+        self._futures[partition] = future
+        log.is_moving = True
+        is_made = False
+        try:
+            # A deletion that comes meanwhile waits: half a directory cannot be removed.
+            async with future.lock:
+                async with log.lock:
+                    # A compaction that was exchanging files has ended, and no other begins.
+                    log.ensure_usable()
+                await self._make(future)
+                is_made = True
+        except OSError as error:
+            raise home.health.judge(f"cannot create {path}", error) from error
+        finally:
+            if not is_made:
+                self._forget(future)
+        await self.forget_unfinished(partition)
+        return future
+
+    async def _make(self, future: Future) -> None:
+        """The copy's directory, durably and empty. Raises OSError."""
+        copy, disk = future.copy, future.target.home.disk
+        disk.make_directory(copy.directory)
+        if copy.topic_id is not None:
+            metadata = encode_partition_metadata(copy.topic_id)
+            await replace_file(disk, join(copy.directory, PARTITION_METADATA), metadata)
+        await load_log(copy, Known())
+        await copy.sync_names()
+        await future.target.sync_names()
+
+    async def drop(self, partition: TopicPartition) -> None:
+        """Give up the move of a partition, if there is one, and remove the copy.
+
+        Nothing is raised: of a directory that fails, the copy is met again at the next start."""
+        try:
+            future = self._futures.get(partition)
+            if future is not None:
+                async with future.lock:
+                    if self._futures.get(partition) is future:
+                        self._forget(future)
+                        if future.target.home.health.is_online:
+                            await _remove(future.target, future.copy.directory, partition)
+            await self.forget_unfinished(partition)
+        except KafkaError as error:
+            logger.error("%s", error.message)
+
+    def abandon(self, partition: TopicPartition) -> None:
+        """One of the directories has failed: make the copy no more, and let it lie."""
+        future = self._futures.get(partition)
+        if future is not None:
+            self._forget(future)
+
+    def _forget(self, future: Future) -> None:
+        self._futures.pop(future.log.partition, None)
+        future.log.is_moving = False
+        future.copy.refusal = "its move has ended"
+        for segment in future.copy.segments:
+            segment.detach()
+
+    # -- the exchange ------------------------------------------------------------------------
+
+    async def exchange(self, future: Future, copying: Copying) -> bool:
+        """Put the copy in its log's place; False if that could not be done now: the copy is far
+        behind again, or was given up, or the log deleted.
+
+        To be run to its end. Raises KafkaError(KAFKA_STORAGE_ERROR), CorruptLogError: the log is
+        as it was then."""
+        partition, log = future.log.partition, future.log
+        async with future.lock, log.lock:
+            if self._futures.get(partition) is not future or log.refusal is not None:
+                return False
+            log.home.health.ensure_online()
+            if not await copying.come_near():
+                return False
+            copying.copy_rest()
+            await self._make_durable(future)
+            await self._name(future)
+            try:
+                await copying.come_near()
+                copying.copy_rest()
+            except (KafkaError, CorruptLogError):
+                await self._take_name_back(future)
+                raise
+            former = self._adopt(future)
+            try:
+                await _bury(future.source, former, partition)
+            except KafkaError as error:
+                # The move is done. Should the directory come back, the newer log is served.
+                logger.error("%s", error.message)
+        return True
+
+    async def _make_durable(self, future: Future) -> None:
+        """The copy with all that is known of the log, and the checkpoints that speak of it."""
+        log, copy, checkpoints = future.log, future.copy, future.target.checkpoints
+        partition, end_offset = log.partition, copy.log_end_offset
+        # Producers whose records were deleted long ago are known to the log alone; so is a leader
+        # epoch without records.
+        copy.observer.load_snapshot(log.observer.snapshot())
+        copy.observer.load_leader_epochs(log.observer.leader_epochs())
+        await remove_snapshots_after(copy, end_offset - 1)
+        try:
+            copy.take_snapshot(end_offset)
+        except OSError as error:
+            what = f"cannot save the producers of {partition}"
+            raise copy.home.health.latch(what, error) from error
+        await flush_locked(copy, end_offset)
+        checkpoints.recovery_points[partition] = copy.recovery_point
+        checkpoints.log_starts[partition] = copy.log_start_offset
+        checkpoints.cleaner_offsets[partition] = log.cleaned_offset
+        known = future.source.checkpoints.high_watermarks.get(partition)
+        if known is not None:
+            checkpoints.high_watermarks[partition] = known
+        await checkpoints.save_recovery_points()
+        await checkpoints.save_log_starts()
+        await checkpoints.save_cleaner_offsets()
+        await checkpoints.save_high_watermarks()
+
+    async def _name(self, future: Future) -> None:
+        copy, target = future.copy, future.target
+        partition, disk = copy.partition, target.home.disk
+        path = join(target.path, partition_name(partition))
+        if disk.exists(path):
+            # Left by a deletion that did not come through.
+            await target.rename(path, partition, STRAY_MARK)
+        try:
+            await disk.rename(copy.directory, path)
+            _move_files(copy, path)
+            await target.sync_names()
+        except OSError as error:
+            raise target.home.health.latch(f"cannot rename {copy.directory}", error) from error
+
+    async def _take_name_back(self, future: Future) -> None:
+        """Two logs of one name must not live on: the old one may be cut, and be the shorter."""
+        copy, target = future.copy, future.target
+        target.home.health.ensure_online()
+        _move_files(copy, await target.rename(copy.directory, copy.partition, FUTURE_MARK))
+
+    def _adopt(self, future: Future) -> str:
+        """The moment for readers and appends; returns the directory of the old files."""
+        log, copy = future.log, future.copy
+        assert copy.log_end_offset == log.log_end_offset
+        assert copy.log_start_offset == log.log_start_offset
+        former = log.directory
+        for segment in log.segments:
+            segment.detach()
+        log.home, log.directory = copy.home, copy.directory
+        log.set_segments(copy.segments)
+        assert copy.recovery_point >= log.recovery_point
+        log.recovery_point = copy.recovery_point
+        log.unflushed_since_ms = copy.unflushed_since_ms
+        log.names_changed, log.names_synced = copy.names_changed, copy.names_synced
+        log.files_to_sync = copy.files_to_sync
+        log.has_unsaved_start = False
+        log.has_aborted = copy.has_aborted
+        log.saved_leader_epochs = copy.saved_leader_epochs
+        log.snapshot_offsets = copy.snapshot_offsets
+        log.snapshot_position = copy.snapshot_position
+        log.is_moving = False
+        del self._futures[log.partition], future.source.logs[log.partition]
+        future.target.logs[log.partition] = log
+        return former
+
+
+def _move_files(copy: PartitionLog, path: str) -> None:
+    """The copy's directory has another name now; files that are open stay so."""
+    copy.directory = path
+    for segment in copy.segments:
+        segment.directory = path
+        segment.indexes.move_to(path)
+        segment.transactions.move_to(segment.path_of(TXN_INDEX))
+
+
+async def _bury(directory: LogDirectory, path: str, partition: TopicPartition) -> None:
+    """Have the directory speak of the partition no more. Raises KafkaError."""
+    home = directory.home
+    home.health.ensure_online()
+    try:
+        await directory.checkpoints.forget(partition)
+    except KafkaError:
+        # A full disk is not to keep what fills it; what its files say is forgotten later.
+        home.health.ensure_online()
+    await _remove(directory, path, partition)
+
+
+async def _remove(directory: LogDirectory, path: str, partition: TopicPartition) -> None:
+    """Rename a directory, and have it removed with the next tidying. Raises KafkaError."""
+    buried = await directory.rename(path, partition, DELETE_MARK)
+    directory.home.graveyard.bury(buried, 0, is_directory=True)

@@ -1,0 +1,1 @@
+"""Loading logs at start, and repair after an unclean stop."""

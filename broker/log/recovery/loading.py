@@ -1,0 +1,264 @@
+"""Bringing one partition's directory into memory, by the clean mark's word or by recovery.
+
+Nothing is believed that a crash could have left behind: a clean log must look exactly as its line
+in the mark says, and any other is scanned from its recovery point on. Loading twice gives the same.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from ottla.broker.log.deletion import bury_segments, remove_snapshots_after
+from ottla.broker.log.recovery.leftovers import tidy_directory
+from ottla.broker.log.recovery.power_loss import set_aside, shows_lost_writes
+from ottla.broker.log.recovery.recovery import Scanner, cut_torn_end, damage, is_torn
+from ottla.broker.log.replay import (
+    holds_marker,
+    load_newest_snapshot,
+    replay_segment,
+    unsettled_parts,
+)
+from ottla.broker.log.resuming import resume_segment
+from ottla.broker.log.storage.checkpoints import (
+    decode_leader_epochs,
+    decode_partition_metadata,
+    read_file,
+)
+from ottla.broker.log.storage.names import (
+    LEADER_EPOCHS,
+    LOG,
+    OFFSET_INDEX,
+    PARTITION_METADATA,
+    SNAPSHOT,
+    TIME_INDEX,
+    TXN_INDEX,
+    join,
+    parse_segment_name,
+    segment_name,
+)
+from ottla.broker.log.storage.segment import Segment
+from ottla.broker.log.storage.slices import locate
+from ottla.protocol.errors import CorruptLogError
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from ottla.broker.log.open_log import OpenLog
+    from ottla.broker.log.recovery.clean_mark import CleanLog
+
+
+class Known(NamedTuple):
+    """What the data directory remembers of a log; None: nothing."""
+
+    recovery_point: int | None = None
+    log_start_offset: int | None = None
+    clean: CleanLog | None = None
+    # The operator's word that damage is to be cut like a torn end.
+    cut_damage: bool = False
+    # The machine has gone down since the log was written, and its page cache with it.
+    may_have_lost_writes: bool = False
+    # Ends of transactions from there on may still be truncated; None: from the log start on.
+    high_watermark: int | None = None
+
+
+async def load_log(log: OpenLog, known: Known) -> int:
+    """Fill a fresh log from its directory; returns how many bytes had to be scanned.
+
+    Raises CorruptLogError if it is damaged, leaving the files as they are; OSError,
+    KafkaError(KAFKA_STORAGE_ERROR)."""
+    disk, offload = log.home.disk, log.home.offload
+    names = await tidy_directory(disk, log.directory)
+    knows_epochs = await offload.run(_open_files, log, names, known)
+    if not knows_epochs and log.size_bytes:
+        # Only the batches know them then: no snapshot may spare us from reading those.
+        await remove_snapshots_after(log, -1)
+        known = known._replace(clean=None)
+    is_clean = known.clean is not None and await offload.run(_load_clean, log, known)
+    scanned_bytes = 0
+    if not is_clean:
+        scanned_bytes = await _recover(log, known)
+    if log.log_end_offset < log.log_start_offset:
+        await _start_at_log_start(log)
+    elif number := log.segment_number(log.log_start_offset):
+        # Given up before; a crash kept their files, or only some of them.
+        given_up, kept = log.segments[:number], log.segments[number:]
+        log.set_segments(kept)
+        await bury_segments(log, given_up)
+    log.observer.truncated(log.log_end_offset)
+    log.observer.log_start_moved(log.log_start_offset)
+    await _prune_snapshots(log)
+    await _replace_indexes(log, names)
+    for segment in log.segments:
+        # What wrote is gone with the process that did; a thousand logs are not in use at once.
+        segment.close_file()
+    log.start_clock(log.active, log.home.clock.now_ms())
+    return scanned_bytes
+
+
+def _open_files(log: OpenLog, names: list[str], known: Known) -> bool:
+    """Find segments, snapshots, topic id and leader epochs; whether those are known."""
+    disk = log.home.disk
+    parsed = sorted(found for name in names if (found := parse_segment_name(name)) is not None)
+    base_offsets = [base_offset for base_offset, suffix in parsed if suffix == LOG]
+    log.snapshot_offsets = [offset for offset, suffix in parsed if suffix == SNAPSHOT]
+    first_offset = base_offsets[0] if base_offsets else 0
+    log.log_start_offset = max(known.log_start_offset or 0, first_offset)
+    if base_offsets:
+        segments = [_closed_segment(log, base_offset) for base_offset in base_offsets]
+        for segment, following in pairwise(segments):
+            segment.next_offset = following.base_offset
+        log.set_segments(segments)
+    else:
+        log.set_segments([log.new_segment(log.log_start_offset, 0)])
+    log.has_aborted = any(suffix == TXN_INDEX for _, suffix in parsed)
+    topic_id = decode_partition_metadata(read_file(disk, join(log.directory, PARTITION_METADATA)))
+    log.topic_id = topic_id or log.topic_id
+    epochs = decode_leader_epochs(read_file(disk, join(log.directory, LEADER_EPOCHS)))
+    log.saved_leader_epochs = epochs or []
+    log.observer.load_leader_epochs(log.saved_leader_epochs)
+    return epochs is not None
+
+
+def _closed_segment(log: OpenLog, base_offset: int) -> Segment:
+    """A segment as it lies on the disk, with nothing of it in memory but its size."""
+    interval_bytes = log.settings.index_interval_bytes
+    segment = Segment(log.home, log.directory, base_offset, interval_bytes)
+    segment.size_bytes = log.home.disk.open(segment.path).size_bytes
+    segment.max_timestamp = None
+    segment.indexes.forget()
+    segment.is_used = False
+    return segment
+
+
+def _load_clean(log: OpenLog, known: Known) -> bool:
+    """Take the log as its mark says; False if it looks otherwise, and nothing is lost then."""
+    active, clean = log.active, known.clean
+    assert clean is not None
+    if (active.base_offset, active.size_bytes) != clean[1:3]:
+        return False
+    if _spoiled_transactions(log) or _has_lost_transactions(log, clean):
+        return False
+    try:
+        end_offset = resume_segment(active)
+    except CorruptLogError:
+        return False
+    if active.size_bytes and end_offset != clean.log_end_offset:
+        return False
+    log.log_end_offset = log.recovery_point = clean.log_end_offset
+    active.next_offset = clean.log_end_offset
+    for segment in log.segments:
+        segment.synced_bytes = segment.size_bytes
+    settled_offset = _settled_offset(log, known)
+    offset = load_newest_snapshot(log, log.log_end_offset)
+    if holds_marker(unsettled_parts(log, settled_offset, offset)):
+        offset = load_newest_snapshot(log, settled_offset)
+    for segment in log.segments[log.segment_number(offset) :]:
+        place = locate(segment, offset) if segment.size_bytes else None
+        if place is not None:
+            replay_segment(log, segment, place.position)
+    return True
+
+
+def _settled_offset(log: OpenLog, known: Known) -> int:
+    return log.log_start_offset if known.high_watermark is None else known.high_watermark
+
+
+def _spoiled_transactions(log: OpenLog) -> list[Segment]:
+    return [segment for segment in log.segments if segment.transactions.load() is None]
+
+
+def count_aborted(log: OpenLog) -> int:
+    """How many entries the transaction indexes have, for the mark of a clean stop; -1 if the disk
+    does not say."""
+    if not log.has_aborted:
+        return 0
+    try:
+        return sum(len(segment.transactions.load() or ()) for segment in log.segments)
+    except OSError:
+        return -1
+
+
+def _has_lost_transactions(log: OpenLog, clean: CleanLog | None) -> bool:
+    """Whether indexes are gone that the mark has counted: read_committed consumers would be shown
+    what was aborted (hazard T-18)."""
+    if clean is None or clean.aborted_count < 0:
+        return False
+    found = sum(len(segment.transactions.load() or ()) for segment in log.segments)
+    return found != clean.aborted_count
+
+
+async def _recover(log: OpenLog, known: Known) -> int:
+    disk, offload = log.home.disk, log.home.offload
+    recovery_point = known.recovery_point
+    if recovery_point is None:
+        recovery_point = log.log_start_offset
+    promised = recovery_point
+    for segment in _spoiled_transactions(log):
+        # Its entries are made again from the markers.
+        recovery_point = min(recovery_point, segment.base_offset)
+    if _has_lost_transactions(log, known.clean):
+        recovery_point = log.segments[0].base_offset
+    log.recovery_point = max(recovery_point, log.segments[0].base_offset)
+    # A snapshot from above may speak of records that are about to be cut.
+    await remove_snapshots_after(log, log.recovery_point)
+    settled_offset = _settled_offset(log, known)
+    snapshot_offset = load_newest_snapshot(log, log.recovery_point)
+    if settled_offset < snapshot_offset and log.observer.has_seen_markers:
+        # No index is to be believed yet that would lead to what lies in between (T-17).
+        snapshot_offset = load_newest_snapshot(log, settled_offset)
+    scanner = Scanner(log, snapshot_offset)
+    finding = await offload.run(scanner.run)
+    if finding is not None:
+        if known.cut_damage:
+            await set_aside(log, finding, f"{finding.problem}, and the operator wants it cut")
+        elif not await offload.run(is_torn, log, finding, promised):
+            lost = known.may_have_lost_writes and promised <= finding.next_offset
+            if not lost or not await offload.run(shows_lost_writes, log, finding):
+                raise damage(log, finding)
+            await set_aside(log, finding, "a loss of power has left a hole in what was not flushed")
+        later = cut_torn_end(log, finding)
+        await bury_segments(log, reversed(later))
+        # Durable before anything is appended, or a second crash could show a mix of both.
+        await log.active.file.fsync()
+        for file in log.active.indexes.cut_files():
+            await file.fsync()
+        await disk.fsync_directory(log.directory)
+    log.has_aborted = any(segment.transactions.load() for segment in log.segments)
+    log.log_end_offset = max(scanner.next_offset, log.active.base_offset)
+    log.active.next_offset = log.log_end_offset
+    for segment in log.segments:
+        if segment.next_offset <= log.recovery_point and not segment.is_active:
+            segment.synced_bytes = segment.size_bytes
+    # Not raised to the first segment: the names of what was deleted before it may still be there.
+    log.recovery_point = min(recovery_point, log.log_end_offset)
+    # Nor is it known which names the process before this one had made durable.
+    log.names_changed += 1
+    return scanner.scanned_bytes
+
+
+async def _start_at_log_start(log: OpenLog) -> None:
+    """All that is left was deleted by its readers' leave: go on where the log is said to start."""
+    dropped = log.segments
+    await bury_segments(log, reversed(dropped))
+    await remove_snapshots_after(log, -1)
+    log.observer.reset()
+    log.set_segments([log.new_segment(log.log_start_offset, 0)])
+    log.log_end_offset = log.recovery_point = log.log_start_offset
+
+
+async def _replace_indexes(log: OpenLog, names: list[str]) -> None:
+    """Build indexes that are gone now, in a worker, rather than at somebody's first read."""
+    there = set(names)
+    for segment in log.segments[:-1]:
+        for suffix in (OFFSET_INDEX, TIME_INDEX):
+            if segment_name(segment.base_offset, suffix) not in there:
+                await log.home.offload.run(segment.load_indexes)
+
+
+async def _prune_snapshots(log: OpenLog) -> None:
+    """Keep those at segment starts and the newest; clean stops leave one each."""
+    keep = {segment.base_offset for segment in log.segments}
+    keep.update(log.snapshot_offsets[-1:])
+    for offset in [number for number in log.snapshot_offsets if number not in keep]:
+        await log.home.disk.unlink(log.snapshot_path(offset))
+        log.snapshot_offsets.remove(offset)

@@ -1,0 +1,1 @@
+"""Files of a log: segments, indexes, checkpoints, and the health of their disk."""

@@ -1,0 +1,172 @@
+"""What all logs of one data directory share: seams, latch, open files, graveyard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ottla.broker.log.storage.health import DirectoryHealth
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ports import Clock, Disk, Offload, Random
+
+OPEN_SEGMENTS_MAX = 2048
+
+
+class Releasable(Protocol):
+    """Something that holds descriptors which it can open again."""
+
+    is_used: bool
+
+    def release(self) -> bool:
+        """Let go of files and loaded indexes; False while unsynced writes forbid it."""
+
+
+class Flushable(Protocol):
+    """A log, as far as its home knows it."""
+
+    refusal: str | None
+
+    @property
+    def partition(self) -> TopicPartition: ...
+
+
+class OpenSegments:
+    """Bounds how many segments hold files at once (hazard S-30): second chance, oldest first.
+
+    Workers that load logs open segments too; only the event loop closes them."""
+
+    def __init__(self, limit: int = OPEN_SEGMENTS_MAX) -> None:
+        assert limit >= 1
+        self._limit = limit
+        self._open: dict[Releasable, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def opened(self, segment: Releasable) -> None:
+        """A segment has opened its file."""
+        self._open[segment] = None
+
+    def closed(self, segment: Releasable) -> None:
+        """The segment has let go of its file by itself."""
+        self._open.pop(segment, None)
+
+    def trim(self) -> None:
+        """Close what nobody has used lately, as far as the limit asks for it."""
+        self._release(len(self._open) - self._limit)
+
+    def release_idle(self) -> None:
+        """Close what nobody has used since the last call; run on a clock of minutes."""
+        self._release(len(self._open))
+
+    def make_room(self) -> None:
+        """The process has no descriptor left: give some back. Once more, and more go."""
+        self._release(1 + len(self._open) // 4)
+
+    def _release(self, count: int) -> None:
+        if count <= 0:
+            return
+        for segment in list(self._open):
+            del self._open[segment]
+            if not segment.is_used and segment.release():
+                count -= 1
+                if count == 0:
+                    return
+            else:
+                # Used since the last look, or unsynced: at the end of the queue again.
+                segment.is_used = False
+                self._open[segment] = None
+
+
+class LogSeams(Protocol):
+    """The seams that logs need; ``ports.Ports`` has them."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def random(self) -> Random: ...
+
+    @property
+    def disk(self) -> Disk: ...
+
+    @property
+    def offload(self) -> Offload: ...
+
+
+class LogHome:
+    """Made by the data directory, handed to each log that lives in it."""
+
+    __slots__ = (
+        "clock",
+        "disk",
+        "graveyard",
+        "health",
+        "offload",
+        "open_segments",
+        "random",
+        "save_cleaner_offsets",
+        "save_log_starts",
+        "save_recovery_points",
+        "to_flush",
+    )
+
+    def __init__(
+        self, seams: LogSeams, health: DirectoryHealth, open_segments: OpenSegments
+    ) -> None:
+        self.disk = seams.disk
+        self.offload = seams.offload
+        self.clock = seams.clock
+        self.random = seams.random
+        self.health = health
+        self.open_segments = open_segments
+        self.graveyard = Graveyard(seams.disk, health)
+        # Logs that may have something to flush, each noted by itself when that changes: looking at
+        # all logs ten times a second would cost more than everything else at rest.
+        self.to_flush: dict[Flushable, None] = {}
+        # Set by the data directory: each makes its checkpoint of all logs durable.
+        self.save_cleaner_offsets: Callable[[], Awaitable[None]] = _nothing
+        self.save_recovery_points: Callable[[], Awaitable[None]] = _nothing
+        self.save_log_starts: Callable[[], Awaitable[None]] = _nothing
+
+
+async def _nothing() -> None:
+    return None
+
+
+class Graveyard:
+    """Renamed files and directories that wait until no reader can still want them by name."""
+
+    def __init__(self, disk: Disk, health: DirectoryHealth) -> None:
+        self._disk = disk
+        self._health = health
+        self._graves: list[tuple[float, str, bool]] = []
+
+    def __len__(self) -> int:
+        return len(self._graves)
+
+    def bury(self, path: str, due_ms: float, *, is_directory: bool = False) -> None:
+        """Have the path removed by the first ``dig`` at or after that time."""
+        self._graves.append((due_ms, path, is_directory))
+
+    async def dig(self, now_ms: float) -> int:
+        """Remove what is due and return how many paths went.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR) naming the path that cannot be removed; the
+        directory is then offline and the rest stays."""
+        due = [grave for grave in self._graves if grave[0] <= now_ms]
+        # Taken out before the first await, so that a second digger cannot meet the same grave.
+        self._graves = [grave for grave in self._graves if grave[0] > now_ms]
+        for count, (_, path, is_directory) in enumerate(due):
+            try:
+                self._health.ensure_online()
+                if is_directory:
+                    await self._disk.remove_tree(path)
+                else:
+                    await self._disk.unlink(path)
+            except OSError as error:
+                self._graves += due[count:]
+                raise self._health.latch(f"cannot delete {path}", error) from error
+        return len(due)

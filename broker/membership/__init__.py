@@ -1,0 +1,1 @@
+"""This broker's session, registration and connections to the other brokers."""

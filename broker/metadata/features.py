@@ -1,0 +1,208 @@
+"""What is finalized of the cluster's features, followed in the metadata store (KIP-584).
+
+One znode says it, and its data version is the epoch that clients compare. Every broker reads it
+and watches it; the watch only says when to read again. The controller makes it in a cluster that
+has none, and changes it for administrators.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.broker.engine.tasks import stopped
+from ottla.coordinator.metadata.features import (
+    Finalized,
+    Levels,
+    Refusal,
+    first_levels,
+    judge_update,
+)
+from ottla.coordinator.store import paths, znode
+from ottla.coordinator.store.store import (
+    BadVersion,
+    ConnectionLoss,
+    NodeExists,
+    NoNode,
+    StoreError,
+)
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ottla.broker.engine.tasks import Tasks
+    from ottla.broker.metadata.metadata import MetadataCache
+    from ottla.coordinator.metadata.delta import Delta
+    from ottla.coordinator.metadata.features import FeatureUpdate
+    from ottla.coordinator.store.store import Session, WatchEvent
+    from ottla.protocol.ports import Clock
+
+logger = logging.getLogger("ottla.features")
+
+_ATTEMPTS_MAX = 20
+_NO_NODE = -1
+
+
+class Features:
+    """Owned by the server; a follower of the session (read ``lifecycle.py``)."""
+
+    def __init__(self, node_id: int, metadata: MetadataCache, clock: Clock, tasks: Tasks) -> None:
+        self._node_id = node_id
+        self._metadata = metadata
+        self._clock = clock
+        self._tasks = tasks
+        self._session: Session | None = None
+        self._follower: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._known = asyncio.Event()
+        self.finalized = Finalized()
+        metadata.subscribe(self._on_metadata)
+
+    async def begin(self, session: Session) -> None:
+        """Read what is finalized, and follow it. Raises StoreError."""
+        self._session = session
+        self._changed.set()
+        await self._read(session)
+        self._follower = self._tasks.spawn("features", self._follow(session))
+
+    async def end(self) -> None:
+        """Stop following; what is known stays."""
+        self._session = None
+        await stopped(self._follower)
+        self._follower = None
+
+    async def wait_until_known(self, timeout_ms: float) -> bool:
+        """Whether something is finalized before the time is up; clients that come earlier would
+        speak older protocols than they need to."""
+        timer = self._clock.call_at(self._clock.now_ms() + timeout_ms, self._known.set)
+        try:
+            await self._known.wait()
+        finally:
+            timer.cancel()
+        return self.finalized.epoch >= 0
+
+    async def update(
+        self, updates: Sequence[FeatureUpdate], *, validate_only: bool
+    ) -> list[Refusal | None]:
+        """Bring features to other levels, all of them or none; each named once. Returns for each
+        why it must not be, if so. Raises KafkaError."""
+        try:
+            for _attempt in range(_ATTEMPTS_MAX):
+                session = self._session
+                if session is None:
+                    break
+                refusals = await self._try_update(session, updates, validate_only=validate_only)
+                if refusals is not None:
+                    return refusals
+        except ConnectionLoss as error:
+            text = "not seen to be done; it may still happen"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from error
+        except StoreError as error:
+            raise KafkaError(ErrorCode.FEATURE_UPDATE_FAILED, str(error)) from error
+        text = "the metadata store is not to be reached, or others keep changing the features"
+        raise KafkaError(ErrorCode.FEATURE_UPDATE_FAILED, text)
+
+    # ---- following ----
+
+    def _on_metadata(self, delta: Delta) -> None:
+        # Whoever has just become controller may have to make the znode; so has a controller whose
+        # last broker that could not support it is gone.
+        if delta.has_new_controller or delta.brokers or delta.gone_brokers:
+            self._changed.set()
+
+    def _on_event(self, _event: WatchEvent) -> None:
+        self._changed.set()
+
+    async def _follow(self, session: Session) -> None:
+        try:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                if await self._read(session) == _NO_NODE:
+                    await self._make(session)
+        except StoreError as error:
+            # The session is over or in doubt; the next one reads it anew.
+            logger.info("features are not followed any more: %s", error)
+
+    async def _read(self, session: Session) -> int:
+        """Take in what stands there; its version."""
+        if await session.exists(paths.FEATURE, self._on_event) is None:
+            return _NO_NODE
+        try:
+            found = await session.get(paths.FEATURE)
+        except NoNode:
+            self._changed.set()
+            return _NO_NODE
+        levels = znode.parse_levels(found.data)
+        if levels is None:
+            logger.error("%s is unreadable and ignored", paths.FEATURE)
+        else:
+            self._learn(levels, found.stat.version)
+        return found.stat.version
+
+    def _learn(self, levels: Mapping[str, int], epoch: int) -> None:
+        # A server of the store that lags behind tells what was.
+        if epoch > self.finalized.epoch:
+            self.finalized = Finalized(levels, epoch)
+            text = ", ".join(f"{name} {level}" for name, level in sorted(levels.items()))
+            logger.info("features of the cluster, epoch %d: %s", epoch, text or "none")
+            self._known.set()
+
+    async def _make(self, session: Session) -> None:
+        if self._metadata.controller_id != self._node_id:
+            return
+        levels = first_levels((await self._brokers(session)).values())
+        if not levels:
+            logger.info("some broker is too old for features; none are finalized yet")
+            return
+        try:
+            await session.create(paths.FEATURE, znode.build_levels(levels))
+        except NodeExists:
+            logger.debug("another controller has made %s", paths.FEATURE)
+
+    # ---- changing ----
+
+    async def _try_update(
+        self, session: Session, updates: Sequence[FeatureUpdate], *, validate_only: bool
+    ) -> list[Refusal | None] | None:
+        """None if somebody else changed the features meanwhile."""
+        version, current = _NO_NODE, {}
+        try:
+            found = await session.get(paths.FEATURE)
+        except NoNode:
+            logger.info("%s does not exist yet", paths.FEATURE)
+        else:
+            # Unreadable features are replaced: refusing would leave no way to repair them.
+            version, current = found.stat.version, znode.parse_levels(found.data) or {}
+        brokers = await self._brokers(session)
+        refusals = [
+            judge_update(update, current.get(update.feature, 0), brokers) for update in updates
+        ]
+        if validate_only or any(refusals):
+            return refusals
+        wanted = {**current, **{update.feature: update.level for update in updates}}
+        data = znode.build_levels(wanted)
+        try:
+            if version == _NO_NODE:
+                await session.create(paths.FEATURE, data)
+                version = 0
+            elif data != found.data:
+                version = (await session.set(paths.FEATURE, data, version)).version
+        except (BadVersion, NodeExists, NoNode):
+            return None
+        self._learn(znode.parse_levels(data) or {}, version)
+        return refusals
+
+    async def _brokers(self, session: Session) -> dict[int, Mapping[str, Levels]]:
+        """What each live broker supports."""
+        supports: dict[int, Mapping[str, Levels]] = {}
+        for name in await session.children(paths.BROKER_IDS):
+            try:
+                payload = paths.parse_broker((await session.get(f"{paths.BROKER_IDS}/{name}")).data)
+            except NoNode:
+                continue
+            features = {} if payload is None else payload.features
+            supports[int(name)] = {one: Levels(*levels) for one, levels in features.items()}
+        return supports

@@ -1,0 +1,1 @@
+"""The partitions that this broker hosts: produce, fetch, roles and the ISR."""

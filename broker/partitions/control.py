@@ -1,0 +1,164 @@
+"""The controller's requests on their way to this broker's own functions.
+
+The same door for requests that came over the wire and for those of the controller in this process:
+fenced by broker epoch here (C-09), by controller epoch wherever they are carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.coordinator.controller.names import find_name_fault
+from ottla.coordinator.metadata.changes import FULL_UPDATE
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ottla.broker.engine.tasks import Tasks
+    from ottla.broker.metadata.config_watch import ConfigWatch
+    from ottla.broker.metadata.metadata import MetadataCache
+    from ottla.coordinator.metadata.image import MetadataImage
+    from ottla.protocol.messages.leader_and_isr import LeaderAndIsrTopicState
+    from ottla.protocol.messages.update_metadata import UpdateMetadataTopicState
+
+ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
+
+
+class PartitionControl(Protocol):
+    """Whoever holds this broker's replicas."""
+
+    async def apply_leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse: ...
+
+    async def apply_stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse: ...
+
+    async def drop_moved(self, image: MetadataImage) -> None:
+        """Delete replicas that the image, which is complete, gives to other brokers."""
+
+
+class ControlChannel(Protocol):
+    """How the controller reaches a broker, itself included.
+
+    ``on_lost`` is set by the user, and called with the id of a broker whose connection broke."""
+
+    on_lost: Callable[[int], object]
+
+    async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
+        """The broker's answer. Raises OSError, KafkaError or ClientError when there is none:
+        send it again."""
+
+    async def reach(self, node_id: int) -> None:
+        """Have a connection to the broker. Raises as above."""
+
+
+class ControlReceiver:
+    """Owned by the server. ``broker_epoch`` is set when the broker has registered."""
+
+    def __init__(
+        self,
+        metadata: MetadataCache,
+        partitions: PartitionControl,
+        configs: ConfigWatch,
+        tasks: Tasks,
+    ) -> None:
+        self._metadata = metadata
+        self._partitions = partitions
+        self._configs = configs
+        self._tasks = tasks
+        # One after the other, as they were sent (C-11): a role change may wait for the disk.
+        self._lock = asyncio.Lock()
+        self.broker_epoch = -1
+        # Whatever is meant for this registration or an earlier one comes too late.
+        self._ended_epoch = -1
+        self._is_over = False
+
+    def on_session(self) -> None:
+        """A new session with the store has begun: the registration in the last one is over.
+
+        What was said to it may have been taken back since, and must not pass for a role that was
+        given in the new session (R-19, C-09)."""
+        self._ended_epoch = self.broker_epoch
+
+    async def apply(self, request: ControlRequest) -> ControlResponse:
+        """Carry out one request of the controller. Raises KafkaError: it must be sent again.
+
+        It goes on to its end when whoever asks is cancelled, as a controller that resigns is: what
+        it left half-way would meet the next controller's request for the same files (P-04)."""
+        answer: asyncio.Future[ControlResponse] = asyncio.get_running_loop().create_future()
+        self._tasks.spawn("request of the controller", self._answer(request, answer))
+        return await answer
+
+    async def finish(self) -> None:
+        """Carry out no more, and return when nothing is under way: the broker stops, and what is
+        given to it from here on would be served by logs that are being closed."""
+        self._is_over = True
+        async with self._lock:
+            pass
+
+    async def _answer(
+        self, request: ControlRequest, answer: asyncio.Future[ControlResponse]
+    ) -> None:
+        try:
+            given = await self._carry_out(request)
+        except KafkaError as error:
+            if not answer.done():
+                answer.set_exception(error)
+        else:
+            if not answer.done():
+                answer.set_result(given)
+        finally:
+            # Cut short by the broker's end, or by a fault of ours.
+            answer.cancel()
+
+    async def _carry_out(self, request: ControlRequest) -> ControlResponse:
+        async with self._lock:
+            if self._is_over:
+                raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the broker stops")
+            match request:
+                case LeaderAndIsrRequest():
+                    return await self._leader_and_isr(request)
+                case StopReplicaRequest():
+                    if self._is_stale(request.broker_epoch):
+                        return StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+                    return await self._partitions.apply_stop_replica(request)
+                case UpdateMetadataRequest():
+                    if self._is_stale(request.broker_epoch):
+                        return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+                    await self._learn_settings(request.topic_states)
+                    answer = self._metadata.apply(request)
+                    if request.type == FULL_UPDATE and answer.error_code == ErrorCode.NONE:
+                        await self._partitions.drop_moved(self._metadata.image)
+                    return answer
+
+    async def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        if self._is_stale(request.broker_epoch):
+            return LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        if request.controller_epoch < self._metadata.image.controller_epoch:
+            return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+        await self._learn_settings(request.topic_states)
+        if self._is_stale(request.broker_epoch):
+            # Another session has begun in between.
+            return LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        return await self._partitions.apply_leader_and_isr(request)
+
+    async def _learn_settings(
+        self, topics: Sequence[LeaderAndIsrTopicState | UpdateMetadataTopicState]
+    ) -> None:
+        """Read the settings of topics that are new here: nothing else announces those, and a log
+        must not be opened without them."""
+        names = self._metadata.image.names
+        await self._configs.refresh_topics(
+            topic.topic_name
+            for topic in topics
+            if topic.topic_id not in names and find_name_fault(topic.topic_name) is None
+        )
+
+    def _is_stale(self, broker_epoch: int) -> bool:
+        """Meant for an earlier life of this broker. A later epoch than its own is one it has not
+        learnt yet, and is fine."""
+        return -1 < broker_epoch < max(self.broker_epoch, self._ended_epoch + 1)

@@ -1,0 +1,161 @@
+"""What one fetch request has to do with its session: what it asks for, and what it is told.
+
+The rules are in ``replica/fetch_sessions.py``; here they meet the wire's messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.broker.partitions.partition_read import Wanted
+from ottla.broker.replica.fetch_sessions import (
+    NO_SESSION,
+    FetchSession,
+    FetchSessions,
+    Offsets,
+)
+from ottla.broker.replica.fetch_sessions import SessionAsk as SessionAsk
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import Uuid
+
+if TYPE_CHECKING:
+    from ottla.broker.partitions.partition_read import PartitionRead
+    from ottla.protocol.messages.fetch import FetchRequest
+    from ottla.protocol.ports import Random
+
+# A consumer of fewer partitions gets no session: its full requests cost less than what the
+# session's bookkeeping takes, and those for one partition have a shorter way of their own.
+CONSUMER_SESSION_MIN = 16
+_SESSION_IDS = (1 << 31) - 1
+
+PartitionKey = tuple[str | Uuid, int]
+Session = FetchSession[PartitionKey, Wanted]
+Sessions = FetchSessions[PartitionKey, Wanted]
+Resolve = Callable[[str | Uuid], tuple[str, Uuid, ErrorCode]]
+"""Name or id of a topic to its name, its id if that was asked for, and why it may not be read."""
+
+
+@dataclass(slots=True)
+class SessionPart:
+    """One request: everything it asks for, be it said now or earlier in its session."""
+
+    sessions: Sessions
+    random: Random
+    ask: SessionAsk
+    now_ms: float
+    wanted: list[Wanted]
+    session: Session | None = None
+    error: ErrorCode = ErrorCode.NONE
+
+    def answered(self, reads: list[PartitionRead]) -> tuple[int, list[PartitionRead]]:
+        """The session id to answer with, and what the client does not know yet."""
+        if self.session is not None:
+            return self.session.session_id, self._news(self.session, reads)
+        begun = self._begin()
+        if begun is None:
+            return NO_SESSION, reads
+        # The first answer of a session is a full one.
+        self._news(begun, reads)
+        return begun.session_id, reads
+
+    def _begin(self) -> Session | None:
+        """A session for who wants one and gains by it, if there is a slot."""
+        ask, wanted = self.ask, self.wanted
+        gains = ask.is_follower or len(wanted) >= CONSUMER_SESSION_MIN
+        if not ask.wants_session or not gains:
+            return None
+        session_id = 1 + self.random.below(_SESSION_IDS)
+        session = self.sessions.begin(session_id, ask, len(wanted), self.now_ms)
+        if session is not None:
+            session.merge(((self.key(one), one) for one in wanted), ())
+        return session
+
+    def _news(self, session: Session, reads: list[PartitionRead]) -> list[PartitionRead]:
+        """What is to be said of a session's partitions; it is taken for told then."""
+        return [
+            read
+            for read in reads
+            if session.tell(
+                self.key(read.wanted),
+                Offsets(read.high_watermark, read.log_start_offset),
+                has_content=read.has_content or _has_missed_log_start(read),
+                has_failed=read.error_code != ErrorCode.NONE,
+            )
+        ]
+
+    def key(self, wanted: Wanted) -> PartitionKey:
+        """The partition as the client names it."""
+        named = wanted.topic_id if self.ask.uses_topic_ids else wanted.topic
+        return named, wanted.partition
+
+
+def _has_missed_log_start(read: PartitionRead) -> bool:
+    """Whether a follower was told of the log start, and still has a lower one: what was said may
+    have come while nothing could be done with its log, so it is said again."""
+    return 0 <= read.wanted.log_start_offset < read.log_start_offset
+
+
+def enter_session(
+    sessions: Sessions, random: Random, ask: SessionAsk, now_ms: float
+) -> SessionPart:
+    """Find the request's session, if it is of one. ``take_in`` comes next."""
+    error, session = sessions.enter(ask, now_ms)
+    return SessionPart(sessions, random, ask, now_ms, [], session, error)
+
+
+def take_in(part: SessionPart, request: FetchRequest, resolve: Resolve, version: object) -> None:
+    """Fill in everything that the request asks for.
+
+    What ``resolve`` says is remembered in a session for as long as ``version`` is the same."""
+    by_id = part.ask.uses_topic_ids
+    for topic in request.topics:
+        name, topic_id, error = resolve(topic.topic_id if by_id else topic.topic)
+        part.wanted += [
+            Wanted(
+                name,
+                asked.partition,
+                asked.fetch_offset,
+                asked.partition_max_bytes,
+                # Any negative epoch is none.
+                max(-1, asked.current_leader_epoch),
+                max(-1, asked.last_fetched_epoch),
+                error,
+                asked.log_start_offset,
+                topic_id,
+            )
+            for asked in topic.partitions
+        ]
+    session = part.session
+    if session is None:
+        if len(part.wanted) > 1:
+            # What is named twice is answered once, as it was said last.
+            part.wanted = list({part.key(one): one for one in part.wanted}.values())
+        return
+    forgotten = [
+        (topic.topic_id if by_id else topic.topic, index)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
+    ]
+    session.merge(((part.key(one), one) for one in part.wanted), forgotten)
+    if session.version is not version:
+        session.version = version
+        session.merge(_resolved_again(session, resolve), ())
+    part.wanted = list(session.wanted())
+    if not part.wanted:
+        part.sessions.end(session)
+        part.session = None
+
+
+def _resolved_again(session: Session, resolve: Resolve) -> list[tuple[PartitionKey, Wanted]]:
+    known: dict[str | Uuid, tuple[str, Uuid, ErrorCode]] = {}
+    again = []
+    for key, wanted in session.items():
+        if key[0] not in known:
+            known[key[0]] = resolve(key[0])
+        name, topic_id, error = known[key[0]]
+        if (name, error) != (wanted.topic, wanted.error_code):
+            changed = wanted._replace(topic=name, topic_id=topic_id, error_code=error)
+            again.append((key, changed))
+    return again

@@ -1,0 +1,385 @@
+"""Writes changes of in-sync sets into the store, for all partitions led here, and announces them.
+
+    what the store says                     what the leader does
+    done                                    the new set counts, the controller is told
+    not done, state as it was               (an added broker was restarted) the old set counts
+    state is what was to be written         the answer was lost: the new set counts (R-15)
+    state is another one of this epoch      (the controller wrote) that set counts
+    another leader or leader epoch          it leads no longer, and waits for the controller (R-16)
+    another topic of that name              the same: its state may well have the same version
+    nothing, or the connection is gone      unknown: it stays pending and is tried again (R-13)
+
+Trying again is safe: the write names the version it replaces, so it is done once at most, and the
+first of the two that is refused is told by the state. One task for each change, so that a slow
+store holds up no partition for another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.broker.engine.log_summary import IsrNews
+from ottla.broker.replica.isr import ChangeOutcome
+from ottla.broker.replica.progress import UNKNOWN_BROKER_EPOCH
+from ottla.coordinator.store import paths
+from ottla.coordinator.store.store import (
+    Check,
+    GroupFailed,
+    NoNode,
+    Replace,
+    SessionState,
+    Stat,
+    StoreError,
+)
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ottla.broker.engine.tasks import Tasks
+    from ottla.broker.metadata.metadata import MetadataCache
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.broker.replica.isr import IsrChange
+    from ottla.broker.replica.leading import Leading
+    from ottla.coordinator.store.paths import StatePayload
+    from ottla.coordinator.store.store import Session
+    from ottla.protocol.ids import TopicPartition, Uuid
+    from ottla.protocol.ports import Clock
+
+logger = logging.getLogger("ottla.isr")
+
+# Changes of that time are announced together.
+ANNOUNCE_AFTER_MS = 50.0
+RETRY_MS = 200.0
+# A znode of the store holds a megabyte at most.
+ANNOUNCED_AT_ONCE = 2_000
+TOPICS_KNOWN_MAX = 1_000
+
+
+class Led(Protocol):
+    """The partitions of this broker."""
+
+    def __iter__(self) -> Iterator[PartitionRuntime]: ...
+
+
+class _Attempt(NamedTuple):
+    """One change of one leadership, for as long as it is on its way."""
+
+    partition: PartitionRuntime
+    leading: Leading
+    change: IsrChange
+
+    def is_over(self) -> bool:
+        """Whether the leadership it belongs to has ended."""
+        return self.partition.replica.leading is not self.leading
+
+
+class IsrWriter:
+    """Owned by the server, and a follower of the lifecycle: it writes in its sessions only."""
+
+    def __init__(
+        self,
+        partitions: Led,
+        metadata: MetadataCache,
+        clock: Clock,
+        tasks: Tasks,
+        lag_time_max_ms: float,
+    ) -> None:
+        self._partitions = partitions
+        self._metadata = metadata
+        self._clock = clock
+        self._tasks = tasks
+        self._check_ms = lag_time_max_ms / 2
+        self._session: Session | None = None
+        self._has_session = asyncio.Event()
+        self._unannounced: dict[TopicPartition, None] = {}
+        self._announces = False
+        self._news = IsrNews()
+        self._topic_ids = _TopicIds()
+        self.shrink_count = 0
+        self.expand_count = 0
+
+    # ---- the session ----
+
+    async def begin(self, session: Session) -> None:
+        """The broker is registered in this session, or connected in it again."""
+        self._session = session
+        self._has_session.set()
+        self.check()
+
+    async def end(self) -> None:
+        """Nothing is written while the session is in doubt."""
+        self._session = None
+        self._has_session.clear()
+
+    async def _connected(self) -> Session:
+        while True:
+            await self._has_session.wait()
+            session = self._session
+            if session is not None and session.state is SessionState.CONNECTED:
+                return session
+            # The lifecycle has not heard of it yet.
+            await self._clock.sleep(RETRY_MS)
+
+    # ---- looking ----
+
+    async def run(self) -> None:
+        """Look for followers that have fallen behind, until cancelled."""
+        while True:
+            await self._clock.sleep(self._check_ms)
+            self.check()
+
+    def check(self) -> None:
+        """Look at every partition that is led here.
+
+        At rest a glance is all that it costs: nothing is called for one whose followers, as many
+        as are in sync, all have what the leader has."""
+        for partition in self._partitions:
+            replica = partition.replica
+            leading = replica.leading
+            if leading is None or not leading.followers:
+                continue
+            end, in_sync = replica.log_end_offset, leading.in_sync
+            if in_sync.pending is None and not in_sync.eligible_leaders:
+                missing = 1 + len(leading.followers) - len(in_sync.committed)
+                if missing == 0 and replica.high_watermark == end:
+                    for follower in leading.followers.values():
+                        if follower.log_end_offset != end:
+                            break
+                    else:
+                        continue
+            self.look_at(partition)
+
+    def look_at(self, partition: PartitionRuntime, asking: int | None = None) -> None:
+        """Begin the change of the ISR that is due there, if one is. Never waits.
+
+        ``asking``: the follower whose fetch is being handled, the only one that may join."""
+        replica = partition.replica
+        leading = replica.leading
+        if self._session is None or leading is None or not partition.is_open:
+            return
+        now_ms = self._clock.now_ms()
+        # Followers outside the ISR are waited for no longer than they keep up.
+        if replica.maybe_raise_watermark(now_ms):
+            partition.wake_waiters()
+        change = leading.propose(
+            replica.high_watermark,
+            replica.log_end_offset,
+            now_ms,
+            asking if self._may_add(leading, asking) else None,
+        )
+        if asking is None:
+            self._invite(partition, leading)
+        if change is not None:
+            attempt = _Attempt(partition, leading, change)
+            self._tasks.spawn(f"isr of {partition.partition}", self._carry_out(attempt))
+
+    def _invite(self, partition: PartitionRuntime, leading: Leading) -> None:
+        """Answer the waiting fetches of followers that could join: they join by their next one,
+        which at rest would come after seconds."""
+        high_watermark = partition.replica.high_watermark
+        able = [node for node in leading.followers if leading.may_join(node, high_watermark)]
+        for node in able:
+            leading.followers[node].hurry()
+        if able:
+            partition.wake_waiters()
+
+    def _may_add(self, leading: Leading, asking: int | None) -> bool:
+        """Whether its broker is registered and says its broker epoch, which the store checks: the
+        image does not know which incarnation lives."""
+        follower = None if asking is None else leading.followers.get(asking)
+        return (
+            follower is not None
+            and follower.broker_epoch != UNKNOWN_BROKER_EPOCH
+            and asking in self._metadata.image.brokers
+        )
+
+    # ---- writing ----
+
+    async def _carry_out(self, attempt: _Attempt) -> None:
+        """Write until the outcome is known, or somebody else leads."""
+        while not attempt.is_over():
+            session = await self._connected()
+            if attempt.is_over():
+                return
+            try:
+                if await self._try(session, attempt):
+                    return
+            except StoreError as error:
+                # Done or not done, or not asked at all: it stays pending (R-13).
+                attempt.leading.on_answer(attempt.change, ChangeOutcome.UNKNOWN)
+                logger.info("isr of %s-%d: %s", *attempt.partition.partition, error)
+                await self._clock.sleep(RETRY_MS)
+
+    async def _try(self, session: Session, attempt: _Attempt) -> bool:
+        """Whether the outcome is known now. Raises StoreError: it is not."""
+        partition, leading, change = attempt
+        state_path = paths.state(*partition.partition)
+        payload = paths.StatePayload(
+            leading.leadership.leader,
+            change.leader_epoch,
+            change.isr,
+            leading.leadership.controller_epoch,
+            eligible_leaders=change.eligible_leaders,
+        )
+        topic = await self._topic_ids.check(session, partition)
+        if topic is None:
+            self._give_up(attempt, "its topic is not there any more")
+            return True
+        checks = [Check(paths.generation(node), epoch) for node, epoch in change.added]
+        write = Replace(state_path, paths.build_state(payload), change.partition_epoch)
+        try:
+            results = await session.multi([topic, *checks, write])
+        except GroupFailed as failed:
+            if failed.index == 0:
+                # Deleted, or its replicas are being moved: look again.
+                return False
+            try:
+                stored = await session.get(state_path)
+            except NoNode:
+                # The topic is being deleted.
+                self._settle(attempt, ChangeOutcome.REFUSED)
+                return True
+            found = paths.parse_state(stored.data)
+            return self._compare(attempt, payload, found, stored.stat.version)
+        stat = results[-1]
+        assert isinstance(stat, Stat)
+        self._settle(attempt, ChangeOutcome.APPLIED, stat.version)
+        return True
+
+    def _compare(
+        self, attempt: _Attempt, wanted: StatePayload, found: StatePayload | None, version: int
+    ) -> bool:
+        """The write was refused: what does the store hold instead?"""
+        partition, leading, change = attempt
+        if attempt.is_over():
+            return True
+        if version == change.partition_epoch:
+            # Somebody to be added is not who it was when it fetched (R-22).
+            self._settle(attempt, ChangeOutcome.REFUSED)
+        elif (
+            found is None
+            or found.leader != wanted.leader
+            or found.leader_epoch != wanted.leader_epoch
+        ):
+            self._give_up(attempt, "it is led by another broker, or anew")
+        elif (found.isr, found.eligible_leaders) == (wanted.isr, wanted.eligible_leaders):
+            self._settle(attempt, ChangeOutcome.APPLIED, version)
+        else:
+            stored = replace(
+                leading.leadership,
+                isr=found.isr,
+                partition_epoch=version,
+                eligible_leaders=found.eligible_leaders,
+                controller_epoch=found.controller_epoch,
+            )
+            partition.replica.become_leader(stored, self._clock.now_ms())
+            self._settle(attempt, ChangeOutcome.REFUSED)
+        return True
+
+    def _give_up(self, attempt: _Attempt, reason: str) -> None:
+        """What is led here is not what the store knows."""
+        if not attempt.is_over():
+            partition = attempt.partition
+            logger.warning("%s-%d: %s; waiting for the controller", *partition.partition, reason)
+            partition.resign()
+
+    def _settle(
+        self, attempt: _Attempt, outcome: ChangeOutcome, version: int | None = None
+    ) -> None:
+        """The outcome is known: let the leader count by it."""
+        partition, leading, change = attempt
+        if attempt.is_over():
+            return
+        before = leading.in_sync.committed
+        leading.on_answer(change, outcome, version)
+        if outcome is ChangeOutcome.APPLIED:
+            self.expand_count += bool(change.added)
+            self.shrink_count += len(change.isr) < len(before) and not change.added
+            logger.debug(
+                "isr of %s-%d: %s, was %s", *partition.partition, list(change.isr), list(before)
+            )
+            self._news.add(partition.partition, before, change.isr)
+            self._announce(partition.partition)
+        # Fewer to wait for, or too few to go on: both are news to whoever waits.
+        partition.replica.maybe_raise_watermark(self._clock.now_ms())
+        partition.wake_waiters()
+
+    # ---- announcing ----
+
+    def _announce(self, partition: TopicPartition) -> None:
+        self._unannounced[partition] = None
+        if not self._announces:
+            self._announces = True
+            self._tasks.spawn("isr announcements", self._announce_all())
+
+    async def _announce_all(self) -> None:
+        """Tell the controller which states have changed; told twice is no harm."""
+        try:
+            while self._unannounced:
+                await self._clock.sleep(ANNOUNCE_AFTER_MS)
+                self._tell_news()
+                session = await self._connected()
+                told = list(self._unannounced)[:ANNOUNCED_AT_ONCE]
+                # What changes while they are told is told again.
+                for partition in told:
+                    del self._unannounced[partition]
+                if not await _announced(session, told):
+                    self._unannounced.update(dict.fromkeys(told))
+        finally:
+            self._announces = False
+
+    def _tell_news(self) -> None:
+        joined, left = self._news.take()
+        for sentence in joined:
+            logger.info("%s", sentence)
+        for sentence in left:
+            logger.warning("%s", sentence)
+
+
+class _TopicIds:
+    """The ids of topics by what the store has of them. A topic of thousands of partitions takes
+    milliseconds to parse, and all of them may change their ISR at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[bytes, Uuid | None]] = {}
+
+    async def check(self, session: Session, partition: PartitionRuntime) -> Check | None:
+        """What holds as long as the topic is the one that the partition is of; None if it is not.
+
+        One that was deleted and made again has states with the same versions (C-22)."""
+        name, own = partition.partition.topic, partition.log.topic_id
+        path = paths.topic(name)
+        try:
+            found = await session.get(path)
+        except NoNode:
+            self._known.pop(name, None)
+            return None
+        stored = self._id_in(name, found.data)
+        if own is not None and stored not in (None, own):
+            return None
+        return Check(path, found.stat.version)
+
+    def _id_in(self, name: str, data: bytes) -> Uuid | None:
+        known = self._known.get(name)
+        if known is None or known[0] != data:
+            payload = paths.parse_topic(data)
+            known = data, None if payload is None else payload.topic_id
+            if len(self._known) >= TOPICS_KNOWN_MAX:
+                self._known.clear()
+            self._known[name] = known
+        return known[1]
+
+
+async def _announced(session: Session, changed: Iterable[TopicPartition]) -> bool:
+    try:
+        await session.create(
+            paths.ISR_CHANGE_PREFIX, paths.build_partition_list(changed), sequential=True
+        )
+    except StoreError as error:
+        logger.info("changes of the isr are not announced yet: %s", error)
+        return False
+    return True

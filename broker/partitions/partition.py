@@ -1,0 +1,394 @@
+"""One partition on this broker: its replica machine, its log and who waits for it.
+
+The only writer of its log; reading is in reading.py. What changes state is free of ``await``: the
+machine decides, the log writes, the machine is told, with nothing in between (hazard P-03). HOT:
+``write_plain`` and ``write``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.engine.purgatory import WaitKey
+from ottla.broker.log.storage.txn_index import AbortedTransaction
+from ottla.broker.partitions.append_outcome import NOTHING, Appended, refused, repeated
+from ottla.broker.partitions.lease import Lease, endless_lease
+from ottla.broker.partitions.traffic import Traffic
+from ottla.broker.replica.append import AppendPlan, AppendTime, judge_produced
+from ottla.broker.replica.partition import FetchVerdict
+from ottla.broker.replica.plain import judge_plain
+from ottla.broker.replica.producer import APPEND, Action
+from ottla.broker.replica.refusals import Refusals
+from ottla.broker.replica.transaction_ages import TransactionAges
+from ottla.broker.replica.verification import judge_batch
+from ottla.broker.replica.watermark import Isolation
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.records.batch import NO_PRODUCER_ID, parse_batch
+from ottla.protocol.records.control import encode_marker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from ottla.broker.engine.purgatory import Waiting
+    from ottla.broker.log.partition_log import PartitionLog
+    from ottla.broker.metadata.topic_settings import TopicSettings
+    from ottla.broker.replica.leading import Leadership
+    from ottla.broker.replica.partition import Replica
+    from ottla.broker.replica.progress import FollowerFetch
+    from ottla.broker.replica.roles import RoleChange
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ports import Buffer, Clock
+    from ottla.protocol.records.batch import RecordBatch
+    from ottla.protocol.records.control import TransactionMarker
+
+ACKS_ALL = -1
+# Looked up once: reading a member of an enumeration costs as much as a call.
+_NONE = ErrorCode.NONE
+_DUPLICATE = Action.DUPLICATE
+_REFUSE = Action.REFUSE
+
+
+class PartitionRuntime:
+    """Made when the controller assigns the partition here; lives until it is stopped.
+
+    ``settings`` is the topic's and replaced whole when the topic's configuration changes."""
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        log: PartitionLog,
+        replica: Replica,
+        settings: TopicSettings,
+        waiting: Waiting,
+        clock: Clock,
+        lease: Lease | None = None,
+    ) -> None:
+        self.partition = partition
+        self.log = log
+        self.replica = replica
+        self.settings = settings
+        # Of the topic: replaced by the one that all its partitions here share.
+        self.traffic = Traffic()
+        self._waiting = waiting
+        self._clock = clock
+        self._lease = endless_lease() if lease is None else lease
+        # The session of the store in which the present role was given.
+        self._lease_term = self._lease.term
+        self._append_time = AppendTime()
+        self.refusals = Refusals()
+        # Of what is open here; somebody looks now and then.
+        self.ages = TransactionAges()
+        # Closed while a new leader epoch is being made durable (hazard R-04) and after the end. A
+        # leader appends meanwhile: its batches carry the epoch. It answers once it is open.
+        self.is_open = False
+        self._has_unsaved_epoch = False
+        # Told after each change of role, when the partition serves in it or serves no more.
+        self.on_role: Callable[[PartitionRuntime], object] = _nobody_listens
+        # Told when the fetch of a follower says that it could be in the ISR and is not, or, without
+        # a follower, that the rules for it have changed.
+        self.on_may_join: Callable[[PartitionRuntime, int | None], object] = _nobody_listens
+        self.append_key: Hashable = WaitKey(f"log end of {partition}")
+        self.watermark_key: Hashable = WaitKey(f"high watermark of {partition}")
+        self.flush_key: Hashable = WaitKey(f"flush of {partition}")
+        # The log starts of its followers (record_deletion.py).
+        self.start_key: Hashable = WaitKey(f"log starts of {partition}")
+        # What its followers have shown about themselves (read_barriers.py).
+        self.proof_key: Hashable = WaitKey(f"followers of {partition}")
+
+    # ---- roles ----
+
+    async def become(self, leadership: Leadership, term: int | None = None) -> RoleChange:
+        """Lead or follow as the controller says; serves again once the epoch is on the disk.
+
+        ``term``: the lease's when the order was judged, the present one unless said. An order of
+        an earlier session that ends in this one says nothing of this one (R-19)."""
+        term = self._lease.term if term is None else term
+        # A truncation under way ends first: a new leader's epoch starts where its log then ends.
+        await self.log.settled()
+        if leadership.leader == self.replica.node_id:
+            change = self.replica.become_leader(leadership, self._clock.now_ms())
+        else:
+            change = self.replica.become_follower(leadership)
+        if change.error != ErrorCode.NONE:
+            return change
+        self._lease_term = term
+        self._has_unsaved_epoch = self._has_unsaved_epoch or change.is_new_epoch
+        if self._has_unsaved_epoch:
+            self.is_open = False
+            # Whoever waited here waited for another leadership.
+            self.wake_waiters()
+            if self.log.log_end_offset > 0:
+                # When this fails, the same epoch must not be served at the controller's next try.
+                # Of a log in which nothing ever was, an epoch tells no records apart, and whatever
+                # comes first carries its own: thousands of new partitions spare the disk that.
+                await self.log.save_leader_epochs()
+            if self.replica.is_leader and self.settings.flush_before_ack:
+                # What it has written as a follower counts only now, and may be read already.
+                await self.flush()
+            if self.replica.leader_epoch != leadership.leader_epoch:
+                # Whoever brought the newer one sees to it that it is on the disk.
+                return change
+            self._has_unsaved_epoch = False
+        was_closed, self.is_open = not self.is_open, True
+        if was_closed or change.watermark_moved:
+            self.wake_waiters()
+        self.on_role(self)
+        return change
+
+    def stop(self) -> None:
+        """Serve nothing any more; whoever waits learns that it is not led here."""
+        self.is_open = False
+        self.resign()
+
+    def resign(self) -> None:
+        """Have no role until the controller gives the next one (R-16)."""
+        self.replica.resign()
+        self.wake_waiters()
+        self.on_role(self)
+
+    def use_settings(self, settings: TopicSettings) -> None:
+        """The topic's configuration has changed."""
+        self.settings = settings
+        self.log.settings = settings.log
+        self.log.home.to_flush[self.log] = None
+        limits = self.replica.limits
+        limits.min_insync_replicas = settings.min_insync_replicas
+        limits.unclean_leader_election = settings.unclean_leader_election
+        limits.counts_flushed = settings.flush_before_ack
+        if self.replica.on_flushed(self.log.recovery_point, self._clock.now_ms()):
+            self.wake_waiters()
+        # What was written for another minimum may have to be written anew.
+        self.on_may_join(self, None)
+
+    def wake_waiters(self) -> None:
+        """Have everybody who waits here look again."""
+        for key in (
+            self.append_key,
+            self.watermark_key,
+            self.flush_key,
+            self.start_key,
+            self.proof_key,
+        ):
+            self._waiting.release(key)
+
+    @property
+    def is_becoming_leader(self) -> bool:
+        """Whether this broker leads in an epoch that is not on the disk yet."""
+        return not self.is_open and self.replica.is_leader
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
+        """Whether a request that believes in that epoch may be served here (KIP-320)."""
+        if not self.is_open:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return self.replica.check_leader_epoch(current_leader_epoch)
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether the store was heard lately in the session in which this leadership was given."""
+        lease = self._lease
+        return self._lease_term == lease.term and lease.holds(self._clock.now_ms())
+
+    # ---- writing ----
+
+    def judge(self, records: Buffer | None, api_version: int) -> AppendPlan:
+        """What a client wants appended, judged by its header alone; changes nothing."""
+        return judge_produced(
+            records, self.settings.append_rules, api_version, self._clock.wall_ms()
+        )
+
+    def write(self, plan: AppendPlan, acks: int) -> Appended:
+        """Append what has been judged. Never raises for what a client or a disk did."""
+        batch = plan.batch
+        if batch is None:
+            return refused(self.log, plan.error, plan.message)
+        replica = self.replica
+        error = replica.can_append(acks, has_lease=self.has_lease)
+        if error is not _NONE:
+            return self._refuse(batch, error)
+        if self.log.home.health.is_low_on_space:
+            # Reads, deletes and replication go on; clients repeat (hazard S-11).
+            return self._refuse(batch, ErrorCode.KAFKA_STORAGE_ERROR, "the disk is almost full")
+        if batch.producer_id > NO_PRODUCER_ID:
+            leading = replica.leading
+            assert leading is not None
+            verdict = judge_batch(replica.history.producers, leading.verifications, batch)
+            if verdict.action is _DUPLICATE:
+                return repeated(self.log, verdict, replica.leader_epoch)
+            if verdict.action is _REFUSE:
+                error = verdict.error
+                if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                    error = self.refusals.error_behind(batch) or error
+                return refused(self.log, error)
+            if batch.is_transactional:
+                # Whoever asked for leave to begin has it from the log now, or asks again.
+                leading.verifications.drop(batch.producer_id)
+        return self._append(batch, stamps_time=plan.stamps_time)
+
+    def write_marker(self, marker: TransactionMarker, transaction_version: int) -> Appended:
+        """End a producer's transaction here. Counts when it is committed up to ``next_offset``.
+
+        A repetition changes nothing (``base_offset`` is -1), and counts when the first one does:
+        all that is in the log by now is waited for. A full disk does not refuse it, for it takes
+        little and lets readers and compaction go on."""
+        replica = self.replica
+        leading = replica.leading
+        if leading is None:
+            return refused(self.log, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        verdict = replica.history.producers.judge_marker(marker, transaction_version)
+        if verdict.action is _REFUSE:
+            return refused(self.log, verdict.error)
+        # Even if it cannot be written now, or need not: what was verified for this transaction
+        # must not begin it anew (hazard T-13).
+        leading.verifications.drop(marker.producer_id)
+        error = replica.can_append(ACKS_ALL, has_lease=self.has_lease)
+        if error is not _NONE:
+            return refused(self.log, error)
+        if verdict.action is _DUPLICATE:
+            return Appended(next_offset=self.log.log_end_offset, leader_epoch=replica.leader_epoch)
+        batch = parse_batch(bytearray(encode_marker(marker, self._clock.wall_ms())))
+        return self._append(batch, stamps_time=self.settings.append_rules.uses_append_time)
+
+    def write_plain(self, records: memoryview, acks: int) -> int:
+        """Append what nearly every producer sends, when no flush is to settle it. HOT.
+
+        The base offset, or -1: nothing has changed then, and ``judge`` and ``write`` say why."""
+        replica, log = self.replica, self.log
+        leading = replica.leading
+        if (
+            leading is None
+            or not self.is_open
+            or (leading.followers and not self.has_lease)
+            or replica.can_append(acks) is not _NONE
+            or log.home.health.is_low_on_space
+            or log.settings.asks_for_flushes
+        ):
+            return NOTHING
+        batch = judge_plain(records, self.settings.append_rules, self._clock.wall_ms())
+        if batch is None:
+            return NOTHING
+        if batch.producer_id != NO_PRODUCER_ID:
+            verdict = replica.history.producers.judge(batch)
+            if verdict is not APPEND:
+                return NOTHING
+        leader_epoch = batch.leader_epoch
+        try:
+            self._put(batch)
+        except KafkaError:
+            batch.stamp(0, leader_epoch)
+            return NOTHING
+        return batch.base_offset
+
+    def _append(self, batch: RecordBatch, *, stamps_time: bool) -> Appended:
+        append_time = NOTHING
+        if stamps_time:
+            append_time = self._append_time.next(self._clock.wall_ms())
+            batch.stamp_append_time(append_time)
+        try:
+            self._put(batch)
+        except KafkaError as error:
+            return self._refuse(batch, error.code, error.message)
+        return Appended(
+            _NONE,
+            batch.base_offset,
+            self.log.log_end_offset,
+            append_time,
+            self.log.log_start_offset,
+            batch.leader_epoch,
+        )
+
+    def _refuse(self, batch: RecordBatch, error: ErrorCode, message: str | None = None) -> Appended:
+        self.refusals.note(batch, error)
+        return refused(self.log, error, message)
+
+    def _put(self, batch: RecordBatch) -> None:
+        """Give the batch its place, write it, and tell everybody. Raises KafkaError."""
+        replica, log = self.replica, self.log
+        batch.stamp(log.log_end_offset, replica.leader_epoch)
+        now_ms = self._clock.now_ms()
+        log.append((batch,), now_ms)
+        traffic = self.traffic
+        traffic.appended_bytes += batch.size_bytes
+        traffic.appended_count += batch.last_offset_delta + 1
+        # Told only now: what a failed write left in memory would make its retry a duplicate
+        # (hazard T-04).
+        aborted = replica.history.observe(batch)
+        if aborted is not None:
+            # Readers get no further before it is noted what they must skip (hazard T-18).
+            log.append_aborted(AbortedTransaction(*aborted))
+        moved = replica.on_appended(log.log_end_offset, now_ms)
+        waiting = self._waiting
+        watchers = waiting.watchers
+        if self.append_key in watchers:
+            waiting.release(self.append_key)
+        if moved and self.watermark_key in watchers:
+            waiting.release(self.watermark_key)
+
+    def replication_state(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
+        """The outcome of an append once it is known, None while it is open."""
+        if self.is_becoming_leader:
+            return None
+        return self.replica.replication_state(required_offset, leader_epoch)
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Whether flush.messages or flush.ms asks for a flush before more is acknowledged."""
+        log = self.log
+        return log.settings.asks_for_flushes and log.flush_is_due(self._clock.now_ms())
+
+    async def flush(self) -> None:
+        """Make all that is appended durable. Raises KafkaError when the disk has failed."""
+        try:
+            await self.log.flush()
+            if self.replica.on_flushed(self.log.recovery_point, self._clock.now_ms()):
+                self._waiting.release(self.watermark_key)
+                # Followers that wait for records are told of the watermark as well.
+                self._waiting.release(self.append_key)
+        finally:
+            self._waiting.release(self.flush_key)
+
+    # ---- reading ----
+
+    def on_follower_fetch(self, fetch: FollowerFetch) -> FetchVerdict:
+        """A follower asks for what comes after its log; once for each of its requests."""
+        if not self.is_open:
+            return FetchVerdict(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        verdict = self.replica.on_follower_fetch(fetch, self._clock.now_ms())
+        if verdict.watermark_moved:
+            self._waiting.release(self.watermark_key)
+        self._waiting.release(self.start_key)
+        if verdict.may_join:
+            self.on_may_join(self, fetch.node_id)
+        return verdict
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.replica.leader_epoch
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    def latest_offset(self, *, read_committed: bool, follower: bool) -> int:
+        """The first offset that a reader of this kind may not see."""
+        if follower:
+            return self.replica.upper_bound(Isolation.LOG_END)
+        kind = Isolation.READ_COMMITTED if read_committed else Isolation.READ_UNCOMMITTED
+        return self.replica.upper_bound(kind)
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch that the record at the offset was written under, -1 if unknown."""
+        return self.replica.history.epochs.epoch_at(offset)
+
+    def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest known epoch not above the given one, and its end offset; -1s if unknown."""
+        return self.replica.history.epochs.end_offset_for(leader_epoch, self.log.log_end_offset)
+
+    def log_was_cut(self) -> None:
+        """The log has lost records at its start."""
+        self.replica.on_cut(self.log.log_start_offset, self.log.log_end_offset)
+        # Followers are told of the new start, whether or not the watermark has moved.
+        self.wake_waiters()
+
+
+def _nobody_listens(_partition: PartitionRuntime, _follower: int | None = None) -> None:
+    """Most partitions have nobody who lives on them, or joins."""

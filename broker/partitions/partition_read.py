@@ -1,0 +1,122 @@
+"""A fetch request freed of its version, and what one partition gives for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.replica.watermark import Isolation
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import ZERO_UUID
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.log.storage.txn_index import AbortedTransaction
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.broker.replica.epochs import EpochEnd
+    from ottla.protocol.ids import Uuid
+    from ottla.protocol.ports import FileRegion
+
+DEBUG_REPLICA_ID = -2
+
+
+class Wanted(NamedTuple):
+    """One partition of a fetch request; ``error_code`` when the caller may not have it.
+
+    ``topic_id`` where the topic was asked for by id; ``log_start_offset`` is a follower's own."""
+
+    topic: str
+    partition: int
+    offset: int
+    max_bytes: int
+    current_leader_epoch: int
+    last_fetched_epoch: int
+    error_code: ErrorCode
+    log_start_offset: int = -1
+    topic_id: Uuid = ZERO_UUID
+
+
+@dataclass(slots=True)
+class FetchPlan:
+    """What a fetch asks for. Sizes in bytes, ``max_wait_ms`` from the request's arrival.
+
+    ``broker_epoch``: the incarnation of the follower that asks, -1 unless it says so.
+    ``may_follow``: a consumer that may read from a follower. ``nearest``: which one it should read
+    from instead, given partition and position; -1 for the leader. ``quietness``: what the session
+    remembers, if it is a follower's (follower_reads.py)."""
+
+    wanted: list[Wanted]
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    read_committed: bool
+    replica_id: int
+    zstd_allowed: bool
+    broker_epoch: int = -1
+    may_follow: bool = False
+    nearest: Callable[[PartitionRuntime, int], int] | None = None
+    quietness: Any = None
+
+    @property
+    def isolation(self) -> Isolation:
+        """How far this reader may see."""
+        if self.replica_id >= 0 or self.replica_id == DEBUG_REPLICA_ID:
+            return Isolation.LOG_END
+        return Isolation.READ_COMMITTED if self.read_committed else Isolation.READ_UNCOMMITTED
+
+    @property
+    def is_follower(self) -> bool:
+        return self.replica_id >= 0
+
+    @property
+    def sees_log_end(self) -> bool:
+        """Followers, and tools that ask as the debug replica, read what is not committed yet."""
+        return self.isolation is Isolation.LOG_END
+
+
+@dataclass(slots=True)
+class PartitionRead:
+    """Records (whole batches) or an error, and the partition's offsets at that moment."""
+
+    wanted: Wanted
+    error_code: ErrorCode = ErrorCode.NONE
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    records: FileRegion | None = None
+    # The records lie in a segment that is not written to any more, so perhaps not in memory.
+    is_old: bool = False
+    aborted: list[AbortedTransaction] | None = None
+    diverging: EpochEnd | None = None
+    # Where the client had better read; there are no records then.
+    preferred_replica: int = -1
+    # For a follower whose share of the wire is limited.
+    is_throttled: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        return 0 if self.records is None else self.records.size_bytes
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the client must hear of this at once."""
+        return (
+            self.error_code != ErrorCode.NONE
+            or self.diverging is not None
+            or self.preferred_replica >= 0
+        )
+
+    @property
+    def has_content(self) -> bool:
+        """Whether there is more to say than the partition's offsets."""
+        return self.size_bytes > 0 or self.diverging is not None or self.preferred_replica >= 0
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether sending the records now could wait for the disk."""
+        region = self.records
+        if region is None or not self.is_old:
+            return False
+        return not region.file.is_resident(region.position, region.size_bytes)

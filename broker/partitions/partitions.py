@@ -1,0 +1,400 @@
+"""The table of partitions on this broker, and what the controller's requests do to it.
+
+LeaderAndIsr and StopReplica come in here, over the wire or from the controller in this process: the
+same functions. Each is fenced by controller epoch, then topic id, then leader epoch (hazards C-11,
+C-22); one bad partition does not spoil the rest of its request (C-12).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.broker.engine.concurrently import pipelined
+from ottla.broker.partitions.due_partitions import Attention
+from ottla.broker.partitions.lease import Lease, endless_lease
+from ottla.broker.partitions.partition import PartitionRuntime
+from ottla.broker.partitions.role_orders import leadership_of
+from ottla.broker.partitions.strays import StrayNews, find_strays
+from ottla.broker.replica.history import ReplicaHistory
+from ottla.broker.replica.leading import ReplicaLimits
+from ottla.broker.replica.partition import Replica
+from ottla.broker.replica.roles import LogBounds
+from ottla.coordinator.metadata.changes import FULL_UPDATE
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.ids import ZERO_UUID, TopicPartition
+from ottla.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+    LeaderAndIsrTopicState,
+)
+from ottla.protocol.messages.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ottla.broker.engine.purgatory import Waiting
+    from ottla.broker.log.directories.directories import LogDirectories
+    from ottla.broker.log.observer import LogObserver
+    from ottla.broker.log.partition_log import PartitionLog
+    from ottla.broker.log.storage.settings import LogSettings
+    from ottla.broker.metadata.topic_settings import TopicSettings
+    from ottla.broker.partitions.traffic import Traffic
+    from ottla.coordinator.metadata.image import MetadataImage
+    from ottla.protocol.ids import Uuid
+    from ottla.protocol.ports import Clock
+
+logger = logging.getLogger("ottla.partitions")
+
+# A deletion carries this instead of a leader epoch: it is above every epoch (KIP-570).
+DELETION_EPOCH = -2
+NO_LEADER_EPOCH = -1
+# Partitions of one request that take on their roles together.
+ROLES_AT_ONCE = 64
+
+
+class Partitions:
+    """Owned by the server. ``settings_of`` gives a topic's effective configuration."""
+
+    def __init__(
+        self,
+        node_id: int,
+        settings_of: Callable[[str], TopicSettings],
+        waiting: Waiting,
+        clock: Clock,
+        lag_time_max_ms: float,
+        lease: Lease | None = None,
+    ) -> None:
+        self._node_id = node_id
+        self._settings_of = settings_of
+        self._waiting = waiting
+        self._clock = clock
+        self._lag_time_max_ms = lag_time_max_ms
+        self._lease = endless_lease() if lease is None else lease
+        self._logs: LogDirectories | None = None
+        self._partitions: dict[tuple[str, int], PartitionRuntime] = {}
+        # By topic, also of those that have left.
+        self.traffic: dict[str, Traffic] = {}
+        # Those on a directory that has failed; they are not in the table any more.
+        self._offline: set[tuple[str, int]] = set()
+        # New ones that could not be made so far: they stay new (S-13).
+        self._unmade: dict[TopicPartition, Uuid] = {}
+        # Why roles were refused: told once, though the controller asks again and again.
+        self._refusals: dict[TopicPartition, str] = {}
+        self._stray_news = StrayNews()
+        self._controller_epoch = -1
+        # Requests of the controller are carried out one after the other, as they were sent.
+        self._lock = asyncio.Lock()
+        self._sorting = asyncio.Lock()
+        self.error_for_missing: Callable[[str, int], ErrorCode] = _unknown
+        self.attention = Attention(self.find)
+        # Hears of each role that a partition here takes on or loses.
+        self.on_role: Callable[[PartitionRuntime], object] = _ignore
+        # Hears of it as well, and first: whoever fetches from its leader.
+        self.on_following: Callable[[PartitionRuntime], object] = _ignore
+        # Hears of each partition here whose topic has other settings now.
+        self.on_settings: Callable[[PartitionRuntime], object] = _ignore
+        # Hears of each partition led here that a follower, if one is named, could join the ISR of.
+        self.on_may_join: Callable[[PartitionRuntime, int | None], object] = _ignore
+
+    def attach(self, logs: LogDirectories) -> None:
+        """Take over the loaded logs; they serve once the controller has given them a role."""
+        self._logs = logs
+        logs.on_failure(self._on_directory_failure)
+
+    @property
+    def logs(self) -> LogDirectories:
+        assert self._logs is not None, "the data directories are opened before anything is served"
+        return self._logs
+
+    def open_as(self, partition: TopicPartition) -> tuple[LogSettings, LogObserver]:
+        """What a log is opened with: its topic's settings and a history to be told."""
+        return self._settings_of(partition.topic).log, ReplicaHistory()
+
+    # ---- looking ----
+
+    def find(self, topic: str, index: int) -> PartitionRuntime | None:
+        """The partition if it is (or was last) assigned here."""
+        return self._partitions.get((topic, index))
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        """Whether the partition's data directory has failed under it."""
+        return (topic, index) in self._offline
+
+    @property
+    def offline_count(self) -> int:
+        """Partitions that a failed data directory has taken away."""
+        return len(self._offline)
+
+    def __iter__(self) -> Iterator[PartitionRuntime]:
+        return iter(list(self._partitions.values()))
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """For the checkpoint; of partitions that have no role here there is none."""
+        return {one.partition: one.replica.high_watermark for one in self._partitions.values()}
+
+    def topic_changed(self, topic: str) -> None:
+        """The topic's configuration has changed; it takes effect now."""
+        settings = self._settings_of(topic)
+        for one in self:
+            if one.partition.topic == topic:
+                one.use_settings(settings)
+                self.on_settings(one)
+
+    def close(self) -> None:
+        """Serve nothing any more; waiting requests are answered that this is not the leader."""
+        for one in self:
+            one.stop()
+
+    # ---- LeaderAndIsr ----
+
+    async def apply_leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        """Lead, follow or make partitions as the controller says (KIP-516 form, version 5+)."""
+        # A session that begins meanwhile has not given these roles.
+        apply = partial(self._apply, self._lease.term)
+        async with self._lock:
+            if request.controller_epoch < self._controller_epoch:
+                return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+            self._controller_epoch = request.controller_epoch
+            if request.type == FULL_UPDATE:
+                self._stop_others(request.topic_states)
+            orders = [(one, each) for one in request.topic_states for each in one.partition_states]
+            named = {(topic.topic_name, state.partition_index) for topic, state in orders}
+            # A disk makes many leader epochs durable in little more time than one. Who is named
+            # twice obeys in the order of the request; then so do all.
+            window = ROLES_AT_ONCE if len(named) == len(orders) else 1
+            answers = iter(await pipelined(apply, orders, window))
+            return LeaderAndIsrResponse(
+                topics=[
+                    LeaderAndIsrTopicError(
+                        topic_id=topic.topic_id,
+                        partition_errors=[
+                            self._still_true(next(answers)) for _ in topic.partition_states
+                        ],
+                    )
+                    for topic in request.topic_states
+                ]
+            )
+
+    def _still_true(self, answer: LeaderAndIsrPartitionError) -> LeaderAndIsrPartitionError:
+        """Its directory may have failed while the others took on their roles."""
+        if self.is_offline(answer.topic_name, answer.partition_index):
+            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return answer
+
+    async def _apply(
+        self, term: int, order: tuple[LeaderAndIsrTopicState, LeaderAndIsrPartitionState]
+    ) -> LeaderAndIsrPartitionError:
+        topic, state = order
+        partition = TopicPartition(topic.topic_name, state.partition_index)
+        answer = LeaderAndIsrPartitionError(
+            topic_name=partition.topic, partition_index=partition.partition
+        )
+        try:
+            leadership = leadership_of(partition, state, self._node_id)
+            is_spare = leadership.can_spare(self._node_id)
+            runtime = await self._find_or_make(
+                partition, topic.topic_id, is_new=state.is_new, is_spare=is_spare
+            )
+            change = await runtime.become(leadership, term)
+            answer.error_code = change.error
+            self._refusals.pop(partition, None)
+        except KafkaError as error:
+            # That a directory has failed is told once, not by each of its partitions; and of what
+            # no controller says, nothing is kept.
+            is_known = partition in self._offline or error.code is ErrorCode.INVALID_REQUEST
+            if not is_known and self._refusals.get(partition) != error.message:
+                self._refusals[partition] = error.message
+                logger.error("%s-%d cannot be served: %s", *partition, error.message)
+            answer.error_code = error.code
+        return answer
+
+    async def _find_or_make(
+        self, partition: TopicPartition, topic_id: Uuid, *, is_new: bool, is_spare: bool
+    ) -> PartitionRuntime:
+        runtime = self._partitions.get(partition)
+        # What lies there already is sorted out one by one: it is rare, and shares files.
+        async with self._sorting:
+            if runtime is None:
+                await self.logs.choose(partition, topic_id)
+                if is_spare:
+                    await self.logs.set_spoiled_aside(partition)
+            log = self.logs.get(partition) if runtime is None else runtime.log
+            if log is not None and not _same_topic(log, topic_id):
+                # The directory belongs to a topic of the same name that was deleted while this
+                # broker was down. It is kept for the operator, under another name (hazards C-22,
+                # S-32).
+                if runtime is not None:
+                    # It has missed the deletion only, cut off or without a session.
+                    self._forget(runtime)
+                    runtime = None
+                    await log.settled()
+                await self.logs.set_aside(partition)
+                log = None
+                is_new = True
+        if runtime is None:
+            if log is None or log.topic_id is None:
+                # Without one it would be fetched by name, in a version that does not say which
+                # incarnation of this broker fetches: no leader would take it into an ISR again.
+                log = await self._make_log(partition, topic_id, is_new=is_new)
+            # Whoever had it before may still be cutting it.
+            await log.settled()
+            log.home.health.ensure_online()
+            self._offline.discard(partition)
+            runtime = self._partitions[partition] = self._make(partition, log)
+        return runtime
+
+    def _stop_others(self, listed: Sequence[LeaderAndIsrTopicState]) -> None:
+        """Serve nothing that is not in the complete list: it was deleted or moved while this broker
+        did not hear of it, and must not be written to as if nothing had happened."""
+        known = {
+            (topic.topic_name, state.partition_index)
+            for topic in listed
+            for state in topic.partition_states
+        }
+        for runtime in self:
+            if runtime.partition not in known:
+                logger.info("%s-%d is not this broker's any more", *runtime.partition)
+                self._forget(runtime)
+
+    def _forget(self, runtime: PartitionRuntime) -> None:
+        runtime.stop()
+        del self._partitions[runtime.partition]
+
+    async def _make_log(
+        self, partition: TopicPartition, topic_id: Uuid, *, is_new: bool
+    ) -> PartitionLog:
+        if is_new:
+            self._unmade[partition] = topic_id
+        is_new = self._unmade.get(partition) == topic_id
+        log = await self.logs.create(partition, topic_id, is_new=is_new)
+        self._unmade.pop(partition, None)
+        return log
+
+    def _make(self, partition: TopicPartition, log: PartitionLog) -> PartitionRuntime:
+        settings = self._settings_of(partition.topic)
+        # Logs are opened before the settings of topics are known.
+        log.settings = settings.log
+        limits = ReplicaLimits(
+            min_insync_replicas=settings.min_insync_replicas,
+            lag_time_max_ms=self._lag_time_max_ms,
+            unclean_leader_election=settings.unclean_leader_election,
+            counts_flushed=settings.flush_before_ack,
+        )
+        bounds = LogBounds(
+            log.log_start_offset, log.log_end_offset, self.logs.high_watermark(partition)
+        )
+        # The log's own: what lies in two directories was opened, and told about, twice.
+        history = log.observer
+        assert isinstance(history, ReplicaHistory)
+        replica = Replica(self._node_id, history, limits, bounds)
+        runtime = PartitionRuntime(
+            partition, log, replica, settings, self._waiting, self._clock, self._lease
+        )
+        runtime.traffic = self.traffic.setdefault(partition.topic, runtime.traffic)
+        runtime.on_role = self._tell_of_role
+        runtime.on_may_join = lambda one, follower: self.on_may_join(one, follower)
+        self.attention.admit(runtime)
+        return runtime
+
+    def _tell_of_role(self, runtime: PartitionRuntime) -> None:
+        self.on_following(runtime)
+        self.on_role(runtime)
+
+    # ---- StopReplica ----
+
+    async def apply_stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        """Stop serving partitions, and delete those that are to go (KIP-570 form, version 3+)."""
+        async with self._lock:
+            if request.controller_epoch < self._controller_epoch:
+                return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+            self._controller_epoch = request.controller_epoch
+            response = StopReplicaResponse()
+            strays: list[TopicPartition] = []
+            for topic in request.topic_states:
+                for state in topic.partition_states:
+                    partition = TopicPartition(topic.topic_name, state.partition_index)
+                    error = await self._stop(partition, state, topic.topic_id, strays)
+                    answer = StopReplicaPartitionError(*partition, error)
+                    response.partition_errors.append(answer)
+            self._stray_news.removed(strays)
+            return response
+
+    async def _stop(
+        self,
+        partition: TopicPartition,
+        state: StopReplicaPartitionState,
+        topic_id: Uuid,
+        strays: list[TopicPartition],
+    ) -> ErrorCode:
+        """``topic_id`` of a deleted topic; ``strays`` collects partitions without a role."""
+        runtime = self._partitions.get(partition)
+        log = runtime.log if runtime else self.logs.get(partition)
+        is_other = log is not None and not _same_topic(log, topic_id)
+        if runtime is not None and not is_other:
+            fenced = state.leader_epoch not in (DELETION_EPOCH, NO_LEADER_EPOCH)
+            if fenced and state.leader_epoch < runtime.leader_epoch:
+                # It was assigned here again meanwhile: a late request must not take it (C-10).
+                return ErrorCode.FENCED_LEADER_EPOCH
+            self._forget(runtime)
+        if not state.delete_partition:
+            return ErrorCode.NONE
+        if not is_other:
+            self._offline.discard(partition)
+            for known in (self._unmade, self._refusals):
+                known.pop(partition, None)
+        try:
+            if topic_id == ZERO_UUID:
+                await self.logs.delete(partition)
+                return ErrorCode.NONE
+            if await self.logs.delete_topic(partition, topic_id) and runtime is None:
+                strays.append(partition)
+        except KafkaError as error:
+            logger.error("%s-%d cannot be deleted: %s", *partition, error.message)
+            return error.code
+        # Some of it may lie on a directory that comes back: the deletion stays owed.
+        return ErrorCode.NONE if self.logs.are_all_there else ErrorCode.KAFKA_STORAGE_ERROR
+
+    async def drop_moved(self, image: MetadataImage) -> None:
+        """Delete replicas that were moved to other brokers while this one was away: no request for
+        it follows. The log names other directories that are not this broker's (``strays.py``)."""
+        async with self._lock:
+            found = find_strays(list(self.logs), image, self._node_id)
+            for partition, leader_epoch in found.moved:
+                logger.info("%s-%d was moved to other brokers", *partition)
+                gone = StopReplicaPartitionState(partition.partition, leader_epoch, True)
+                await self._stop(partition, gone, ZERO_UUID, [])
+            self._stray_news.tell(found.unknown)
+
+    def _on_directory_failure(self, path: str) -> None:
+        """Synchronous: nothing of that directory is led a moment longer (S-12)."""
+        for one in self:
+            if one.log.home.health.path == path:
+                self._offline.add(one.partition)
+                del self._partitions[one.partition]
+                one.stop()
+
+
+def _same_topic(log: PartitionLog, topic_id: Uuid) -> bool:
+    return topic_id == ZERO_UUID or log.topic_id is None or log.topic_id == topic_id
+
+
+def _unknown(_topic: str, _index: int) -> ErrorCode:
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _ignore(_partition: PartitionRuntime, _follower: int | None = None) -> None:
+    """Nobody listens."""

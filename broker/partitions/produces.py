@@ -1,0 +1,179 @@
+"""Produce requests that cannot be answered at once: replication (acks=all) and due flushes.
+
+An append that makes ``flush.messages`` or ``flush.ms`` due is acknowledged after that flush, so a
+power cut takes no more than the setting allows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.replica.append import AppendPlan, Look
+from ottla.broker.replica.inside import RecordErrors, look_at_length, look_here
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.produce import LeaderIdAndEpoch, NodeEndpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from ottla.broker.engine.tasks import Tasks
+    from ottla.broker.metadata.metadata import MetadataCache
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.broker.replica.verification import Guard
+    from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
+    from ottla.protocol.ports import Offload
+
+_NOT = Look.NOT
+ACKS_ALL = -1
+VALID_ACKS = (ACKS_ALL, 0, 1)
+# From there on an answer says where the leader is.
+LEADER_VERSION = 10
+# From there on topics are named by their ids.
+TOPIC_ID_VERSION = 13
+# The last one also says that an append is in doubt because another broker leads now.
+_MOVED = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.REQUEST_TIMED_OUT,
+)
+
+
+@dataclass(slots=True)
+class ProducePart:
+    """One partition of a produce request that may be written, and where its answer goes."""
+
+    partition: PartitionRuntime
+    plan: AppendPlan
+    answer: PartitionProduceResponse
+    record_errors: RecordErrors = ()
+    # Stands where its transaction's coordinator has to be asked before it is written.
+    guard: Guard | None = None
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        batch = self.plan.batch
+        return batch is not None and batch.is_transactional
+
+    @property
+    def needs_look(self) -> bool:
+        """Whether its records must be read before it is written, which only a leader does."""
+        return self.plan.look is not _NOT and self.partition.replica.is_leader
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether they would have had to be read, and were not."""
+        return self.plan.look is not _NOT
+
+    def refuse(self, error: ErrorCode, message: str | None = None) -> None:
+        """It is not to be written, for a reason that the partition does not know of."""
+        is_told = message is not None
+        if self.plan.batch is not None:
+            self.partition.refusals.note(self.plan.batch, error)
+        self.plan = AppendPlan(error, message, is_early=True, is_told=is_told)
+        self.guard = None
+
+    def look_here(self, wall_ms: int) -> None:
+        """Read the records, unless that takes long: ``needs_look`` says so then."""
+        inside = look_here(self.plan, self.partition.settings.append_rules, wall_ms)
+        if inside is not None:
+            self.plan, self.record_errors = inside
+
+    async def look(self, wall_ms: int, offload: Offload) -> None:
+        """Have a worker read the records, and make of them what the topic wants: decompressing
+        them here would stop every connection."""
+        rules = self.partition.settings.append_rules
+        self.plan, self.record_errors = await offload.run(look_at_length, self.plan, rules, wall_ms)
+
+
+@dataclass(slots=True)
+class PendingProduce:
+    """One partition of a waiting request: what must have happened before it is acknowledged."""
+
+    partition: PartitionRuntime
+    required_offset: int
+    leader_epoch: int
+    answer: PartitionProduceResponse
+    needs_replication: bool
+    needs_flush: bool
+
+    @property
+    def keys(self) -> list[Hashable]:
+        return [self.partition.watermark_key, self.partition.flush_key]
+
+    def is_settled(self) -> bool:
+        """Whether the outcome is known; puts an error into the answer when it is a bad one."""
+        if self.needs_replication:
+            error = self.partition.replication_state(self.required_offset, self.leader_epoch)
+            if error is None:
+                return False
+            if error != ErrorCode.NONE:
+                self.fail(error)
+                return True
+        elif self.partition.is_becoming_leader:
+            return False
+        if not self.needs_flush:
+            return True
+        log = self.partition.log
+        if log.recovery_point >= self.required_offset:
+            return True
+        if log.home.health.failure is None and log.refusal is None:
+            return False
+        # No flush will come any more: the disk has failed, or the log is deleted, or was cut by
+        # another leader's word. The codes for that mean "not stored" to clients.
+        self.fail(ErrorCode.REQUEST_TIMED_OUT)
+        return True
+
+    def fail(self, error: ErrorCode) -> None:
+        """Only codes that leave the outcome open may follow an append (hazard R-20):
+        REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
+        self.answer.error_code = error
+        self.answer.base_offset = -1
+
+
+def add_leaders(metadata: MetadataCache, listener: str, response: ProduceResponse) -> None:
+    """Tell the client where to go instead (KIP-951)."""
+    leaders = set()
+    for topic in response.responses:
+        for part in topic.partition_responses:
+            if part.error_code in _MOVED:
+                leader, leader_epoch = metadata.leader_of(topic.name, part.index)
+                part.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=leader_epoch)
+                leaders.add(leader)
+    if leaders:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in metadata.endpoints(listener)
+            if node.node_id in leaders
+        ]
+
+
+class Flushes:
+    """Runs the flushes that appends have made due, one at a time for each partition."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._running: set[PartitionRuntime] = set()
+        self._asked: set[PartitionRuntime] = set()
+
+    def start(self, partition: PartitionRuntime) -> None:
+        """Flush soon; what is appended during a flush gets another one."""
+        self._asked.add(partition)
+        if partition not in self._running:
+            self._running.add(partition)
+            self._tasks.spawn(f"flush {partition.partition}", self._run(partition))
+
+    async def _run(self, partition: PartitionRuntime) -> None:
+        try:
+            # Not "while a flush is due": the one that has ended may have left too little for that,
+            # and whoever wrote meanwhile was told to wait.
+            while partition in self._asked:
+                self._asked.discard(partition)
+                await partition.flush()
+        except KafkaError:
+            # The directory is offline; whoever waits was told by the flush.
+            return
+        finally:
+            self._asked.discard(partition)
+            self._running.discard(partition)

@@ -1,0 +1,153 @@
+"""Holds back answers of a leader that may have been replaced, until its followers prove otherwise.
+
+A coordinator that was stopped for longer than its session wakes up as what it was, and knows less
+than its successor. What it writes is refused, since nobody follows it; what it says from memory
+alone would be believed: a position from before, a transaction that has long ended (hazards P-02,
+G-12, T-15). While the leadership's lease is held nobody can have been elected, and nothing waits.
+Without it, a question is answered once every rival has shown that it followed after the question
+came (replica/proofs.py). That takes a round trip and no store, so groups go on while it is away.
+
+Questions to one partition are answered in the order in which they came, those that come with the
+lease behind those that still wait: requests of one connection, or about one id, do not overtake.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.replica.proofs import Proofs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.engine.purgatory import Owner, Waiter, Waiting
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.broker.replica.leading import Leading
+    from ottla.protocol.ports import Clock
+
+# Many round trips, and less than clients and other brokers wait for the answer.
+PROOF_TIMEOUT_MS = 2_000.0
+# Nobody tells that the store has answered again, so somebody looks while a question waits.
+LOOK_MS = 50.0
+
+
+class ReadBarriers:
+    """Owned by the server: coordinators ask here, and what followers fetch is noted in ``proofs``.
+
+    A question goes with its connection, its partition's role or its time, whichever ends first."""
+
+    def __init__(self, waiting: Waiting, clock: Clock) -> None:
+        self.proofs = Proofs()
+        self._waiting = waiting
+        self._clock = clock
+        # Where somebody waits, or did when it was last looked at.
+        self._awaited: dict[PartitionRuntime, None] = {}
+
+    def is_open(self, partition: PartitionRuntime) -> bool:
+        """Whether a question to this partition may be answered in this very step."""
+        return partition.has_lease and not self._is_awaited(partition)
+
+    def wait(
+        self, partition: PartitionRuntime, answer: Callable[[bool], object], owner: Owner | None
+    ) -> None:
+        """Call ``answer`` once, now or later: whether the partition, which is led here, is proven
+        to have been led when this was asked. Not at all if the owner goes."""
+        leading = partition.replica.leading
+        assert leading is not None, "only a leader has something to prove"
+        deadline_ms = self._clock.now_ms() + PROOF_TIMEOUT_MS
+        number = self.proofs.ask(deadline_ms)
+        question = _Question(self._waiting, partition, leading, number, answer)
+        is_known = question.verdict() is not None
+        if is_known and not self._is_awaited(partition):
+            question.try_complete()
+            return
+        leading.greet()
+        # Where they wait for records of this partition.
+        self._waiting.release(partition.append_key)
+        question.waiter = self._waiting.park(
+            (partition.proof_key,),
+            deadline_ms,
+            question.try_complete,
+            question.expire,
+            owner,
+            just_asked=True,
+        )
+        if is_known:
+            # And so is the verdict on those before it, which are asked first.
+            self._waiting.release(partition.proof_key)
+        self._look_soon(partition)
+
+    def _is_awaited(self, partition: PartitionRuntime) -> bool:
+        return partition.proof_key in self._waiting.watchers
+
+    def _look_soon(self, partition: PartitionRuntime) -> None:
+        if not self._awaited:
+            self._clock.call_at(self._clock.now_ms() + LOOK_MS, self._look)
+        self._awaited[partition] = None
+
+    def _look(self) -> None:
+        """Whether a lease is back."""
+        awaited, self._awaited = self._awaited, {}
+        for partition in awaited:
+            if self._is_awaited(partition):
+                if partition.has_lease:
+                    self._waiting.release(partition.proof_key)
+                self._look_soon(partition)
+
+
+class _Question:
+    """One that is asked of a leadership. ``waiter`` is there while it waits."""
+
+    __slots__ = (
+        "_answer",
+        "_leader_epoch",
+        "_leading",
+        "_number",
+        "_partition",
+        "_waiting",
+        "waiter",
+    )
+
+    def __init__(
+        self,
+        waiting: Waiting,
+        partition: PartitionRuntime,
+        leading: Leading,
+        number: int,
+        answer: Callable[[bool], object],
+    ) -> None:
+        self._waiting = waiting
+        self._partition = partition
+        self._leader_epoch = partition.leader_epoch
+        self._leading = leading
+        self._number = number
+        self._answer = answer
+        self.waiter: Waiter | None = None
+
+    def verdict(self) -> bool | None:
+        """None while it is open."""
+        partition, leading = self._partition, self._leading
+        if partition.leader_epoch != self._leader_epoch or partition.replica.leading is not leading:
+            return False
+        # A lease that is held again says that nobody was elected in between.
+        return leading.is_proven_since(self._number) or partition.has_lease or None
+
+    def try_complete(self) -> bool:
+        """Answer it if there is a verdict."""
+        found = self.verdict()
+        if found is None:
+            return False
+        if self.waiter is not None:
+            key = self._partition.proof_key
+            if next(iter(self._waiting.watchers[key])) is not self.waiter:
+                # The lease came back after an earlier one had been looked at: that one first.
+                self._waiting.release(key)
+                return False
+            # What the answer brings in waits for those behind this one, and for no more.
+            self.waiter.cancel()
+        self._answer(found)
+        return True
+
+    def expire(self) -> None:
+        """Its time is over."""
+        self._answer(self.verdict() or False)

@@ -1,0 +1,208 @@
+"""Serves one fetch over many partitions: byte budget, enough data or waiting for it.
+
+The steps are Kafka's: read every partition, count the readable bytes, answer at once if the wait
+is over before it began (no wait asked, nothing asked, enough bytes, an error), else park. A wake-up
+reads again; only the last read is answered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.broker.engine.deferred import Later
+from ottla.broker.partitions.fetch_session import Sessions
+from ottla.broker.partitions.follower_reads import FollowerReads
+from ottla.broker.partitions.partition_read import FetchPlan, PartitionRead, Wanted
+from ottla.broker.partitions.reading import read_partition
+from ottla.broker.replica.fetching import FetchBudget, FetchProgress, must_wait
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import ZERO_UUID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Hashable
+
+    from ottla.broker.engine.context import RequestContext
+    from ottla.broker.engine.purgatory import Waiting
+    from ottla.broker.partitions.follower_reads import FollowerPoll
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.broker.partitions.partitions import Partitions
+    from ottla.broker.partitions.throttles import ReplicationThrottles
+    from ottla.broker.replica.proofs import Proofs
+    from ottla.coordinator.configs.broker_configs import BrokerConfig
+    from ottla.protocol.ids import Uuid
+    from ottla.protocol.ports import Ports
+
+Response = TypeVar("Response")
+
+
+class Reads:
+    """Owned by the server."""
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        waiting: Waiting,
+        ports: Ports,
+        config: BrokerConfig,
+        throttles: ReplicationThrottles,
+        proofs: Proofs,
+    ) -> None:
+        self._partitions = partitions
+        self._waiting = waiting
+        self._offload = ports.offload
+        self._followers = FollowerReads(waiting, ports.clock, proofs)
+        self._throttles = throttles
+        self.fetch_max_bytes = config.fetch_max_bytes
+        # Set if consumers are sent to the replica in their own rack, and may read there.
+        self.sends_to_racks = config.replica_selector_class is not None
+        self.sessions = Sessions(config.max_incremental_fetch_session_cache_slots)
+        self.cold_read_count = 0
+
+    def fetch(
+        self,
+        context: RequestContext,
+        plan: FetchPlan,
+        respond: Callable[[list[PartitionRead]], Response],
+    ) -> Response | Later[Response] | Coroutine[Any, Any, Response]:
+        """The answer now, later, or after a read that has to wait for the disk."""
+        poll = None
+        if plan.is_follower:
+            poll = self._followers.begin(plan, self._find, context.peer)
+
+        def look() -> list[PartitionRead] | None:
+            """What there is to answer, None if that is to be waited for."""
+            if poll is not None:
+                poll.wake()
+            reads = self._read_all(plan)
+            return None if _must_wait(plan, reads, poll) else reads
+
+        def answer(reads: list[PartitionRead]) -> Response:
+            if poll is not None and poll.complete():
+                reads = self._read_all(plan)
+            for read in reads:
+                if read.is_throttled:
+                    self._throttles.leader.spend(read.size_bytes)
+            return respond(reads)
+
+        reads = look()
+        if reads is not None:
+            cold = [read for read in reads if read.is_cold]
+            return self._warm(cold, reads, answer) if cold else answer(reads)
+        later: Later[Response] = Later()
+
+        def try_complete() -> bool:
+            again = look()
+            if again is None:
+                return False
+            later.complete(answer(again))
+            return True
+
+        self._waiting.park(
+            self._keys(plan, poll),
+            context.received_ms + plan.max_wait_ms,
+            try_complete,
+            lambda: later.complete(answer(self._read_all(plan))),
+            owner=context.peer,
+            just_asked=True,
+        )
+        return later
+
+    def _find(self, wanted: Wanted) -> PartitionRuntime | None:
+        """The partition, if it is here, may be asked for, and is of the topic that is meant."""
+        if wanted.error_code != ErrorCode.NONE:
+            return None
+        partition = self._partitions.find(wanted.topic, wanted.partition)
+        if partition is None or not _is_of(partition, wanted.topic_id):
+            return None
+        return partition
+
+    def _keys(self, plan: FetchPlan, poll: FollowerPoll | None) -> list[Hashable]:
+        found = [self._find(wanted) for wanted in plan.wanted]
+        keys = [
+            one.append_key if plan.sees_log_end else one.watermark_key
+            for one in found
+            if one is not None
+        ]
+        if poll is not None:
+            keys += [one.partition.append_key for one in poll.quiet]
+        return keys
+
+    def _read_all(self, plan: FetchPlan) -> list[PartitionRead]:
+        budget = FetchBudget(min(plan.max_bytes, self.fetch_max_bytes))
+        reads = []
+        for wanted in plan.wanted:
+            read = self._read_one(plan, wanted, budget)
+            budget.spend(read.size_bytes)
+            reads.append(read)
+        return reads
+
+    def _read_one(self, plan: FetchPlan, wanted: Wanted, budget: FetchBudget) -> PartitionRead:
+        if wanted.error_code != ErrorCode.NONE:
+            return PartitionRead(
+                wanted, wanted.error_code, aborted=None if plan.is_follower else []
+            )
+        if wanted.max_bytes < 0 or plan.max_bytes < 0:
+            return PartitionRead(wanted, ErrorCode.INVALID_REQUEST)
+        partition = self._partitions.find(wanted.topic, wanted.partition)
+        if partition is None:
+            error = self._partitions.error_for_missing(wanted.topic, wanted.partition)
+            return PartitionRead(wanted, error, aborted=[])
+        if not _is_of(partition, wanted.topic_id):
+            return PartitionRead(wanted, ErrorCode.INCONSISTENT_TOPIC_ID)
+        max_bytes, at_least_one = budget.allow(wanted.max_bytes)
+        is_throttled = plan.is_follower and self._throttles.covers_led(partition, plan.replica_id)
+        if is_throttled and self._throttles.leader.hold_ms() > 0:
+            # As if there were nothing yet: the follower asks again.
+            max_bytes, at_least_one = 0, False
+        read = read_partition(partition, plan, wanted, max_bytes, at_least_one)
+        read.is_throttled = is_throttled
+        if plan.nearest is not None and not read.has_news:
+            read.preferred_replica = plan.nearest(partition, wanted.offset)
+            if read.preferred_replica >= 0:
+                read.records = read.aborted = None
+        return read
+
+    async def _warm(
+        self,
+        cold: list[PartitionRead],
+        reads: list[PartitionRead],
+        respond: Callable[[list[PartitionRead]], Response],
+    ) -> Response:
+        """Let a worker wait for the disk: sendfile of pages that are not in memory would stop
+        the event loop, and with it every connection (hazard P-06)."""
+        for read in cold:
+            assert read.records is not None
+            self.cold_read_count += 1
+            try:
+                await self._offload.run(read.records.read)
+            except OSError as error:
+                self._on_unreadable(read, error)
+        return respond(reads)
+
+    def _on_unreadable(self, read: PartitionRead, error: OSError) -> None:
+        """The disk has failed under one partition: the others are answered all the same."""
+        assert read.records is not None
+        path, read.records = read.records.file.path, None
+        read.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        partition = self._partitions.find(read.wanted.topic, read.wanted.partition)
+        if partition is not None:
+            partition.log.home.health.judge(f"cannot read {path}", error)
+
+
+def _must_wait(plan: FetchPlan, reads: list[PartitionRead], poll: FollowerPoll | None) -> bool:
+    readable_bytes = 0
+    has_news = False
+    for read in reads:
+        readable_bytes += read.size_bytes
+        has_news = has_news or read.has_news
+    count = len(reads) if poll is None else len(reads) + len(poll.quiet)
+    progress = FetchProgress(count, readable_bytes, has_news)
+    if not must_wait(progress, plan.max_wait_ms, plan.min_bytes):
+        return False
+    return poll is None or not poll.owes_news()
+
+
+def _is_of(partition: PartitionRuntime, topic_id: Uuid) -> bool:
+    """Whether it is a partition of that topic and not of one that had its name before."""
+    known = partition.log.topic_id
+    return known is None or topic_id in (ZERO_UUID, known)

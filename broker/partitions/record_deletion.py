@@ -1,0 +1,99 @@
+"""DeleteRecords beyond the leader's own log: whoever may lead next deletes them, too (KIP-107).
+
+A follower hears of its leader's log start with the next answer to its fetch, and says its own with
+the fetch after. A leader that answered earlier and died would be followed by one that shows the
+deleted records again (hazard S-19).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.partitions.request_outcome import await_all
+from ottla.coordinator.metadata.image import INTERNAL_TOPICS
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from ottla.broker.engine.purgatory import Owner, Waiting
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.protocol.messages.delete_records import DeleteRecordsPartitionResult
+
+
+class PendingDeletion(NamedTuple):
+    """One partition that has forgotten everything before the answer's low watermark."""
+
+    partition: PartitionRuntime
+    answer: DeleteRecordsPartitionResult
+
+    @property
+    def keys(self) -> list[Hashable]:
+        return [self.partition.start_key]
+
+    def is_settled(self) -> bool:
+        """Whether the outcome is known; puts an error into the answer when it is a bad one."""
+        leading = self.partition.replica.leading
+        if leading is None:
+            # Whoever leads now may not have heard of it.
+            self.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return True
+        # In a new epoch everybody has to show it again.
+        is_forgotten = leading.is_forgotten_before(self.answer.low_watermark)
+        return self.partition.is_open and is_forgotten
+
+    def fail(self, error: ErrorCode) -> None:
+        """To be repeated: what was deleted here stays deleted."""
+        self.answer.error_code = error
+        self.answer.low_watermark = -1
+
+
+async def delete_before(partition: PartitionRuntime, offset: int) -> int:
+    """Forget what lies before an offset (-1: before the high watermark), durably.
+
+    Returns the log start offset. Raises KafkaError."""
+    error = partition.check_leader_epoch(-1)
+    if error is not ErrorCode.NONE:
+        raise KafkaError(error)
+    high_watermark = partition.replica.high_watermark
+    target = high_watermark if offset == -1 else offset
+    if not 0 <= target <= high_watermark:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in 0..{high_watermark}")
+    low = await partition.log.delete_records_before(target)
+    partition.log_was_cut()
+    return low
+
+
+def refusal_of(partition: PartitionRuntime) -> ErrorCode:
+    """Why nobody may delete records of that partition, if so.
+
+    Coordinators live on every record of the internal topics, and readers of a topic that is only
+    compacted count on the newest record of each key. Who does not lead cannot say the latter: it
+    may not have heard of other settings yet."""
+    if partition.partition.topic in INTERNAL_TOPICS:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    moved = partition.check_leader_epoch(-1)
+    if moved is not ErrorCode.NONE:
+        return moved
+    settings = partition.settings
+    if settings.compaction is not None and not settings.policies:
+        return ErrorCode.POLICY_VIOLATION
+    return ErrorCode.NONE
+
+
+def await_deletions(
+    waiting: Waiting,
+    pending: Sequence[PendingDeletion],
+    deadline_ms: float,
+    finish: Callable[[], object],
+    owner: Owner | None,
+) -> None:
+    """Call ``finish`` once every partition is settled or the deadline has passed."""
+    for one in pending:
+        leading = one.partition.replica.leading
+        if leading is not None:
+            # Those who wait for records are told at once.
+            leading.greet()
+            waiting.release(one.partition.append_key)
+    await_all(waiting, pending, deadline_ms, finish, owner)

@@ -1,0 +1,52 @@
+"""A request about several partitions, answered when the outcome is known for each of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from ottla.broker.engine.purgatory import Owner, Waiting
+
+
+class Pending(Protocol):
+    """One partition's part of the request."""
+
+    @property
+    def keys(self) -> Sequence[Hashable]:
+        """What is released when there may be an outcome."""
+
+    def is_settled(self) -> bool:
+        """Whether the outcome is known; puts an error into the answer when it is a bad one."""
+
+    def fail(self, error: ErrorCode) -> None:
+        """Put an error into the answer."""
+
+
+def await_all(
+    waiting: Waiting,
+    pending: Sequence[Pending],
+    deadline_ms: float,
+    finish: Callable[[], object],
+    owner: Owner | None,
+) -> None:
+    """Call ``finish`` once every partition is settled or the deadline has passed."""
+    open_ones = list(pending)
+
+    def try_complete() -> bool:
+        open_ones[:] = [one for one in open_ones if not one.is_settled()]
+        if open_ones:
+            return False
+        finish()
+        return True
+
+    def on_expire() -> None:
+        for one in open_ones:
+            one.fail(ErrorCode.REQUEST_TIMED_OUT)
+        finish()
+
+    keys = [key for one in pending for key in one.keys]
+    waiting.park(keys, deadline_ms, try_complete, on_expire, owner)

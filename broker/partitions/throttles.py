@@ -1,0 +1,87 @@
+"""The throttles of this broker's replication, as they are set now (read ``policy/throttle.py``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.policy.throttle import UNLIMITED, ReplicationThrottle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.coordinator.configs.configs import ConfigSources
+    from ottla.protocol.ports import Clock
+
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+DIRECTORIES_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+# How soon a changed rate is noticed.
+RENEW_MS = 1_000.0
+
+
+class Throttle:
+    """One direction. Asked for throttled topics only, so that all others cost nothing."""
+
+    def __init__(self, setting: str, sources: Callable[[], ConfigSources], clock: Clock) -> None:
+        self._setting = setting
+        self._sources = sources
+        self._clock = clock
+        self._throttle = ReplicationThrottle()
+        self._renewed_ms: float | None = None
+
+    def spend(self, size_bytes: int) -> None:
+        """So much has gone over the wire for a replica that is covered and not in the ISR."""
+        self._throttle.spend(size_bytes, self._renew())
+
+    def hold_ms(self) -> float:
+        """How long such replicas have to wait now, 0 if they need not."""
+        return self._throttle.hold_ms(self._renew())
+
+    def _renew(self) -> float:
+        now_ms = self._clock.now_ms()
+        if self._renewed_ms is None or now_ms - self._renewed_ms >= RENEW_MS:
+            self._renewed_ms = now_ms
+            text = self._sources().text(self._setting) or ""
+            is_number = text.isascii() and text.isdigit()
+            self._throttle.set_rate(int(text) if is_number else UNLIMITED, now_ms)
+        return now_ms
+
+
+class ReplicationThrottles:
+    """Owned by the server: what it sends as a leader, fetches as a follower, and moves between its
+    data directories."""
+
+    def __init__(self, node_id: int, sources: Callable[[], ConfigSources], clock: Clock) -> None:
+        self._node_id = node_id
+        self.leader = Throttle(LEADER_RATE, sources, clock)
+        self.follower = Throttle(FOLLOWER_RATE, sources, clock)
+        # What it copies from one data directory to another.
+        self.directories = Throttle(DIRECTORIES_RATE, sources, clock)
+
+    def covers_led(self, partition: PartitionRuntime, follower: int) -> bool:
+        """Whether what that follower fetches of a partition led here is throttled."""
+        covered = partition.settings.throttled_leaders
+        leading = partition.replica.leading
+        return (
+            covered is not None
+            and leading is not None
+            and covered.covers(partition.partition.partition, self._node_id)
+            and follower not in leading.in_sync.committed
+        )
+
+    def hold_followed_ms(
+        self, partition: PartitionRuntime, size_bytes: int, *, is_caught_up: bool
+    ) -> float:
+        """After a fetch of so many bytes: how long the partition is not to be fetched.
+
+        Who has everything that is committed counts as in sync, since it is about to be."""
+        covered = partition.settings.throttled_followers
+        if (
+            covered is None
+            or is_caught_up
+            or not covered.covers(partition.partition.partition, self._node_id)
+        ):
+            return 0.0
+        self.follower.spend(size_bytes)
+        return self.follower.hold_ms()

@@ -1,1 +1,0 @@
-"""Runs the machines: partitions, reads, waiting requests, the controller, housekeeping."""

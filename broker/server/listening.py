@@ -1,0 +1,92 @@
+"""From configuration to the network's terms: listeners, limits, and what clients are told."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from ottla.broker.network.settings import ListenerSpec, NetworkSettings
+from ottla.broker.network.transport import BufferedTransport, PlaintextTransport
+from ottla.coordinator.store.paths import EndpointPayload
+from ottla.protocol.frames import KafkaFraming
+from ottla.protocol.ports import Address, SocketOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ottla.coordinator.configs.broker_configs import BrokerConfig
+
+_UNLIMITED = 2**62
+
+
+def network_settings(config: BrokerConfig) -> NetworkSettings:
+    """Limits for all listeners."""
+    budget = config.queued_max_request_bytes
+    defaults = NetworkSettings()
+    return NetworkSettings(
+        processors=config.num_network_threads,
+        handlers=config.num_io_threads,
+        queued_requests_max=config.queued_max_requests,
+        queued_request_bytes_max=budget if budget > 0 else defaults.queued_request_bytes_max,
+        connections_max=config.max_connections,
+        connections_per_ip_max=config.max_connections_per_ip,
+        connections_idle_ms_max=(
+            config.connections_max_idle_ms if config.connections_max_idle_ms >= 0 else _UNLIMITED
+        ),
+    )
+
+
+def listener_specs(config: BrokerConfig) -> list[ListenerSpec]:
+    """One for each of ``listeners``."""
+    options = SocketOptions(
+        send_buffer_bytes=config.socket_send_buffer_bytes,
+        receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        backlog=config.socket_listen_backlog_size,
+    )
+    transport = PlaintextTransport if config.fetch_zero_copy else BufferedTransport
+    # A storm of clients must not keep brokers apart, where brokers have a listener of their own.
+    exempt = config.inter_broker_listener_name if len(config.listeners) > 1 else ""
+    return [
+        ListenerSpec(
+            endpoint.listener,
+            Address(endpoint.host, endpoint.port),
+            framing=KafkaFraming(config.socket_request_max_bytes),
+            options=options,
+            transport=transport,
+            is_exempt=endpoint.listener == exempt,
+        )
+        for endpoint in config.listeners
+    ]
+
+
+def metrics_address(config: BrokerConfig) -> Address | None:
+    """Where figures are served over HTTP, None for nowhere."""
+    if config.metrics_listener is None:
+        return None
+    host, _, port = config.metrics_listener.rpartition(":")
+    return Address(host.strip("[]"), int(port))
+
+
+def why_not_bound(specs: Sequence[ListenerSpec], error: OSError) -> str:
+    """One sentence for the person who started the broker, and what to do about it."""
+    where = ", ".join(str(spec.address) for spec in specs)
+    taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
+    advice = (
+        "Choose another port with --port (0 for a free one)."
+        if taken
+        else "Choose an address of this machine with --host."
+    )
+    return f"cannot listen on {where}: {error.strerror or error}. {advice}"
+
+
+def advertised(config: BrokerConfig, bound: Mapping[str, Address]) -> tuple[EndpointPayload, ...]:
+    """What clients of each listener are told; port 0 is the one that was bound."""
+    return tuple(
+        EndpointPayload(
+            endpoint.listener,
+            endpoint.host,
+            endpoint.port or bound[endpoint.listener].port,
+            endpoint.security_protocol,
+        )
+        for endpoint in config.advertised_listeners
+    )

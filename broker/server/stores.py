@@ -1,0 +1,93 @@
+"""Which metadata store a broker uses: one that is handed in, ZooKeeper, or its own embedded one."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.broker.log.storage.names import META_PROPERTIES, METADATA_STORE
+from ottla.coordinator.store.embedded import EmbeddedStore
+from ottla.coordinator.store.zookeeper_tls import Tls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.engine.tasks import Tasks
+    from ottla.coordinator.configs.broker_configs import BrokerConfig
+    from ottla.coordinator.store.store import Store
+    from ottla.coordinator.store.zookeeper import ZooKeeperStore
+    from ottla.protocol.ports import Ports
+
+
+# The ids of brokers in one process begin here; each has a directory of that name.
+FIRST_BROKER_ID = 1
+
+
+class CannotStart(Exception):
+    """Carries one sentence for the person who started the broker."""
+
+
+class OpenedStore(Protocol):
+    """A store that somebody opened and will close."""
+
+    async def close(self) -> None:
+        """End what is left of it. May be called again."""
+
+
+async def open_embedded(
+    ports: Ports, tasks: Tasks, directory: str, on_failure: Callable[[Exception], object]
+) -> EmbeddedStore:
+    """The store in a directory of its own below that one. Raises CannotStart, CorruptLogError."""
+    try:
+        store = await EmbeddedStore.open(
+            ports.disk, ports.clock, tasks.spawn, f"{directory}/{METADATA_STORE}"
+        )
+    except BlockingIOError:
+        raise CannotStart(
+            f"{directory} is in use by another broker process. Stop that one, "
+            "or give this one a data directory of its own with --data-dir."
+        ) from None
+    except OSError as error:
+        raise CannotStart(f"cannot use {directory}: {error.strerror or error}") from error
+    store.on_failure(on_failure)
+    return store
+
+
+async def open_store(
+    ports: Ports, tasks: Tasks, config: BrokerConfig, on_failure: Callable[[Exception], object]
+) -> tuple[Store, OpenedStore]:
+    """The store that the configuration names, and the same to be closed in the end.
+
+    Raises CannotStart, CorruptLogError."""
+    if config.zookeeper_connect is not None:
+        zookeeper = await _open_zookeeper(ports, config)
+        return zookeeper, zookeeper
+    directory = config.log_dirs[0]
+    if ports.disk.exists(f"{directory}/{FIRST_BROKER_ID}/{META_PROPERTIES}"):
+        raise CannotStart(
+            f"{directory} holds the data of several brokers. Start them with --brokers, or choose "
+            "another directory with --data-dir."
+        )
+    embedded = await open_embedded(ports, tasks, directory, on_failure)
+    return embedded, embedded
+
+
+async def _open_zookeeper(ports: Ports, config: BrokerConfig) -> ZooKeeperStore:
+    # Loaded by brokers that use it: kazoo costs others a third of their start.
+    module = import_module("ottla.coordinator.store.zookeeper")
+    tls = None
+    if config.zookeeper_ssl_client_enable:
+        tls = Tls(
+            config.zookeeper_ssl_truststore_location,
+            config.zookeeper_ssl_keystore_location,
+            config.zookeeper_ssl_keystore_password,
+            bool(config.zookeeper_ssl_endpoint_identification_algorithm),
+        )
+    options = module.ZooKeeperOptions(config.zookeeper_connection_timeout_ms, tls=tls)
+    try:
+        store: ZooKeeperStore = await module.ZooKeeperStore.open(
+            config.zookeeper_connect, ports.clock, options
+        )
+    except ValueError as error:
+        raise CannotStart(str(error)) from error
+    return store

@@ -1,0 +1,242 @@
+"""What single brokers tell of themselves: the requests they take, and what is on their disks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode, error_code
+from ottla.protocol.ids import TopicPartition
+from ottla.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
+from ottla.protocol.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from ottla.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.protocol.ports import Address
+from ottla.wire.api import declare
+from ottla.wire.errors import ClientError, RequestRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from ottla.client.cluster.routing import Router
+    from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsResult
+    from ottla.wire.api import VersionRange
+    from ottla.wire.connection import Connection
+
+# 2 tells of brokers that are fenced, too (KIP-1073).
+DESCRIBE_CLUSTER = declare(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, DescribeClusterResponse)
+FENCED_VERSION = 2
+DESCRIBE_LOG_DIRS = declare(
+    ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest, DescribeLogDirsResponse, 1
+)
+
+ALTER_REPLICA_LOG_DIRS = declare(
+    ApiKey.ALTER_REPLICA_LOG_DIRS, AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+)
+
+Answer = TypeVar("Answer")
+
+
+class ReplicaSize(NamedTuple):
+    """What a replica takes up. ``lag`` is how many offsets it is behind its leader's high
+    watermark; a future replica is one that is being copied to this directory."""
+
+    partition: TopicPartition
+    size_bytes: int
+    lag: int
+    is_future: bool
+
+
+class RegisteredBroker(NamedTuple):
+    """A broker that belongs to the cluster; a fenced one leads nothing, and clients are not sent
+    to it."""
+
+    node_id: int
+    address: Address
+    rack: str | None
+    is_fenced: bool
+
+
+class LogDirView(NamedTuple):
+    """One directory of one broker; -1 for sizes of the disk that it does not tell (KIP-827).
+
+    ``error`` is None, or why nothing is known of a directory that has failed."""
+
+    broker_id: int
+    path: str
+    total_bytes: int
+    usable_bytes: int
+    replicas: tuple[ReplicaSize, ...]
+    error: RequestRefused | None
+
+
+class BrokerAdmin:
+    """What an Admin asks of brokers one by one; without ids of all that the cluster lists."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    async def api_versions(
+        self, brokers: Iterable[int] | None = None
+    ) -> dict[int, dict[int, VersionRange] | ClientError]:
+        """The versions of each request that a broker takes, by API key."""
+
+        async def ask(_: int, connection: Connection) -> dict[int, VersionRange]:
+            return dict(connection.versions)
+
+        return await self._each(brokers, ask)
+
+    async def registered(self) -> list[RegisteredBroker]:
+        """All brokers by their id, also those that clients are not told of, from brokers that
+        know (KIP-1073). Raises RequestRefused."""
+        cluster = self._router.cluster
+        async with cluster.in_time():
+            connection = await cluster.any_connection()
+        version = connection.version_of(DESCRIBE_CLUSTER)
+        request = DescribeClusterRequest(include_fenced_brokers=version >= FENCED_VERSION)
+        response = await self._router.to_any(DESCRIBE_CLUSTER, request, check_cluster)
+        return sorted(
+            RegisteredBroker(one.broker_id, Address(one.host, one.port), one.rack, one.is_fenced)
+            for one in response.brokers
+        )
+
+    async def log_dirs(
+        self, brokers: Iterable[int] | None = None, topics: Iterable[str] | None = None
+    ) -> dict[int, list[LogDirView] | ClientError]:
+        """The directories of each broker with what lies in them, or with these topics only."""
+        wanted = None
+        if topics is not None:
+            views = await self._router.cluster.describe(sorted(topics))
+            for view in views:
+                if view.error is not ErrorCode.NONE:
+                    raise RequestRefused(view.error, topic=view.name)
+            wanted = [DescribableLogDirTopic(view.name, sorted(view.partitions)) for view in views]
+
+        async def ask(node_id: int, connection: Connection) -> list[LogDirView]:
+            request = DescribeLogDirsRequest(wanted)
+            response = await connection.send(DESCRIBE_LOG_DIRS, request)
+            code = error_code(response.error_code)
+            if code is not ErrorCode.NONE:
+                raise RequestRefused(code, broker=str(connection.address))
+            broker = str(connection.address)
+            return [directory_of(node_id, broker, found) for found in response.results]
+
+        return await self._each(brokers, ask)
+
+    async def move_replicas(
+        self, broker_id: int, directories: Mapping[TopicPartition, str]
+    ) -> dict[TopicPartition, RequestRefused | None]:
+        """Move replicas of one broker to other directories of it, by their paths (KIP-113).
+
+        They are written and read meanwhile; ``log_dirs`` tells how far they are. To the directory
+        where a replica is: give up its move. One that is not there yet, which is refused, will be
+        made in that directory. None for each move that has begun. Raises ClientError."""
+        by_path: dict[str, dict[str, list[int]]] = {}
+        for partition, path in sorted(directories.items()):
+            topics = by_path.setdefault(path, {})
+            topics.setdefault(partition.topic, []).append(partition.partition)
+        request = AlterReplicaLogDirsRequest(
+            [
+                AlterReplicaLogDir(
+                    path, [AlterReplicaLogDirTopic(*topic) for topic in topics.items()]
+                )
+                for path, topics in by_path.items()
+            ]
+        )
+
+        async def ask(
+            _: int, connection: Connection
+        ) -> dict[TopicPartition, RequestRefused | None]:
+            response = await connection.send(ALTER_REPLICA_LOG_DIRS, request)
+            return moves_of(response, str(connection.address))
+
+        answer = (await self._each([broker_id], ask))[broker_id]
+        if isinstance(answer, ClientError):
+            raise answer
+        return answer
+
+    async def _each(
+        self,
+        brokers: Iterable[int] | None,
+        ask: Callable[[int, Connection], Awaitable[Answer]],
+    ) -> dict[int, Answer | ClientError]:
+        cluster = self._router.cluster
+        if not cluster.metadata.brokers or cluster.is_stale:
+            await cluster.describe([])
+        known = cluster.metadata.brokers
+
+        async def ask_one(node_id: int) -> Answer | ClientError:
+            if node_id not in known:
+                return RequestRefused(
+                    ErrorCode.BROKER_NOT_AVAILABLE, f"the cluster lists no broker {node_id}"
+                )
+            try:
+                async with cluster.in_time():
+                    return await ask(node_id, await cluster.pool.connection(node_id))
+            except ClientError as error:
+                return error
+
+        wanted = sorted(known) if brokers is None else list(brokers)
+        answers = await asyncio.gather(*map(ask_one, wanted))
+        return dict(zip(wanted, answers, strict=True))
+
+
+def check_cluster(response: DescribeClusterResponse, connection: Connection) -> None:
+    """Raise RequestRefused if it was refused."""
+    code = error_code(response.error_code)
+    if code is not ErrorCode.NONE:
+        raise RequestRefused(code, response.error_message, broker=str(connection.address))
+
+
+def moves_of(
+    response: AlterReplicaLogDirsResponse, broker: str
+) -> dict[TopicPartition, RequestRefused | None]:
+    """What has become of each move that was asked for; None: it has begun."""
+    moves: dict[TopicPartition, RequestRefused | None] = {}
+    for topic in response.results:
+        for part in topic.partitions:
+            code = error_code(part.error_code)
+            where = TopicPartition(topic.topic_name, part.partition_index)
+            moves[where] = None
+            if code is not ErrorCode.NONE:
+                moves[where] = RequestRefused(
+                    code, broker=broker, topic=where.topic, partition=where.partition
+                )
+    return moves
+
+
+def directory_of(node_id: int, broker: str, found: DescribeLogDirsResult) -> LogDirView:
+    """One directory as its broker describes it."""
+    code = error_code(found.error_code)
+    replicas = tuple(
+        ReplicaSize(
+            TopicPartition(topic.name, part.partition_index),
+            part.partition_size,
+            part.offset_lag,
+            part.is_future_key,
+        )
+        for topic in found.topics
+        for part in topic.partitions
+    )
+    error = None if code is ErrorCode.NONE else RequestRefused(code, broker=broker)
+    return LogDirView(
+        node_id,
+        found.log_dir,
+        found.total_bytes,
+        found.usable_bytes,
+        tuple(sorted(replicas)),
+        error,
+    )

@@ -1,0 +1,1 @@
+"""The verbs for brokers, topics and configurations."""

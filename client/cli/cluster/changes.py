@@ -1,0 +1,25 @@
+"""Changes of settings as command lines name them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.cluster.config_requests import ConfigChange, ConfigOperation
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def changes_of(arguments: argparse.Namespace) -> list[ConfigChange]:
+    """What ``-c`` and ``-d`` ask for, and ``--append`` and ``--subtract`` where there are such."""
+    pairs = (
+        ("config", ConfigOperation.SET),
+        ("append", ConfigOperation.APPEND),
+        ("subtract", ConfigOperation.SUBTRACT),
+    )
+    changes = [
+        ConfigChange(key, operation, value)
+        for name, operation in pairs
+        for key, value in getattr(arguments, name, ())
+    ]
+    return changes + [ConfigChange(key, ConfigOperation.DELETE) for key in arguments.delete_config]

@@ -1,0 +1,182 @@
+"""``ottla cluster``: who is there, who leads what, and what is not as it should be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ottla.client.admin import Admin
+from ottla.client.cli.cluster.brokers import show_api_versions, show_log_dirs
+from ottla.client.cli.cluster.health import show_health, show_info
+from ottla.client.cli.output import Cell, json_document, table, write
+from ottla.client.cli.run import run
+from ottla.client.cli.settings import command_config
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.errors import ClientError, UnsupportedByBroker
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from ottla.client.admin import ClusterDescription
+    from ottla.client.cluster.metadata import PartitionView, TopicView
+
+NO_CONTROLLER = -1
+WITHOUT_CONTROLLER = (
+    "the cluster has no controller now: this is what its brokers were told last. If it stays so, "
+    "read the brokers' logs."
+)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    return run(perform, arguments)
+
+
+async def perform(arguments: argparse.Namespace) -> int:
+    """Do what was asked for."""
+    async with Admin(arguments.bootstrap, command_config()) as admin:
+        match arguments.verb:
+            case "api-versions":
+                return await show_api_versions(admin, arguments)
+            case "log-dirs":
+                return await show_log_dirs(admin, arguments)
+        cluster = await admin.describe_cluster()
+        if await _has_gone(admin, cluster.controller_id):
+            cluster = cluster._replace(controller_id=NO_CONTROLLER)
+        match arguments.verb:
+            case "info":
+                return await show_info(admin, cluster, arguments)
+            case "health":
+                return await show_health(admin, cluster, arguments)
+        assert arguments.verb == "describe"
+        return await describe(admin, cluster, arguments)
+
+
+async def describe(admin: Admin, cluster: ClusterDescription, arguments: argparse.Namespace) -> int:
+    """The brokers, and the partitions that lack something."""
+    topics = await admin.list_topics()
+    missing = await admin.unreachable(cluster.brokers)
+    topics.sort(key=lambda topic: (topic.is_internal, topic.name))
+    troubled = [
+        (topic, part)
+        for topic in topics
+        for part in topic.partitions.values()
+        if _is_troubled(part)
+    ]
+    brokers = list(_brokers(cluster, topics, missing))
+    if arguments.format == "json":
+        document = {
+            "cluster_id": cluster.cluster_id,
+            "controller": None if cluster.controller_id < 0 else cluster.controller_id,
+            "brokers": [one._asdict() for one in brokers],
+            "under_replicated": [_described(*item) for item in troubled],
+        }
+        write(json_document(document))
+        return 0
+    headings = [name.upper() for name in BrokerRow._fields if name != "reachable"]
+    rows = [_cells(one) for one in brokers]
+    trouble = trouble_text(troubled, lists_internal=arguments.internal)
+    if cluster.controller_id < 0:
+        trouble += f"\n{WITHOUT_CONTROLLER}\n"
+    write(f"cluster {cluster.cluster_id}\n\n{table(headings, rows)}\n{trouble}")
+    return 0
+
+
+async def _has_gone(admin: Admin, controller_id: int) -> bool:
+    """Whether nobody acts as the controller, whoever is listed: brokers name the last one that
+    they have heard of, and hear of nothing while their store is away."""
+    try:
+        return await admin.placements.has_resigned(controller_id)
+    except UnsupportedByBroker:
+        return False
+    except (ClientError, KeyError):
+        return True
+
+
+class BrokerRow(NamedTuple):
+    """One broker: where it is, and how many partitions it leads and holds."""
+
+    broker: int
+    address: str
+    rack: str | None
+    controller: bool
+    leads: int
+    replicas: int
+    reachable: bool
+
+
+def _cells(one: BrokerRow) -> list[Cell]:
+    address = one.address if one.reachable else f"{one.address} (not reachable)"
+    is_controller = "yes" if one.controller else None
+    return [one.broker, address, one.rack, is_controller, one.leads, one.replicas]
+
+
+def _brokers(
+    cluster: ClusterDescription, topics: Sequence[TopicView], missing: set[int]
+) -> Iterator[BrokerRow]:
+    leads: Counter[int] = Counter()
+    holds: Counter[int] = Counter()
+    for topic in topics:
+        for part in topic.partitions.values():
+            leads[part.leader_id] += 1
+            holds.update(part.replicas)
+    for node in cluster.brokers:
+        is_controller = node.node_id == cluster.controller_id
+        yield BrokerRow(
+            node.node_id,
+            str(node.address),
+            node.rack,
+            is_controller,
+            leads[node.node_id],
+            holds[node.node_id],
+            node.node_id not in missing,
+        )
+
+
+def _is_troubled(part: PartitionView) -> bool:
+    return part.leader_id < 0 or len(part.isr) < len(part.replicas)
+
+
+def _described(topic: TopicView, part: PartitionView) -> dict[str, object]:
+    return {
+        "topic": topic.name,
+        "partition": part.partition,
+        "leader": part.leader_id if part.leader_id >= 0 else None,
+        "replicas": list(part.replicas),
+        "isr": list(part.isr),
+    }
+
+
+def trouble_text(troubled: list[tuple[TopicView, PartitionView]], *, lists_internal: bool) -> str:
+    """What is wrong with partitions: all of users' topics, and of internal ones their number."""
+    if not troubled:
+        return "every partition has its leader and all its replicas in sync\n"
+    rows = [
+        (
+            topic.name,
+            part.partition,
+            part.leader_id if part.leader_id >= 0 else "none",
+            ",".join(map(str, part.replicas)),
+            ",".join(map(str, part.isr)) or None,
+        )
+        for topic, part in troubled
+        if lists_internal or not topic.is_internal
+    ]
+    listed = table(("UNDER-REPLICATED", "PARTITION", "LEADER", "REPLICAS", "ISR"), rows)
+    summary = "" if lists_internal else _of_internal(troubled)
+    return "\n".join(([listed] if rows else []) + ([summary] if summary else []))
+
+
+def _of_internal(troubled: list[tuple[TopicView, PartitionView]]) -> str:
+    """A line for each internal topic, which may have fifty partitions with the same trouble."""
+    lines = []
+    for topic in {item[0].name: item[0] for item in troubled if item[0].is_internal}.values():
+        parts = [part for found, part in troubled if found is topic]
+        orphans = sum(part.leader_id < 0 for part in parts)
+        leaders = f", {orphans} of them a leader" if orphans else ""
+        lines.append(
+            f"{topic.name}: {len(parts)} of {len(topic.partitions)} partitions lack replicas in "
+            f"sync{leaders} (--internal lists them)\n"
+        )
+    return "".join(lines)

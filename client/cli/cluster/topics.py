@@ -1,0 +1,198 @@
+"""``ottla topics``: create, list, describe, alter, trim and delete topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.admin import Admin
+from ottla.client.administration.topic_requests import NewTopic
+from ottla.client.cli.cluster.changes import changes_of
+from ottla.client.cli.cluster.describe import describe
+from ottla.client.cli.cluster.trim import trim
+from ottla.client.cli.output import json_document, table, write
+from ottla.client.cli.run import CommandError, run, sentence
+from ottla.client.cli.settings import command_config
+from ottla.client.cluster.config_requests import ResourceType
+from ottla.protocol.errors import ErrorCode
+from ottla.wire.errors import RequestRefused
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from ottla.client.cluster.metadata import TopicView
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    return run(perform, arguments)
+
+
+async def perform(arguments: argparse.Namespace) -> int:
+    """Do what was asked for."""
+    async with Admin(arguments.bootstrap, command_config()) as admin:
+        match arguments.verb:
+            case "create":
+                return await create_topics(admin, arguments)
+            case "list":
+                return await list_topics(admin, arguments)
+            case "describe":
+                return await describe(admin, arguments)
+            case "delete":
+                return await delete_topics(admin, arguments)
+            case "trim":
+                return await trim(admin, arguments)
+            case "add-partitions":
+                return await add_partitions(admin, arguments)
+            case "alter-config":
+                return await alter_configs(admin, arguments)
+        assert arguments.verb == "alter"
+        return await alter_topic(admin, arguments)
+
+
+async def create_topics(admin: Admin, arguments: argparse.Namespace) -> int:
+    """Create them and say of each how it went."""
+    configs = dict(arguments.config)
+    wanted = [
+        NewTopic(name, arguments.partitions, arguments.replicas, configs)
+        for name in dict.fromkeys(arguments.topics)
+    ]
+    results = await admin.create_topics(wanted, validate_only=arguments.dry_run)
+    outcomes: dict[str, str | None] = {}
+    passed: dict[str, str] = {}
+    for name, result in results.items():
+        outcomes[name] = None
+        if isinstance(result, RequestRefused):
+            if arguments.if_not_exists and result.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                passed[name] = "exists already:"
+            else:
+                outcomes[name] = sentence(result)
+    done = "could create" if arguments.dry_run else "created"
+    return report(arguments, outcomes, done, passed)
+
+
+async def delete_topics(admin: Admin, arguments: argparse.Namespace) -> int:
+    """Delete them and say of each how it went."""
+    results = await admin.delete_topics(dict.fromkeys(arguments.topics))
+    outcomes: dict[str, str | None] = {}
+    passed: dict[str, str] = {}
+    for name in dict.fromkeys(arguments.topics):
+        refused = results[name]
+        outcomes[name] = None
+        if refused is not None:
+            if arguments.if_exists and refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                passed[name] = "does not exist:"
+            else:
+                outcomes[name] = sentence(refused)
+    return report(arguments, outcomes, "deleted", passed)
+
+
+def report(
+    arguments: argparse.Namespace,
+    outcomes: dict[str, str | None],
+    done: str,
+    passed: Mapping[str, str] | None = None,
+) -> int:
+    """Write what was done, or why nothing had to be for those that were ``passed``; what was not
+    goes to standard error, in one sentence for all."""
+    passed = passed or {}
+    failures = [error for error in outcomes.values() if error is not None]
+    if arguments.format == "json":
+        write(
+            json_document(
+                [
+                    {
+                        "topic": name,
+                        "status": passed.get(name, done).rstrip(":") if error is None else "failed",
+                        "error": error,
+                    }
+                    for name, error in outcomes.items()
+                ]
+            )
+        )
+    else:
+        fine = [name for name, error in outcomes.items() if error is None]
+        write("".join(f"{passed.get(name, done)} {name}\n" for name in fine))
+    if failures:
+        raise CommandError("; ".join(failures))
+    return 0
+
+
+async def list_topics(admin: Admin, arguments: argparse.Namespace) -> int:
+    """Write one line per topic."""
+    views = [
+        view for view in await admin.list_topics() if arguments.internal or not view.is_internal
+    ]
+    if arguments.format == "json":
+        write(
+            json_document(
+                [
+                    {
+                        "topic": view.name,
+                        "partitions": view.partition_count,
+                        "replicas": replica_count(view),
+                        "internal": view.is_internal,
+                    }
+                    for view in views
+                ]
+            )
+        )
+        return 0
+    rows = [(view.name, view.partition_count, replica_count(view)) for view in views]
+    write(table(("TOPIC", "PARTITIONS", "REPLICAS"), rows))
+    return 0
+
+
+def replica_count(view: TopicView) -> int:
+    """The replication factor, as the first partition has it."""
+    return next((len(partition.replicas) for partition in view.partitions.values()), 0)
+
+
+async def alter_topic(admin: Admin, arguments: argparse.Namespace) -> int:
+    """Change the number of partitions, settings, or both."""
+    changes = changes_of(arguments)
+    if arguments.partitions is None and not changes:
+        raise CommandError("nothing to alter; give -p N, -c KEY=VALUE or -d KEY")
+    await admin.describe_topic(arguments.topic)
+    if changes:
+        await admin.alter_configs(ResourceType.TOPIC, arguments.topic, changes)
+    if arguments.partitions is not None:
+        await admin.create_partitions(arguments.topic, arguments.partitions)
+    return report(arguments, {arguments.topic: None}, "altered")
+
+
+async def alter_configs(admin: Admin, arguments: argparse.Namespace) -> int:
+    """Change settings of each topic, and say of each how it went."""
+    changes = changes_of(arguments)
+    if not changes:
+        raise CommandError("nothing to alter; give -c KEY=VALUE or -d KEY")
+
+    async def alter(topic: str) -> None:
+        await admin.alter_configs(ResourceType.TOPIC, topic, changes)
+
+    return report(arguments, await each_of(admin, arguments.topics, alter), "altered")
+
+
+async def add_partitions(admin: Admin, arguments: argparse.Namespace) -> int:
+    """Add as many to each topic, and say of each how it went."""
+
+    async def add(topic: str) -> None:
+        count = (await admin.describe_topic(topic)).partition_count
+        await admin.create_partitions(topic, count + arguments.number)
+
+    return report(arguments, await each_of(admin, arguments.topics, add), "altered")
+
+
+async def each_of(
+    admin: Admin, topics: Sequence[str], change: Callable[[str], Awaitable[None]]
+) -> dict[str, str | None]:
+    """Make a change to each topic that exists: None, or why it could not be made."""
+    outcomes: dict[str, str | None] = {}
+    for topic in dict.fromkeys(topics):
+        outcomes[topic] = None
+        try:
+            await admin.describe_topic(topic)
+            await change(topic)
+        except RequestRefused as error:
+            outcomes[topic] = sentence(error)
+    return outcomes

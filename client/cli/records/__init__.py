@@ -1,0 +1,1 @@
+"""The verbs that write and read records."""

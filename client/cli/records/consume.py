@@ -1,0 +1,203 @@
+"""``ottla consume TOPIC``: records to standard output.
+
+Without a group the places are looked up once and every partition is read from there; members of a
+group read what they are given, which is in ``consume_group``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ottla.client.admin import Admin
+from ottla.client.cli.output import check_reader, write_bytes
+from ottla.client.cli.places import END, Kind, Place
+from ottla.client.cli.records.consume_group import read_as_member
+from ottla.client.cli.records.records import formatter, writes_values_only
+from ottla.client.cli.run import CommandError, UsageError, run
+from ottla.client.cli.settings import command_config, consumer_config
+from ottla.client.cli.start_offset import at_time, resolve
+from ottla.client.consumer import Consumer
+from ottla.protocol.ids import TopicPartition
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from ottla.client.fetching.batches import ConsumerRecord, FetchedBatch
+
+    Record = ConsumerRecord[bytes, bytes]
+
+RECORDS_PER_WRITE_MAX = 5_000
+POLL_MS = 1_000.0
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    return run(perform, arguments, is_busy=True)
+
+
+class Span(NamedTuple):
+    """From where to where: without a place to begin what is usual, without one to stop for ever."""
+
+    start: Place | None
+    stop: Place | None
+
+
+def span_of(places: Sequence[Place]) -> Span:
+    """What several ``-o`` say together. Raises UsageError if they contradict each other."""
+    starts = [place for place in places if not place.is_stop]
+    stops = [place for place in places if place.is_stop]
+    if len(starts) > 1 or len(stops) > 1:
+        raise UsageError("there is one place to begin and one to stop: -o s@TIME -o e@TIME")
+    return Span(starts[0] if starts else None, stops[0] if stops else None)
+
+
+async def perform(arguments: argparse.Namespace) -> int:
+    """Copy records until there is a reason to stop."""
+    span = span_of(arguments.places)
+    is_stored = span.start is not None and span.start.kind is Kind.STORED
+    if is_stored and arguments.group is None:
+        raise UsageError("-o stored is where a group stands: name it with -g GROUP")
+    render = formatter(arguments)
+    if arguments.group is not None and arguments.partition is None:
+        return await read_as_member(arguments, span.start, span.stop, render)
+    topics = await matching(arguments.bootstrap, arguments.topics)
+    config = consumer_config(read_committed=arguments.read_committed)
+    async with Consumer(arguments.bootstrap, config) as consumer:
+        partitions = await partitions_of(consumer, topics, arguments.partition)
+        starts, ends = await find_range(consumer, partitions, span, arguments)
+        consumer.assign(partitions)
+        for partition, offset in starts.items():
+            consumer.seek(partition, offset)
+        copy = Copy(consumer, render, arguments.count, ends)
+        if arguments.count is None and writes_values_only(arguments):
+            await copy.values(arguments.delimiter)
+        else:
+            await copy.records()
+    return 0
+
+
+async def matching(bootstrap: str, wanted: Sequence[str]) -> list[str]:
+    """The topics that are named, and all that match where a name begins with ``^``."""
+    patterns = [name for name in wanted if name.startswith("^")]
+    if not patterns:
+        return list(dict.fromkeys(wanted))
+    async with Admin(bootstrap, command_config()) as admin:
+        known = [view.name for view in await admin.list_topics() if not view.is_internal]
+    found = [name for name in wanted if not name.startswith("^")]
+    for pattern in patterns:
+        found += [name for name in known if re.match(pattern, name)]
+    if not found:
+        raise CommandError(f"no topic matches {' or '.join(patterns)}")
+    return list(dict.fromkeys(found))
+
+
+async def partitions_of(
+    consumer: Consumer, topics: Sequence[str], wanted: Sequence[int] | None
+) -> list[TopicPartition]:
+    """All partitions of the topics, or those with the wanted numbers. Raises CommandError."""
+    found: list[TopicPartition] = []
+    for topic in topics:
+        known = await consumer.partitions_of(topic)
+        for number in wanted or ():
+            if TopicPartition(topic, number) not in known:
+                raise CommandError(
+                    f"topic {topic!r} has no partition {number}; it has {len(known)}, counted "
+                    "from 0"
+                )
+        found += [where for where in known if wanted is None or where.partition in wanted]
+    return found
+
+
+async def find_range(
+    consumer: Consumer,
+    partitions: list[TopicPartition],
+    span: Span,
+    arguments: argparse.Namespace,
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int] | None]:
+    """Where each partition begins, and where it stops, if it does."""
+    start = span.start or END
+    stored: dict[TopicPartition, int] = {}
+    if arguments.group is not None and (span.start is None or start.kind is Kind.STORED):
+        async with Admin(arguments.bootstrap, command_config()) as admin:
+            committed = await admin.groups.offsets(arguments.group, partitions)
+        stored = {where: found.offset for where, found in committed.items()}
+    place = END if start.kind is Kind.STORED else start
+    starts, ends = await resolve(consumer.offsets_at, partitions, place)
+    stops = ends if arguments.exit else None
+    if span.stop is not None:
+        stops = await at_time(consumer.offsets_at, ends, span.stop.number)
+    return {**starts, **stored}, stops
+
+
+class Copy:
+    """From a consumer to standard output, until each partition has reached its end, if there is
+    one, and at most that many records."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        render: Callable[[Record], bytes],
+        count: int | None,
+        ends: dict[TopicPartition, int] | None,
+    ) -> None:
+        self._consumer = consumer
+        self._render = render
+        self._left = count
+        self._ends = ends
+
+    async def records(self) -> None:
+        """One by one, in the wanted form."""
+        while not self._has_ended():
+            most = RECORDS_PER_WRITE_MAX
+            wanted = most if self._left is None else min(self._left, most)
+            records = await self._consumer.poll(POLL_MS, wanted)
+            ends = self._ends
+            if ends is not None:
+                records = [
+                    record
+                    for record in records
+                    if record.offset < ends.get(TopicPartition(record.topic, record.partition), 0)
+                ]
+            if records:
+                write_bytes(b"".join(map(self._render, records)))
+            else:
+                check_reader()
+            if self._left is not None:
+                self._left -= len(records)
+                if self._left == 0:
+                    return
+
+    async def values(self, delimiter: bytes) -> None:
+        """Nothing but values, which need not be made into records first."""
+        while not self._has_ended():
+            batches = await self._consumer.poll_batches(POLL_MS)
+            parts: list[bytes] = []
+            for batch in batches:
+                parts += self._values_of(batch)
+            if parts:
+                parts.append(b"")
+                write_bytes(delimiter.join(parts))
+            else:
+                check_reader()
+
+    def _values_of(self, batch: FetchedBatch) -> list[bytes]:
+        if self._ends is None:
+            return [value or b"" for value in batch.values()]
+        end = self._ends.get(TopicPartition(batch.topic, batch.partition), 0)
+        if batch.next_offset <= end:
+            return [value or b"" for value in batch.values()]
+        return [record.value or b"" for record in batch.records() if record.offset < end]
+
+    def _has_ended(self) -> bool:
+        """Whether all partitions are at their ends; those that are will be paused."""
+        if self._ends is None:
+            return False
+        for where, end in list(self._ends.items()):
+            position = self._consumer.position(where)
+            if position is not None and position >= end:
+                self._consumer.pause(where)
+                del self._ends[where]
+        return not self._ends

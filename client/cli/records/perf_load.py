@@ -1,0 +1,130 @@
+"""The load of ``ottla perf produce``: records at a rate, and when each is acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from array import array
+from typing import TYPE_CHECKING
+
+from ottla.client.cli.settings import perf_producer_config
+from ottla.client.producer import Producer
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ottla.client.cli.progress import Progress
+    from ottla.client.records.delivery import Delivery
+
+# How many records one call hands over with --batch, unless the rate is lower.
+RECORDS_PER_CALL = 1_000
+# Looking at the clock for every record would cost more than a record.
+RECORDS_PER_LOOK = 100
+LOOKS_PER_SECOND = 50
+# Values that differ, so that codecs have something to do; made before the clock starts.
+VALUES = 256
+# Large ones are fewer: this load is not to be the memory of the machine.
+VALUES_BYTES_MAX = 64 * 1024 * 1024
+
+
+class Load:
+    """Sends records through one producer. ``latencies_ms`` has one entry per record, or with
+    --batch one per batch."""
+
+    def __init__(self, producer: Producer, topic: str, arguments: argparse.Namespace) -> None:
+        self.latencies_ms = array("d")
+        self._producer = producer
+        self._topic = topic
+        self._arguments = arguments
+        # Half random, half not: about what real records compress to.
+        half = arguments.size // 2
+        self._values = [
+            secrets.token_bytes(half) + bytes(arguments.size - half)
+            for _ in range(max(1, min(VALUES, VALUES_BYTES_MAX // arguments.size)))
+        ]
+        self._open: Delivery | None = None
+        self._begun: list[float] = []
+        self._watching: set[asyncio.Task[None]] = set()
+
+    async def run(self, progress: Progress) -> float:
+        """Send all and return after how many seconds the last was acknowledged.
+
+        Raises the ClientError of the first batch that failed."""
+        try:
+            return await self._run(progress)
+        finally:
+            # Interrupted, nobody asks what became of the rest.
+            for task in self._watching:
+                task.cancel()
+
+    async def _run(self, progress: Progress) -> float:
+        arguments = self._arguments
+        count, rate = arguments.records, arguments.rate
+        step = RECORDS_PER_CALL if arguments.batch else RECORDS_PER_LOOK
+        if rate is not None:
+            step = max(1, min(step, rate // LOOKS_PER_SECOND))
+        await self._producer.partitions_of(self._topic)
+        begun = time.monotonic()
+        sent = 0
+        while sent < count:
+            part = min(step, count - sent)
+            if rate is not None:
+                await asyncio.sleep(max(0.0, begun + sent / rate - time.monotonic()))
+            if arguments.batch:
+                await self._send_batch(part)
+            else:
+                await self._send_records(part)
+            sent += part
+            progress.add(part)
+        self._close_group()
+        await self._producer.flush()
+        seconds = time.monotonic() - begun
+        await asyncio.gather(*self._watching)
+        return seconds
+
+    async def _send_batch(self, count: int) -> None:
+        now = time.monotonic()
+        values = (self._values * (count // len(self._values) + 1))[:count]
+        sent = await self._producer.send_batch(self._topic, values)
+        for delivery in sent.parts:
+            if self._open is None or not self._open.is_together_with(delivery):
+                self._close_group()
+                self._open = delivery
+                self._begun = [now]
+
+    async def _send_records(self, count: int) -> None:
+        topic, values, send = self._topic, self._values, self._producer.send
+        now = time.monotonic()
+        for number in range(count):
+            delivery = await send(topic, values[number % len(values)])
+            if self._open is None or not self._open.is_together_with(delivery):
+                self._close_group()
+                self._open = delivery
+                now = time.monotonic()
+            self._begun.append(now)
+
+    def _close_group(self) -> None:
+        """Watch the batch that no more records go into."""
+        if self._open is not None:
+            task = asyncio.ensure_future(self._watch(self._open, self._begun))
+            self._watching.add(task)
+        self._open, self._begun = None, []
+
+    async def _watch(self, delivery: Delivery, begun: list[float]) -> None:
+        await delivery
+        now = time.monotonic()
+        self.latencies_ms.extend([(now - moment) * 1000 for moment in begun])
+
+
+async def fill(topic: str, arguments: argparse.Namespace) -> None:
+    """Give a consumer something to read."""
+    config = perf_producer_config(arguments)
+    async with Producer(arguments.bootstrap, config) as producer:
+        left = arguments.records
+        value = secrets.token_bytes(arguments.size)
+        while left:
+            part = min(left, RECORDS_PER_CALL)
+            await producer.send_batch(topic, [value] * part)
+            left -= part
+        await producer.flush()

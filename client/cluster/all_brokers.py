@@ -1,0 +1,104 @@
+"""What every broker of a cluster says of some topics, for those who must not believe a single one.
+
+A broker that does not hear of changes any more answers as ever: it names leaders that have been
+replaced, and topics that have been deleted and made anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ottla.client.cluster.cluster import AUTO_CREATE_VERSION, METADATA
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import ZERO_UUID, Uuid
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.wire.errors import BrokerUnreachable, ClientError, RequestRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.cluster.metadata import BrokerView
+    from ottla.protocol.messages.metadata import MetadataResponse
+
+
+async def ask_all(cluster: Cluster, topics: Iterable[str]) -> dict[str, Uuid | None]:
+    """Ask all brokers that can be reached in the time of a call: the topics' ids that more than
+    half of the brokers there are agree on, as ``agreed_ids``.
+
+    The newest leaders that are told of topics with these ids are known to the cluster from then on
+    (KIP-232). Raises ClientError if none answers."""
+    names = sorted(topics)
+    await cluster.refresh_if_stale()
+    known = cluster.metadata
+    brokers = [known.brokers[node_id] for node_id in sorted(known.brokers)]
+    answers = await asyncio.gather(*(ask(cluster, broker, names) for broker in brokers))
+    found = [answer for answer in answers if not isinstance(answer, ClientError)]
+    if not found:
+        raise next(answer for answer in answers if isinstance(answer, ClientError))
+    agreed = agreed_ids(found, len(brokers), names)
+    for answer in found:
+        # Epochs of another topic of that name tell nothing: it would be taken for a newer one.
+        answer.topics = [
+            topic
+            for topic in answer.topics
+            if topic.error_code == ErrorCode.NONE and agreed.get(topic.name or "") == topic.topic_id
+        ]
+        if answer.topics:
+            # Who is there, and who controls them, is nothing to be taken from who may be behind.
+            answer.brokers, answer.controller_id = [], known.controller_id
+            known.apply(answer, cluster.environment.clock.now_ms())
+    return agreed
+
+
+async def ask(
+    cluster: Cluster, broker: BrokerView, names: Iterable[str]
+) -> MetadataResponse | ClientError:
+    """What one broker says of the topics, or why it does not."""
+    request = MetadataRequest([MetadataRequestTopic(name=name) for name in names])
+    try:
+        async with cluster.in_time():
+            try:
+                connection = await cluster.pool.connection(broker.node_id)
+            except KeyError:
+                return BrokerUnreachable(broker.address, "it has left the cluster")
+            may_forbid = connection.version_of(METADATA) >= AUTO_CREATE_VERSION
+            request.allow_auto_topic_creation = not may_forbid
+            return await connection.send(METADATA, request)
+    except ClientError as error:
+        return error
+
+
+def agreed_ids(
+    answers: Iterable[MetadataResponse], broker_count: int, topics: Iterable[str]
+) -> dict[str, Uuid | None]:
+    """The id that more than half of the brokers give each topic, ``ZERO_UUID`` where they know no
+    ids; None where there is no such id, since somebody is behind and nobody can say who.
+
+    Brokers that do not answer count as well: those that do may be the ones that are behind."""
+    votes: dict[str, Counter[Uuid]] = {name: Counter() for name in topics}
+    for answer in answers:
+        for topic in answer.topics:
+            if topic.error_code == ErrorCode.NONE and topic.name in votes:
+                votes[topic.name][topic.topic_id] += 1
+    agreed: dict[str, Uuid | None] = {}
+    for name, counted in votes.items():
+        ((topic_id, count),) = counted.most_common(1) or [(ZERO_UUID, 0)]
+        agreed[name] = topic_id if 2 * count > broker_count else None
+    return agreed
+
+
+async def certain_ids(cluster: Cluster, topics: Iterable[str]) -> dict[str, Uuid]:
+    """As ``ask_all``. Raises RequestRefused, which may pass, as long as there is no agreement."""
+    ids: dict[str, Uuid] = {}
+    for topic, topic_id in (await ask_all(cluster, topics)).items():
+        if topic_id is None:
+            raise RequestRefused(
+                ErrorCode.INCONSISTENT_TOPIC_ID,
+                "too few brokers agree which topic of that name there is",
+                topic=topic,
+            )
+        ids[topic] = topic_id
+    return ids

@@ -1,0 +1,344 @@
+"""The cluster as a client knows it: bootstrap, the metadata cache, and when to ask again.
+
+Any broker that can be reached is good enough to begin with (requirement NET-37). The cache is
+refreshed when it is older than ``metadata_max_age_ms``, when somebody met an error that says it
+is wrong, and for topics that are not in it; concurrent wishes share one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ottla.client.cluster.auto_creation import advice_on_missing, makes_topics
+from ottla.client.cluster.metadata import Metadata, TopicView
+from ottla.client.process.event_loop import Home
+from ottla.client.settings.arguments import check_text, check_topic
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode, error_code
+from ottla.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from ottla.wire.api import declare
+from ottla.wire.call import CallLimit, reaching
+from ottla.wire.connection import Connection, connect
+from ottla.wire.errors import BrokerUnreachable, RequestRefused, TransportError
+from ottla.wire.pool import Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from ottla.client.process.environment import Environment
+    from ottla.client.settings.config import ClientConfig
+    from ottla.protocol.ports import Address
+
+# From here on a request can forbid that asking for a topic creates it.
+AUTO_CREATE_VERSION = 4
+BROKERS_ASKED_MAX = 3
+# So often is one broker asked in a row, each time soon after the last, before another one is: it
+# may have missed an election, and would say the same for as long as it does.
+ASKED_IN_VAIN_MAX = 5
+SOON_MS = 5_000
+# How long a topic that was just made may take to become known to all brokers.
+NEWS_MS = 1_000
+METADATA = declare(ApiKey.METADATA, MetadataRequest, MetadataResponse, 1)
+TOPIC_ERRORS_THAT_PASS = frozenset(
+    {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND, ErrorCode.REPLICA_NOT_AVAILABLE}
+)
+
+
+class Cluster:
+    """Metadata and connections of one client. Owns its pool; ``close`` it in the end."""
+
+    def __init__(
+        self, environment: Environment, bootstrap: list[Address], config: ClientConfig
+    ) -> None:
+        assert bootstrap
+        self.environment = environment
+        self.config = config
+        self.metadata = Metadata()
+        net, clock, random = environment
+        self.pool = Pool(net, clock, random.child("pool"), config)
+        self._bootstrap = bootstrap
+        self._random = random.child("cluster")
+        self._topics: set[str] = set()
+        self._refreshing = asyncio.Lock()
+        self.home = Home()
+        # Counts refreshes begun; whoever waits for the lock sees whether a later one has been done.
+        self._round = 0
+        self._is_stale = True
+        # Who was asked in refreshes that followed each other soon, how often.
+        self._asked: Counter[int] = Counter()
+        self._asked_ms = 0.0
+        # As they said when a topic that they were to make was not there.
+        self._makes_topics = False
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.pool.close()
+
+    def mark_stale(self) -> None:
+        """Something answered that it is not what we believed: ask again before the next use."""
+        self._is_stale = True
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the cache should be refreshed before it is used."""
+        updated_ms = self.metadata.updated_ms
+        if self._is_stale or updated_ms is None:
+            return True
+        age_ms = self.environment.clock.now_ms() - updated_ms
+        return age_ms > self.config.metadata_max_age_ms
+
+    def follow(self, topics: Iterable[str]) -> None:
+        """Keep these topics in the cache from now on."""
+        for topic in topics:
+            if topic not in self._topics:
+                self._topics.add(topic)
+                if topic not in self.metadata.topics:
+                    self._is_stale = True
+
+    def unfollow(self, topics: Iterable[str]) -> None:
+        """These topics may be forgotten."""
+        for topic in topics:
+            self._topics.discard(topic)
+            self.metadata.topics.pop(topic, None)
+
+    def in_time(self, left_ms: float | None = None) -> CallLimit:
+        """``async with cluster.in_time():`` for what a call may wait for: ``call_timeout_ms``, or
+        what is left of that. It ends with a TransportError. Raises as ``Home``."""
+        self.home.check()
+        call_ms = self.config.call_timeout_ms
+        if left_ms is None:
+            left_ms = call_ms
+        return CallLimit(self.environment.clock, left_ms, call_ms, self._bootstrap[0])
+
+    async def refresh(self, left_ms: float | None = None) -> None:
+        """Ask one broker for the followed topics. Raises ClientError if none can answer in the
+        time of a call, or in what is left of that."""
+        before = self._round
+        async with self.in_time(left_ms), self._refreshing:
+            if self._round > before and not self._is_stale:
+                return
+            self._round += 1
+            now_ms = self.environment.clock.now_ms()
+            if now_ms - self._asked_ms > SOON_MS:
+                self._asked.clear()
+            await self._ask(sorted(self._topics), self.config.allow_auto_create)
+            self._asked_ms = self.environment.clock.now_ms()
+
+    async def refresh_if_stale(self) -> None:
+        """Refresh if there is reason to."""
+        if self.is_stale:
+            await self.refresh()
+
+    async def describe(self, names: list[str] | None) -> list[TopicView]:
+        """What the cluster says now about these topics, or about all, sorted by name.
+
+        A topic that does not exist is in the answer, with its error; none is created by asking."""
+        for name in names or ():
+            check_text("a topic", name)
+        async with self.in_time(), self._refreshing:
+            response = await self._ask(names, False)
+        found = {topic.name for topic in response.topics if topic.name is not None}
+        return [self.metadata.topics[name] for name in sorted(found)]
+
+    async def topic(self, name: str) -> TopicView:
+        """A topic that has partitions, waiting for its leaders to be elected if need be, and for a
+        broker to be back that can tell.
+
+        Raises RequestRefused, for instance with UNKNOWN_TOPIC_OR_PARTITION, or TransportError."""
+        known = self.metadata.topics.get(name)
+        if known is not None and known.available:
+            return known
+        check_topic(name)
+        self.follow([name])
+        clock = self.environment.clock
+        begun_ms = clock.now_ms()
+        deadline_ms = begun_ms + self.config.call_timeout_ms
+        failure: TransportError | RequestRefused | None = None
+        for failures in range(1, 2**31):
+            self.mark_stale()
+            try:
+                await self.refresh(deadline_ms - clock.now_ms())
+            except TransportError as error:
+                may_pass = self.metadata.updated_ms is not None
+                if failure is None or clock.now_ms() < deadline_ms:
+                    # That time is over tells less than what was answered before.
+                    failure = error
+            else:
+                found = usable(self.metadata.topics.get(name))
+                if isinstance(found, TopicView):
+                    return found
+                may_pass = await self._may_pass(found, clock.now_ms() - begun_ms)
+                advice = None
+                if found is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    advice = advice_on_missing(self.config, may_pass=may_pass)
+                failure = RequestRefused(found, advice, topic=name)
+            if may_pass:
+                await self.pause(failures, deadline_ms)
+            if not may_pass or clock.now_ms() >= deadline_ms:
+                self.unfollow([name])
+                raise failure
+        raise AssertionError("unreachable")
+
+    async def _may_pass(self, code: ErrorCode, waited_ms: float) -> bool:
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            # A broker that creates topics on demand answers this once or twice on the way, and one
+            # that has not heard yet of what another one has made for some milliseconds.
+            if waited_ms < NEWS_MS:
+                return True
+            if not self._makes_topics and self.config.allow_auto_create:
+                self._makes_topics = await self._ask_for_making()
+            return self._makes_topics
+        return code in TOPIC_ERRORS_THAT_PASS
+
+    async def _ask_for_making(self) -> bool:
+        try:
+            async with self.in_time():
+                connection = await self.any_connection()
+                node_id = self.pool.node_of(connection)
+                return node_id is None or await makes_topics(connection, node_id)
+        except TransportError:
+            return True
+
+    async def pause(self, failures: int, deadline_ms: float | None = None) -> None:
+        """Wait before the next try after that many failures in a row; not beyond the deadline."""
+        delay_ms = self.config.retry_backoff.delay_ms(failures, self._random.random())
+        clock = self.environment.clock
+        if deadline_ms is not None:
+            delay_ms = min(delay_ms, max(deadline_ms - clock.now_ms(), 0.0))
+        await clock.sleep(delay_ms)
+
+    async def any_connection(self, doubted: Collection[int] = ()) -> Connection:
+        """A connection to some broker of the cluster, an existing one if there is any; to one of
+        the ``doubted``, whose last answers were of no use, only if no other can be reached.
+
+        Raises BrokerUnreachable if none of those known can be reached; with none known, and after
+        a failure, ``refresh`` begins again at the bootstrap addresses."""
+        self.home.check()
+        if doubted:
+            connection = await self._connection_to_another(doubted)
+            if connection is not None:
+                return connection
+        connected = self.pool.connected()
+        if connected:
+            node_id = connected[self._random.below(len(connected))]
+            return await self.pool.connection(node_id)
+        if not self.metadata.brokers:
+            await self.refresh()
+        failure: BrokerUnreachable | None = None
+        for node_id in self._shuffled(sorted(self.metadata.brokers)):
+            if not self.pool.knows(node_id):
+                # It has left the cluster while others were tried.
+                continue
+            try:
+                return await self.pool.connection(node_id)
+            except BrokerUnreachable as error:
+                failure = error
+        self._is_stale = True
+        assert failure is not None, "the first of them was known"
+        raise failure
+
+    async def _connection_to_another(self, doubted: Collection[int]) -> Connection | None:
+        others = [node_id for node_id in self.metadata.brokers if node_id not in doubted]
+        # Those that are connected first, and none that is out of reach for a reason.
+        ordered = sorted(self._shuffled(sorted(others)), key=self._is_far)
+        for node_id in ordered:
+            if self.pool.knows(node_id) and not self.pool.is_failing(node_id):
+                try:
+                    return await self.pool.connection(node_id)
+                except BrokerUnreachable:
+                    continue
+        return None
+
+    def _is_far(self, node_id: int) -> bool:
+        return self.pool.ready(node_id) is None
+
+    async def _connection_to_ask(self) -> Connection:
+        """As ``any_connection``, but the bootstrap addresses will do as well."""
+        if self.metadata.brokers:
+            doubted = [node for node, count in self._asked.items() if count >= ASKED_IN_VAIN_MAX]
+            if doubted:
+                self._asked.clear()
+            try:
+                return await self.any_connection(doubted)
+            except BrokerUnreachable:
+                # All known brokers are gone, or have moved: begin again where we began.
+                pass
+        failure: BrokerUnreachable | None = None
+        net, clock, _ = self.environment
+        for index in self._shuffled(list(range(len(self._bootstrap)))):
+            try:
+                reaching(self._bootstrap[index])
+                return await connect(net, clock, self._bootstrap[index], self.config)
+            except BrokerUnreachable as error:
+                failure = error
+        assert failure is not None
+        raise failure
+
+    def _shuffled(self, numbers: list[int]) -> list[int]:
+        for last in range(len(numbers) - 1, 0, -1):
+            other = self._random.below(last + 1)
+            numbers[last], numbers[other] = numbers[other], numbers[last]
+        return numbers
+
+    async def _ask(self, topics: list[str] | None, auto_create: bool) -> MetadataResponse:
+        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(wanted, allow_auto_topic_creation=auto_create)
+        # Cleared first: an error that somebody meets while this is under way counts again.
+        self._is_stale = False
+        try:
+            for _ in range(BROKERS_ASKED_MAX - 1):
+                try:
+                    return await self._ask_one(request)
+                except BrokerUnreachable:
+                    raise
+                except TransportError:
+                    # This one went while it was asked; another may do.
+                    continue
+            return await self._ask_one(request)
+        except BaseException:
+            self._is_stale = True
+            raise
+
+    async def _ask_one(self, request: MetadataRequest) -> MetadataResponse:
+        connection = await self._connection_to_ask()
+        try:
+            if connection.version_of(METADATA) < AUTO_CREATE_VERSION:
+                # Older versions cannot say that a topic must not be created.
+                request.allow_auto_topic_creation = True
+            response = await connection.send(METADATA, request)
+            if response.error_code != ErrorCode.NONE:
+                code = error_code(response.error_code)
+                raise RequestRefused(code, broker=str(connection.address))
+            self._learn(response, connection)
+            if (node_id := self.pool.node_of(connection)) is not None:
+                self._asked[node_id] += 1
+        finally:
+            if not self.pool.holds(connection):
+                connection.close("only needed to find the brokers")
+        return response
+
+    def _learn(self, response: MetadataResponse, connection: Connection) -> None:
+        before = set(self.metadata.brokers)
+        self.metadata.apply(response, self.environment.clock.now_ms())
+        for node_id, broker in self.metadata.brokers.items():
+            self.pool.set_address(node_id, broker.address)
+            if broker.address == connection.address:
+                # The bootstrap connection turns out to be this broker's.
+                self.pool.adopt(node_id, connection)
+        for node_id in before - set(self.metadata.brokers):
+            self.pool.forget(node_id)
+
+
+def usable(view: TopicView | None) -> TopicView | ErrorCode:
+    """The topic, or why it is of no use yet."""
+    if view is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if view.available and view.error is ErrorCode.NONE:
+        return view
+    return view.error or ErrorCode.LEADER_NOT_AVAILABLE

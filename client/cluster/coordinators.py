@@ -1,0 +1,160 @@
+"""Who coordinates a group or a transactional id, and requests that go there.
+
+Brokers that know KIP-699 are asked in its form."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.client.settings.arguments import check_text
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode, error_code
+from ottla.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from ottla.protocol.ports import Address
+from ottla.wire.api import declare
+from ottla.wire.errors import RequestRefused, TransportError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.client.cluster.routing import Router
+    from ottla.wire.api import Api
+    from ottla.wire.connection import Connection
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+Result = TypeVar("Result")
+
+FIND_COORDINATOR = declare(
+    ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse, 0, 5
+)
+# The first version that knows of anything but groups.
+FIND_TRANSACTION_COORDINATOR = declare(
+    ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse, 1, 5
+)
+GROUP, TRANSACTION = 0, 1
+# From here on one request asks for many.
+BATCHED_VERSION = 4
+MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+
+class Coordinators:
+    """Remembers who coordinates what until somebody says that it has moved.
+
+    Its keys are group ids, or transactional ids with the ``key_type`` TRANSACTION."""
+
+    def __init__(self, router: Router, key_type: int = GROUP) -> None:
+        self._router = router
+        self._key_type = key_type
+        self._api = FIND_COORDINATOR if key_type == GROUP else FIND_TRANSACTION_COORDINATOR
+        self._known: dict[str, int] = {}
+        # Who has told so, and who has told nothing that was of use: a broker that does not hear
+        # of elections would send us to the old coordinator for ever.
+        self._told_by: dict[str, int] = {}
+        self._doubted: dict[str, set[int]] = {}
+
+    def forget(self, key: str) -> None:
+        """Somebody else may coordinate it now, and another broker may know who."""
+        self._known.pop(key, None)
+        teller = self._told_by.pop(key, None)
+        if teller is not None:
+            self._doubt(key, teller)
+
+    def _doubt(self, key: str, node_id: int) -> None:
+        doubted = self._doubted.setdefault(key, set())
+        doubted.add(node_id)
+        if doubted.issuperset(self._router.cluster.metadata.brokers):
+            # All have been asked in vain: begin again.
+            del self._doubted[key]
+
+    async def find(self, key: str) -> int:
+        """The coordinator's node id, which the pool can connect to. Raises RequestRefused."""
+        check_text("a group" if self._key_type == GROUP else "a transaction", key)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        return await self._router.repeated(partial(self._ask_somebody, key), is_repeatable=True)
+
+    async def _ask_somebody(self, key: str) -> int:
+        cluster = self._router.cluster
+        connection = await cluster.any_connection(self._doubted.get(key, ()))
+        teller = cluster.pool.node_of(connection)
+        batched = connection.version_of(self._api) >= BATCHED_VERSION
+        request = FindCoordinatorRequest(
+            key="" if batched else key,
+            key_type=self._key_type,
+            coordinator_keys=[key] if batched else [],
+        )
+        answer = _the_answer(await connection.send(self._api, request))
+        code = error_code(answer.error_code)
+        if code is not ErrorCode.NONE:
+            if code in MOVED and teller is not None:
+                self._doubt(key, teller)
+            raise RequestRefused(code, answer.error_message, broker=str(connection.address))
+        cluster.pool.set_address(answer.node_id, Address(answer.host, answer.port))
+        self._known[key] = answer.node_id
+        if teller is not None:
+            self._told_by[key] = teller
+        return answer.node_id
+
+    async def connection(self, key: str) -> Connection:
+        """A connection to the coordinator. Raises RequestRefused or TransportError."""
+        pool = self._router.cluster.pool
+        node_id = await self.find(key)
+        if not pool.knows(node_id):
+            # It has left the cluster since it was found.
+            self.forget(key)
+            node_id = await self.find(key)
+        return await self._connect(node_id)
+
+    async def _connect(self, node_id: int) -> Connection:
+        return await self._router.cluster.pool.connection(node_id)
+
+    async def ask(
+        self,
+        key: str,
+        api: Api[Request, Response],
+        request: Request,
+        read: Callable[[Response, int, Connection], Result],
+        *,
+        is_repeatable: bool = True,
+    ) -> Result:
+        """Ask the coordinator; ``read`` raises RequestRefused for its errors.
+
+        It is asked again after errors that pass, wherever it has moved to."""
+
+        async def attempt() -> Result:
+            node_id = await self.find(key)
+            try:
+                connection = await self._connect(node_id)
+                response = await connection.send(api, request)
+                return read(response, node_id, connection)
+            except (TransportError, asyncio.CancelledError):
+                # Cut short by the end of the call's time, it may be silent for good.
+                self.forget(key)
+                raise
+            except RequestRefused as error:
+                if error.code in MOVED:
+                    self.forget(key)
+                raise
+
+        return await self._router.repeated(attempt, is_repeatable=is_repeatable)
+
+
+def _the_answer(response: FindCoordinatorResponse) -> Coordinator:
+    if response.coordinators:
+        return response.coordinators[0]
+    return Coordinator(
+        "",
+        response.node_id,
+        response.host,
+        response.port,
+        response.error_code,
+        response.error_message,
+    )

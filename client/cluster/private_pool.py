@@ -1,0 +1,46 @@
+"""Connections that somebody has for himself, beside those that all of a client share.
+
+Answers on a connection come in order: whatever is asked behind a request that waits, for data, for
+a whole group or for the disks of others, waits with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.wire.pool import Pool
+
+if TYPE_CHECKING:
+    from ottla.client.cluster.cluster import Cluster
+    from ottla.wire.connection import Connection
+
+
+class OwnPool:
+    """One connection per broker, to where the cluster says that it is; ``close`` it in the end."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.name = name
+        net, clock, random = cluster.environment
+        self._shared = cluster.pool
+        self._pool = Pool(net, clock, random.child(name), cluster.config)
+        self.receive_ahead = self._pool.receive_ahead
+        self.close = self._pool.close
+
+    def ready(self, node_id: int) -> Connection | None:
+        """The broker's connection if it has one now."""
+        return self._pool.ready(node_id) if self._is_listed(node_id) else None
+
+    async def connection(self, node_id: int) -> Connection:
+        """The broker's connection, after one attempt to make it if there is none.
+
+        Raises BrokerUnreachable, and KeyError for a broker that has left the cluster."""
+        self._is_listed(node_id)
+        return await self._pool.connection(node_id)
+
+    def _is_listed(self, node_id: int) -> bool:
+        address = self._shared.address_of(node_id)
+        if address is None:
+            self._pool.forget(node_id)
+            return False
+        self._pool.set_address(node_id, address)
+        return True

@@ -1,0 +1,234 @@
+"""Which broker gets which request, and when a request may be sent again.
+
+A request is repeated after an answer that says it may help, and after a lost connection when
+nothing of it was sent or when doing it twice is the same as doing it once. It is never repeated
+on a guess: a change whose outcome is unknown is reported as exactly that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from ottla.client.settings.arguments import partitions_of
+from ottla.protocol.errors import ErrorCode
+from ottla.wire.errors import ClientError, RequestRefused, TransportError
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+Result = TypeVar("Result")
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from ottla.client.cluster.cluster import Cluster
+    from ottla.protocol.ids import TopicPartition
+    from ottla.wire.api import Api
+    from ottla.wire.connection import Connection
+
+    Answers: TypeAlias = Mapping[TopicPartition, "Result | ClientError"]
+    Ask: TypeAlias = Callable[[Connection, list[TopicPartition]], Awaitable[Answers[Result]]]
+
+# Answers after which the client's picture of the cluster is wrong, beside those that say so.
+LOOK_AGAIN = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_LEADER_EPOCH})
+# Retriable by the table, for clients that wait for a topic to appear. Whoever asks about one by
+# name has more likely mistyped it.
+FINAL = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+
+class Router:
+    """Sends single requests for consumers and admins. Stateless beside its cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    async def to_any(
+        self,
+        api: Api[Request, Response],
+        request: Request,
+        check: Callable[[Response, Connection], None],
+    ) -> Response:
+        """Ask whichever broker is at hand; ``check`` raises RequestRefused for its errors."""
+
+        async def attempt() -> Response:
+            connection = await self.cluster.any_connection()
+            response = await connection.send(api, request)
+            check(response, connection)
+            return response
+
+        return await self.repeated(attempt, is_repeatable=True)
+
+    async def to_node(
+        self, node_id: int, api: Api[Request, Response], request: Request
+    ) -> Response:
+        """Ask one broker, once. Raises RequestRefused for one that nobody has told of."""
+        if not self.cluster.pool.knows(node_id):
+            known = ", ".join(map(str, sorted(self.cluster.metadata.brokers)))
+            raise RequestRefused(
+                ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {node_id}, only {known}"
+            )
+        async with self.cluster.in_time():
+            connection = await self.cluster.pool.connection(node_id)
+            return await connection.send(api, request)
+
+    async def to_controller(
+        self,
+        api: Api[Request, Response],
+        request: Request,
+        check: Callable[[Response, Connection], None],
+    ) -> Response:
+        """Send a change to the controller; ``check`` raises RequestRefused for its errors.
+
+        Raises the TransportError when the connection is lost in between: the change may have been
+        made, and making it again could fail for that very reason."""
+
+        async def attempt() -> Response:
+            connection = await self._controller_connection()
+            response = await connection.send(api, request)
+            check(response, connection)
+            return response
+
+        return await self.repeated(attempt, is_repeatable=False)
+
+    async def _controller_connection(self) -> Connection:
+        cluster = self.cluster
+        await cluster.refresh_if_stale()
+        controller_id = cluster.metadata.controller_id
+        if controller_id not in cluster.metadata.brokers:
+            raise RequestRefused(
+                ErrorCode.NOT_CONTROLLER, "the cluster has no controller at the moment"
+            )
+        return await cluster.pool.connection(controller_id)
+
+    async def by_leader(
+        self,
+        partitions: Iterable[TopicPartition],
+        ask: Ask[Result],
+        *,
+        is_repeatable: bool,
+    ) -> dict[TopicPartition, Result | ClientError]:
+        """Ask each partition's leader; all of a leader's partitions share one request.
+
+        Partitions whose answer allows it are asked again, by themselves, until the call's time is
+        over. The result has every partition, with what was answered or why not."""
+        left = partitions_of(partitions)
+        results: dict[TopicPartition, Result | ClientError] = {}
+        clock = self.cluster.environment.clock
+        deadline_ms = clock.now_ms() + self.cluster.config.call_timeout_ms
+        self.cluster.follow({partition.topic for partition in left})
+        failures = 0
+        while left:
+            try:
+                await self.repeated(
+                    self.cluster.refresh_if_stale, is_repeatable=True, deadline_ms=deadline_ms
+                )
+            except TransportError:
+                if results and clock.now_ms() >= deadline_ms:
+                    # Some may have been answered, and why the others were not is known.
+                    break
+                raise
+            results.update(await self._ask_leaders(left, ask, deadline_ms))
+            left = [
+                partition
+                for partition in left
+                if self._may_repeat(results.get(partition), is_repeatable)
+            ]
+            if not left or clock.now_ms() >= deadline_ms:
+                break
+            failures += 1
+            self.cluster.mark_stale()
+            await self.cluster.pause(failures, deadline_ms)
+            if clock.now_ms() >= deadline_ms:
+                break
+        return results
+
+    async def _ask_leaders(
+        self,
+        partitions: list[TopicPartition],
+        ask: Ask[Result],
+        deadline_ms: float,
+    ) -> dict[TopicPartition, Result | ClientError]:
+        results: dict[TopicPartition, Result | ClientError] = {}
+        by_node: dict[int, list[TopicPartition]] = {}
+        metadata = self.cluster.metadata
+        for partition in partitions:
+            leader = metadata.leader_of(partition)
+            if leader is not None:
+                by_node.setdefault(leader, []).append(partition)
+                continue
+            known = metadata.partition(partition)
+            code = (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if known is None
+                else ErrorCode.LEADER_NOT_AVAILABLE
+            )
+            results[partition] = RequestRefused.for_partition(code, partition)
+
+        async def ask_one(
+            node_id: int, own: list[TopicPartition]
+        ) -> dict[TopicPartition, Result | ClientError]:
+            left_ms = deadline_ms - self.cluster.environment.clock.now_ms()
+            try:
+                async with self.cluster.in_time(left_ms):
+                    connection = await self.cluster.pool.connection(node_id)
+                    return {**await ask(connection, own)}
+            except ClientError as error:
+                return dict.fromkeys(own, error)
+
+        answers = await asyncio.gather(*(ask_one(*item) for item in sorted(by_node.items())))
+        for answer in answers:
+            results.update(answer)
+        return results
+
+    def _may_repeat(self, result: object, is_repeatable: bool) -> bool:
+        if isinstance(result, TransportError):
+            return result.retriable and (is_repeatable or not result.was_sent)
+        if not isinstance(result, RequestRefused):
+            return False
+        if result.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and result.broker is None:
+            # Our own verdict, from metadata that is fresh: the name is wrong.
+            return self.cluster.config.allow_auto_create
+        return result.retriable
+
+    async def repeated(
+        self,
+        attempt: Callable[[], Awaitable[Result]],
+        *,
+        is_repeatable: bool,
+        deadline_ms: float | None = None,
+    ) -> Result:
+        """Do it until it succeeds, fails for good, or the call's time is over, by default
+        ``call_timeout_ms`` from now on. A try that is under way then is left.
+
+        A cluster that has never been reached fails at once: its address is more likely wrong than
+        its brokers are all restarting."""
+        cluster = self.cluster
+        clock = cluster.environment.clock
+        if deadline_ms is None:
+            deadline_ms = clock.now_ms() + cluster.config.call_timeout_ms
+        failures = 0
+        failure: TransportError | RequestRefused | None = None
+        while True:
+            limit = cluster.in_time(deadline_ms - clock.now_ms())
+            try:
+                async with limit:
+                    return await attempt()
+            except (TransportError, RequestRefused) as error:
+                if isinstance(error, TransportError):
+                    cluster.mark_stale()
+                    may_repeat = error.retriable and (is_repeatable or not error.was_sent)
+                else:
+                    if error.code.refresh_metadata or error.code in LOOK_AGAIN:
+                        cluster.mark_stale()
+                    may_repeat = error.retriable and error.code not in FINAL
+                unreached = cluster.metadata.updated_ms is None
+                if limit.is_over and may_repeat and failure is not None:
+                    # That time is over tells less than what was answered before.
+                    raise failure from error
+                if not may_repeat or unreached or clock.now_ms() >= deadline_ms:
+                    raise
+                failure = error
+            failures += 1
+            await cluster.pause(failures, deadline_ms)
+            if clock.now_ms() >= deadline_ms:
+                raise failure

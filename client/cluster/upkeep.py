@@ -1,0 +1,91 @@
+"""What a producer or consumer needs done beside its own loop: connections and fresh metadata.
+
+Each job runs at most once at a time and by itself, so a broker that does not answer never holds
+up the others; when it ends, the loop is woken to look again.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.process.tasks import Tasks
+from ottla.wire.errors import ClientError, TransportError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.cluster.private_pool import OwnPool
+    from ottla.wire.pool import Pool
+
+logger = logging.getLogger(__name__)
+
+
+class Upkeep:
+    """Owned by one producer or consumer; ``stop`` it in the end."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        wake: Callable[[], None],
+        on_crash: Callable[[BaseException], None],
+    ) -> None:
+        self._cluster = cluster
+        self._wake = wake
+        self._tasks = Tasks(on_crash)
+
+    def run(self, loop: Coroutine[Any, Any, None], name: str) -> None:
+        """Run the owner's own loop."""
+        self._tasks.start(loop, name)
+
+    async def stop(self) -> None:
+        """End the loop and all jobs."""
+        await self._tasks.stop()
+
+    def start_job(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do it unless it is being done."""
+        self._tasks.start_once(name, work, self._wake)
+
+    def connect(
+        self,
+        node_id: int,
+        on_failure: Callable[[int], None] | None = None,
+        own: OwnPool | None = None,
+    ) -> None:
+        """Make the broker's connection, the shared one or one's own; ``on_failure`` hears of it if
+        that cannot be done."""
+        name = "connect" if own is None else own.name
+        pool = self._cluster.pool if own is None else own
+        self.start_job(f"{name} to {node_id}", partial(self._connect, node_id, on_failure, pool))
+
+    def refresh(self, topics: Iterable[str]) -> None:
+        """Ask for these topics again, and for whatever else is followed."""
+        self._cluster.follow(topics)
+        self.start_job("refresh", self._refresh)
+
+    async def _connect(
+        self, node_id: int, on_failure: Callable[[int], None] | None, pool: Pool | OwnPool
+    ) -> None:
+        try:
+            await pool.connection(node_id)
+            return
+        except TransportError as error:
+            logger.info("%s", error)
+        except KeyError:
+            # The broker left the cluster between the look at the metadata and now.
+            pass
+        self._cluster.mark_stale()
+        if on_failure is not None:
+            on_failure(node_id)
+
+    async def _refresh(self) -> None:
+        self._cluster.mark_stale()
+        try:
+            await self._cluster.refresh()
+        except ClientError as error:
+            logger.info("cannot refresh the metadata: %s", error)
+        self._wake()
+        # An election takes a moment: asking in a tight loop would only slow it down.
+        await self._cluster.pause(1)

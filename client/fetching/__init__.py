@@ -1,0 +1,1 @@
+"""The consumer's fetch path: positions, fetch sessions, fetched records."""

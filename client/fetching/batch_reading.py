@@ -1,0 +1,125 @@
+"""Reading by the batch: the part of ``Consumer`` for those who want no object per record."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.client.fetching.assignment import Assignment
+from ottla.client.fetching.chunk import Chunk, Enough
+from ottla.client.records.arrow import schema, to_arrow
+from ottla.client.settings.arguments import check_wait, whole
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import pyarrow as pa
+
+    from ottla.client.fetching.batches import FetchedBatch
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ports import Clock
+    from ottla.protocol.records.columns import Columns
+
+Take = Callable[[Chunk], bool]
+"""Takes from a chunk; returns whether it wants more."""
+
+STEP_WAIT_MS = 60_000.0
+RECORDS_PER_TABLE = 65_536
+# From here on an Arrow batch is handed out without a copy; smaller ones are joined, since what is
+# done for each table costs more than that.
+WORTH_A_TABLE = Enough(4_096, 256 * 1024)
+
+
+class BatchReading(Assignment, ABC):
+    """Everything here moves the position past a batch when it hands the batch out."""
+
+    async def poll_batches(self, max_wait_ms: float = 1_000) -> list[FetchedBatch]:
+        """All batches that are ready, undecoded, in order within each partition; empty when none
+        came in time. Raises as ``poll``, but damage comes out when a batch is opened."""
+        batches: list[FetchedBatch] = []
+
+        def take(chunk: Chunk) -> bool:
+            while (batch := chunk.take_batch()) is not None:
+                batches.append(batch)
+            return True
+
+        await self._collect(take, max_wait_ms)
+        return batches
+
+    async def batches(self) -> AsyncIterator[FetchedBatch]:
+        """Batch after batch, for ever. A commit is of those that were handed out.
+
+        Raises as ``poll_batches``."""
+        found: list[FetchedBatch] = []
+
+        def take(chunk: Chunk) -> bool:
+            batch = chunk.take_batch()
+            if batch is not None:
+                found.append(batch)
+            return batch is None
+
+        while True:
+            await self._collect(take, STEP_WAIT_MS)
+            if found:
+                yield found.pop()
+
+    async def poll_columns(
+        self, max_wait_ms: float = 1_000, max_records: int = RECORDS_PER_TABLE
+    ) -> list[tuple[TopicPartition, Columns]]:
+        """About that many of the next records as columns, one for each batch; empty when none
+        came in time. Raises as ``poll``."""
+        found: list[tuple[TopicPartition, Columns]] = []
+        left = whole("max_records", max_records, 1)
+
+        def take(chunk: Chunk) -> bool:
+            nonlocal left
+            for columns in chunk.take_columns(left):
+                found.append((chunk.partition, columns))
+                left -= columns.count
+            # A chunk that gives nothing for lack of room has a batch that is better left whole.
+            return left > 0 and chunk.is_done
+
+        await self._collect(take, max_wait_ms)
+        return found
+
+    async def arrow(
+        self, max_wait_ms: float | None = None, max_records: int = RECORDS_PER_TABLE
+    ) -> AsyncIterator[pa.RecordBatch]:
+        """Arrow record batches of ``arrow.SCHEMA``, each of one partition and of at most that
+        many records. A commit is of those that were handed out. It ends when no record has come
+        for ``max_wait_ms``, and never if that is None.
+
+        Raises as ``poll``, and ImportError without pyarrow (``pip install 'ottla[arrow]'``)."""
+        schema()
+        whole("max_records", max_records, 1)
+        if max_wait_ms is not None:
+            check_wait("max_wait_ms", max_wait_ms)
+        found: list[tuple[TopicPartition, list[Columns]]] = []
+
+        def take(chunk: Chunk) -> bool:
+            # No more than what is handed out next: a commit must not be of what comes after it.
+            parts = chunk.take_columns(max_records, WORTH_A_TABLE)
+            if parts:
+                found.append((chunk.partition, parts))
+            return not parts
+
+        clock, idle_since_ms = self._clock, self._clock.now_ms()
+        while True:
+            wait_ms = STEP_WAIT_MS
+            if max_wait_ms is not None:
+                wait_ms = max_wait_ms - (clock.now_ms() - idle_since_ms)
+                if wait_ms <= 0:
+                    return
+            await self._collect(take, wait_ms)
+            if found:
+                yield to_arrow(*found.pop())
+                idle_since_ms = clock.now_ms()
+
+    @property
+    @abstractmethod
+    def _clock(self) -> Clock: ...
+
+    @abstractmethod
+    async def _collect(self, take: Take, max_wait_ms: float) -> None:
+        """Offer what has arrived, waiting for it if need be."""

@@ -1,0 +1,163 @@
+"""Batches as the application gets them: undecoded until it says in which form it wants them.
+
+A batch knows where it lies without being opened. The first access checks its checksum; records,
+values and columns are then decoded in one pass each, and nothing is kept but the bytes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from ottla.client.records.arrow import to_arrow
+from ottla.client.records.consumer_record import ConsumerRecord as ConsumerRecord
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.ids import TopicPartition
+from ottla.protocol.records.batch import check_crc
+from ottla.protocol.records.codec import (
+    decode_as,
+    decode_columns,
+    decode_columns_in_place,
+    decode_values,
+)
+from ottla.protocol.records.record import record_view
+from ottla.wire.errors import RequestRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+    from ottla.client.settings.config import ConsumerConfig
+    from ottla.protocol.ports import Buffer
+    from ottla.protocol.records.batch import RecordBatch
+    from ottla.protocol.records.columns import Columns
+
+
+# What a record costs at least once it is an object: a batch of a few compressed kilobytes can hold
+# tens of millions.
+OBJECT_BYTES_MIN = 128
+
+
+class FetchedBatch:
+    """What one producer sent together, from the wanted offset on.
+
+    ``base_offset`` is the first wanted one and ``next_offset`` the one after the batch; there may
+    be fewer records than offsets, since compaction leaves holes. ``header`` is the batch as it
+    came, for those who copy it elsewhere."""
+
+    __slots__ = ("_config", "_data", "base_offset", "header", "next_offset", "partition", "topic")
+
+    def __init__(
+        self, where: TopicPartition, header: RecordBatch, from_offset: int, config: ConsumerConfig
+    ) -> None:
+        self.topic, self.partition = where
+        self.base_offset = max(from_offset, header.base_offset)
+        self.next_offset = header.next_offset
+        self.header = header
+        self._config = config
+        self._data: Buffer | None = None
+
+    def __repr__(self) -> str:
+        place = f"{self.topic}-{self.partition}"
+        return f"FetchedBatch({place}, offsets {self.base_offset}..{self.next_offset - 1})"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all records of the batch are wanted."""
+        return self.base_offset == self.header.base_offset
+
+    @property
+    def count(self) -> int:
+        """How many records it has; a batch that begins before the wanted offset is decoded for
+        it. Raises as ``records``."""
+        return self.header.record_count if self.is_whole else len(self.records())
+
+    def records(self) -> list[ConsumerRecord[bytes, bytes]]:
+        """Its records. Raises RequestRefused with CORRUPT_MESSAGE, or MESSAGE_TOO_LARGE if it
+        decompresses to more than ``batch_bytes_max`` or its records as objects would take more."""
+        prefix = (self.topic, self.partition)
+        try:
+            self._check_count()
+            return decode_as(self.header, self._open(), ConsumerRecord, prefix, self.base_offset)
+        except KafkaError as error:
+            raise self._refused(error) from error
+
+    def values(self) -> list[bytes | None]:
+        """The values of its records. Raises as ``records``."""
+        if not self.is_whole:
+            return [record.value for record in self.records()]
+        try:
+            self._check_count()
+            return decode_values(self.header, self._open())
+        except KafkaError as error:
+            raise self._refused(error) from error
+
+    def columns(self) -> Columns:
+        """Its records as columns. Raises as ``records``, and ValueError for keys or values of
+        more than two gigabytes."""
+        return self._columns(decode_columns)
+
+    def last_columns(self) -> Columns:
+        """As ``columns``, for who looks at the batch for the last time: its bytes may be used up,
+        so that the values are where they were received. Nobody else may have the batch."""
+        return self._columns(decode_columns_in_place)
+
+    def _columns(self, decode: Callable[[RecordBatch, Buffer], Columns]) -> Columns:
+        try:
+            columns = decode(self.header, self._open())
+        except KafkaError as error:
+            raise self._refused(error) from error
+        return columns if self.is_whole else columns_from(columns, self.base_offset)
+
+    def arrow(self) -> pa.RecordBatch:
+        """Its records as Arrow data, see ``arrow.SCHEMA``. Raises as ``columns``, and ImportError
+        without pyarrow."""
+        return to_arrow(TopicPartition(self.topic, self.partition), [self.columns()])
+
+    def _check_count(self) -> None:
+        count, limit_bytes = self.header.record_count, self._config.batch_bytes_max
+        if count * OBJECT_BYTES_MIN > limit_bytes:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"the batch at offset {self.header.base_offset} has {count} records, too many "
+                f"objects for batch_bytes_max = {limit_bytes}; columns() takes less room",
+            )
+
+    def _open(self) -> Buffer:
+        """The records' bytes, checked and decompressed."""
+        data = self._data
+        if data is None:
+            data = self._data = open_batch(self.header, self._config)
+        return data
+
+    def _refused(self, error: KafkaError) -> RequestRefused:
+        return RequestRefused(error.code, error.message, topic=self.topic, partition=self.partition)
+
+
+def columns_from(columns: Columns, offset: int) -> Columns:
+    """The records at that offset and behind it."""
+    return columns.slice(bisect_left(_offsets(columns), offset), columns.count)
+
+
+def columns_before(columns: Columns, offset: int) -> Columns:
+    """The records before that offset."""
+    return columns.slice(0, bisect_left(_offsets(columns), offset))
+
+
+def last_offset(columns: Columns) -> int:
+    """Of columns that are not empty."""
+    return _offsets(columns)[columns.count - 1]
+
+
+def _offsets(columns: Columns) -> memoryview:
+    return memoryview(columns.offsets).cast("B").cast("q")
+
+
+def open_batch(batch: RecordBatch, config: ConsumerConfig) -> Buffer:
+    """The bytes of its records, decompressed. Raises KafkaError."""
+    if config.check_crc and not check_crc(batch):
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {batch.base_offset} is damaged"
+        )
+    return record_view(batch, config.batch_bytes_max)

@@ -1,0 +1,184 @@
+"""What one fetch brought for one partition, on its way to the application.
+
+Batches are looked at when they arrive, their records only when they are taken: checking,
+decompressing and decoding happen in the application's turn, at its pace, a batch at a time.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ottla.client.fetching.batches import ConsumerRecord as ConsumerRecord
+from ottla.client.fetching.batches import FetchedBatch, last_offset
+from ottla.client.fetching.visibility import Aborted, visible_batches
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.protocol.records.batch import iterate_whole_batches
+from ottla.wire.errors import RequestRefused
+
+if TYPE_CHECKING:
+    from ottla.client.fetching.fetch_request import Wanted
+    from ottla.client.settings.config import ConsumerConfig
+    from ottla.protocol.records.batch import RecordBatch
+    from ottla.protocol.records.columns import Columns
+
+
+class Enough(NamedTuple):
+    """So many records, or so many bytes of batches: whichever is reached first."""
+
+    records: int
+    size_bytes: int
+
+
+EVERYTHING = Enough(sys.maxsize, sys.maxsize)
+
+
+class Chunk:
+    """Taken from front to back, once. ``position`` is the offset after what was taken, and
+    ``next_offset`` the one after the last whole batch, None if there is not one; ``last_epoch`` is
+    the leader epoch of that batch."""
+
+    __slots__ = (
+        "_batches",
+        "_config",
+        "_next_index",
+        "_opened",
+        "_records",
+        "last_epoch",
+        "next_offset",
+        "partition",
+        "position",
+        "turn",
+    )
+
+    def __init__(
+        self, want: Wanted, data: memoryview, aborted: list[Aborted] | None, config: ConsumerConfig
+    ) -> None:
+        """Raises KafkaError if the data does not even begin with a record batch."""
+        self.partition = want.partition
+        self.turn = want.turn
+        self.position = want.offset
+        self._config = config
+        self._batches: deque[tuple[RecordBatch, bool]] = deque()
+        try:
+            for batch, is_visible in visible_batches(iterate_whole_batches(data), aborted):
+                # A broker sends whole batches, so the first may begin before the wanted offset.
+                if batch.next_offset > want.offset:
+                    self._batches.append((batch, is_visible))
+        except KafkaError:
+            # What is good before the damage is worth having; the damage will be met again.
+            if not self._batches:
+                raise
+        self.next_offset = self._batches[-1][0].next_offset if self._batches else None
+        self.last_epoch = self._batches[-1][0].leader_epoch if self._batches else -1
+        # The batch whose records are being taken, its records, and the next of them.
+        self._opened: RecordBatch | None = None
+        self._records: list[ConsumerRecord] = []
+        self._next_index = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything has been taken."""
+        return self._opened is None and not self._batches
+
+    def take_batch(self) -> FetchedBatch | None:
+        """What is left of the batch at hand, or the next visible one; None at the end. It is not
+        looked into: damage comes out when the application does."""
+        batch = self._opened if self._opened is not None else self._next_visible()
+        if batch is None:
+            return None
+        found = FetchedBatch(self.partition, batch, self.position, self._config)
+        self._leave(batch)
+        return found
+
+    def take(self, count: int) -> list[ConsumerRecord]:
+        """The next records, at most that many; none only at the end.
+
+        Raises RequestRefused with CORRUPT_MESSAGE, and then has not moved past the damage."""
+        found: list[ConsumerRecord] = []
+        while len(found) < count:
+            try:
+                if self._opened is None and not self._open_next():
+                    break
+            except RequestRefused:
+                # The good ones first; the application hears of the rest when it comes back.
+                if found:
+                    break
+                raise
+            self._take_opened(found, count - len(found))
+        return found
+
+    def take_columns(self, count: int, enough: Enough = EVERYTHING) -> list[Columns]:
+        """The next records as columns, one for each batch: whole batches where that many are
+        wanted, and no more of them once there are ``enough``. Raises as ``take``."""
+        found: list[Columns] = []
+        stop, size_bytes = max(count - enough.records, 0), 0
+        while count > stop and size_bytes < enough.size_bytes:
+            batch = self._opened if self._opened is not None else self._next_visible()
+            if batch is None or (found and batch.size_bytes >= enough.size_bytes):
+                # What is enough by itself would only be copied for the sake of what is before it.
+                break
+            fetched = FetchedBatch(self.partition, batch, self.position, self._config)
+            # One that is surely taken to its end is not decoded again.
+            is_last = batch.record_count <= count
+            try:
+                columns = fetched.last_columns() if is_last else fetched.columns()
+            except RequestRefused:
+                if found:
+                    break
+                raise
+            if columns.count <= count:
+                self._leave(batch)
+            elif found:
+                # It comes whole the next time: cutting it would mean to decode it twice.
+                break
+            else:
+                columns = columns.slice(0, count)
+                self.position = last_offset(columns) + 1
+                self._opened = None
+            count -= columns.count
+            size_bytes += batch.size_bytes
+            if columns.count:
+                found.append(columns)
+        return found
+
+    def _take_opened(self, found: list[ConsumerRecord], count: int) -> None:
+        assert self._opened is not None
+        start, stop = self._next_index, self._next_index + count
+        if stop >= len(self._records):
+            found += self._records[start:] if start else self._records
+            self._leave(self._opened)
+        else:
+            found += self._records[start:stop]
+            self._next_index = stop
+            self.position = self._records[stop - 1].offset + 1
+
+    def _open_next(self) -> bool:
+        """Decode the next visible batch; False at the end. Raises RequestRefused."""
+        batch = self._next_visible()
+        if batch is None:
+            return False
+        fetched = FetchedBatch(self.partition, batch, self.position, self._config)
+        self._records = fetched.records()
+        self._next_index = 0
+        self._opened = batch
+        return True
+
+    def _next_visible(self) -> RecordBatch | None:
+        """The first batch that may be shown, left in its place; those before it are passed."""
+        while self._batches:
+            batch, is_visible = self._batches[0]
+            if is_visible:
+                return batch
+            self._leave(batch)
+        return None
+
+    def _leave(self, batch: RecordBatch) -> None:
+        """The batch, which is the first, has been taken to its end."""
+        assert self._batches[0][0] is batch
+        self._batches.popleft()
+        self.position = batch.next_offset
+        self._opened = None
+        self._records = []

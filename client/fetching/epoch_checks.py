@@ -1,0 +1,194 @@
+"""After a change of leaders: whether the new one's log still holds what was read (KIP-320).
+
+A leader that was not in sync has another past. Whoever goes on at the offset it has reached would
+pass over records there without a word, or be told that the offset does not exist. A topic that was
+deleted and made again has another past altogether; its epochs begin anew, so its id tells.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.client.process.tasks import guarded
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode, error_code
+from ottla.protocol.ids import ZERO_UUID, TopicPartition
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.api import declare
+from ottla.wire.errors import TransportError, UnsupportedByBroker
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.fetching.positions import Positions
+    from ottla.wire.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+# Before version 3 it is for brokers alone.
+OFFSET_FOR_LEADER_EPOCH = declare(
+    ApiKey.OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 3, 4
+)
+CONSUMER_REPLICA_ID = -1
+
+
+class Asked(NamedTuple):
+    """Where the epoch ends that was read last, up to ``offset``, in the log of the leader of
+    ``leader_epoch``."""
+
+    turn: int
+    offset: int
+    epoch: int
+    leader_epoch: int
+
+
+class Reactions(NamedTuple):
+    """What the fetcher does about answers: that all is well is no business of its."""
+
+    truncated: Callable[[TopicPartition, int], None]
+    replaced: Callable[[TopicPartition], None]
+    again_later: Callable[[TopicPartition, int], None]
+    wake: Callable[[], None]
+    crash: Callable[[BaseException], None]
+
+
+class EpochChecks:
+    """Owned by one fetcher."""
+
+    def __init__(self, cluster: Cluster, positions: Positions, reactions: Reactions) -> None:
+        self._cluster = cluster
+        self._positions = positions
+        self._reactions = reactions
+        self._checking: set[int] = set()
+
+    def passed(
+        self, node_id: int, connection: Connection, partitions: list[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Those that may be fetched from this broker; it is asked about the others."""
+        partitions = [where for where in partitions if self._is_same_topic(where)]
+        wanted: dict[TopicPartition, Asked] = {}
+        for where in partitions:
+            place, leader_epoch = self._positions[where], self._leader_epoch(where)
+            if place.is_unchecked(leader_epoch):
+                offset, epoch = place.fetch_offset, place.fetched_epoch
+                wanted[where] = Asked(place.turn, offset, epoch, leader_epoch)
+        if not wanted:
+            return partitions
+        try:
+            version = connection.version_of(OFFSET_FOR_LEADER_EPOCH)
+        except UnsupportedByBroker:
+            self._pass(wanted)
+            return partitions
+        if self._ask_leaders(wanted) and node_id not in self._checking:
+            self._checking.add(node_id)
+            future = connection.send(OFFSET_FOR_LEADER_EPOCH, _request(wanted), version=version)
+            on_answer = partial(self._on_answer, node_id, wanted)
+            future.add_done_callback(guarded(on_answer, self._reactions.crash))
+        return [where for where in partitions if where not in wanted]
+
+    def _is_same_topic(self, where: TopicPartition) -> bool:
+        """Whether the topic is the one that was read; else the position is reset, unless it is
+        pinned: then whoever told us of the topic may be behind, and nothing is read meanwhile."""
+        place, topic = self._positions[where], self._cluster.metadata.topics[where.topic]
+        if ZERO_UUID not in (place.pinned_id, topic.topic_id) and topic.topic_id != place.pinned_id:
+            self._cluster.mark_stale()
+            self._reactions.again_later(where, place.turn)
+            return False
+        before, place.topic_id = place.topic_id, topic.topic_id
+        if (
+            place.fetched_epoch < 0
+            or topic.topic_id == before
+            or ZERO_UUID
+            in (
+                before,
+                topic.topic_id,
+            )
+        ):
+            return True
+        logger.warning("topic %r was deleted and made again while it was read", where.topic)
+        self._reactions.replaced(where)
+        return False
+
+    def _ask_leaders(self, wanted: dict[TopicPartition, Asked]) -> bool:
+        """Only leaders know; whether all of these were with theirs already."""
+        places = [self._positions[where] for where in wanted]
+        astray = [place for place in places if place.read_replica is not None]
+        for place in astray:
+            place.read_replica = None
+        if astray:
+            self._reactions.wake()
+        return not astray
+
+    def _leader_epoch(self, where: TopicPartition) -> int:
+        known = self._cluster.metadata.partition(where)
+        return -1 if known is None else known.leader_epoch
+
+    def _pass(self, asked: dict[TopicPartition, Asked]) -> None:
+        for where, one in asked.items():
+            self._positions[where].checked_epoch = one.leader_epoch
+
+    def _on_answer(
+        self,
+        node_id: int,
+        asked: dict[TopicPartition, Asked],
+        future: asyncio.Future[OffsetForLeaderEpochResponse],
+    ) -> None:
+        self._checking.discard(node_id)
+        self._reactions.wake()
+        if future.cancelled():
+            return
+        failure = future.exception()
+        ends: dict[TopicPartition, EpochEndOffset] = {}
+        if failure is None:
+            ends = {
+                TopicPartition(topic.topic, end.partition): end
+                for topic in future.result().topics
+                for end in topic.partitions
+            }
+        elif not isinstance(failure, TransportError):
+            self._reactions.crash(failure)
+            return
+        for where, one in asked.items():
+            place = self._positions.get(where)
+            # What the leader of before had sent by then may have moved the position on, and it
+            # is from another epoch: that has to be asked for anew.
+            if place is not None and (place.turn, place.fetch_offset) == (one.turn, one.offset):
+                self._settle(where, one, ends.get(where))
+
+    def _settle(self, where: TopicPartition, asked: Asked, end: EpochEndOffset | None) -> None:
+        code = ErrorCode.NETWORK_EXCEPTION if end is None else error_code(end.error_code)
+        if code.retriable or code in (
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            ErrorCode.FENCED_LEADER_EPOCH,
+        ):
+            self._cluster.mark_stale()
+            self._reactions.again_later(where, asked.turn)
+            return
+        place = self._positions[where]
+        # A leader that cannot say, or may not say it to us, will answer the fetch as ever.
+        is_told = end is not None and code is ErrorCode.NONE and end.end_offset >= 0
+        if end is not None and is_told and end.end_offset < place.fetch_offset:
+            self._reactions.truncated(where, end.end_offset)
+        else:
+            place.checked_epoch = asked.leader_epoch
+
+
+def _request(wanted: dict[TopicPartition, Asked]) -> OffsetForLeaderEpochRequest:
+    topics: dict[str, OffsetForLeaderTopic] = {}
+    for where, one in wanted.items():
+        topic = topics.setdefault(where.topic, OffsetForLeaderTopic(where.topic))
+        topic.partitions.append(
+            OffsetForLeaderPartition(where.partition, one.leader_epoch, one.epoch)
+        )
+    return OffsetForLeaderEpochRequest(CONSUMER_REPLICA_ID, list(topics.values()))

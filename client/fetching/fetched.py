@@ -1,0 +1,264 @@
+"""What has come for a consumer: chunks that wait for the application, and what has gone wrong.
+
+Here answers become positions, chunks and failures; when to ask whom is the fetcher's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ottla.client.fetching.chunk import Chunk
+from ottla.client.fetching.fetch_request import Wanted, answer_room_bytes
+from ottla.client.fetching.oversize import Oversize
+from ottla.client.fetching.positions import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    Positions,
+    place_asked,
+)
+from ottla.client.settings.config import Isolation
+from ottla.protocol.errors import ErrorCode, KafkaError, error_code
+from ottla.wire.errors import (
+    AnswerTooLarge,
+    ClientClosed,
+    ClientError,
+    LogTruncated,
+    NoOffset,
+    RequestRefused,
+)
+
+if TYPE_CHECKING:
+    from ottla.client.cluster.routing import Router
+    from ottla.client.settings.config import ConsumerConfig
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.messages.fetch import PartitionData
+    from ottla.wire.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+RESET_TIMESTAMPS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
+# Answers that mean nothing but "try again in a moment", beside those that are retriable anyway.
+PASSING = frozenset({ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.FETCH_SESSION_ID_NOT_FOUND})
+
+
+class Arrivals:
+    """The part of ``Fetcher`` that the application takes from."""
+
+    def __init__(self, router: Router, config: ConsumerConfig) -> None:
+        room_bytes, wish_bytes = answer_room_bytes(config), config.partition_bytes_max
+        self.positions = Positions(wish_bytes and min(wish_bytes, room_bytes), room_bytes)
+        self.chunks: deque[Chunk] = deque()
+        # Set when there is something to take: a chunk or a failure.
+        self.arrived = asyncio.Event()
+        # Each with the place that it is about, and the turn that it had, if it is about one.
+        self._failures: deque[tuple[BaseException, tuple[TopicPartition, int] | None]] = deque()
+        # What has ended all this, if anything has.
+        self._crash: BaseException | None = None
+        self._cluster = router.cluster
+        self._config = config
+        self._clock = self._cluster.environment.clock
+        self._random = self._cluster.environment.random.child("fetcher")
+        self._oversize = Oversize()
+        self._wake = asyncio.Event()
+        self._has_moved = False
+
+    def wake(self) -> None:
+        """Something has changed that may allow another fetch, also beside one under way."""
+        self._has_moved = True
+        self._wake.set()
+
+    def has_room(self) -> None:
+        """The application has taken a chunk. That concerns no partition that a fetch under way
+        has left out: there is none as long as one of the broker's partitions is full."""
+        self._wake.set()
+
+    def raise_failure(self) -> None:
+        """Raise what has gone wrong since the last call, one thing at a time.
+
+        What is about a place that the consumer has left meanwhile tells nobody anything: between
+        ``assign`` and ``seek`` a partition has no position, for whoever may look at it then."""
+        self._drop_stale_failures()
+        if self._failures:
+            raise self._failures.popleft()[0]
+        if self._crash is not None:
+            # Whoever goes on after the failure itself would wait for ever.
+            raise ClientClosed(f"the consumer has stopped: {self._crash}")
+
+    def _drop_stale_failures(self) -> None:
+        self._failures = deque(
+            (error, about)
+            for error, about in self._failures
+            if about is None
+            or ((place := self.positions.get(about[0])) is not None and place.turn == about[1])
+        )
+
+    def drop_stale_chunks(self) -> None:
+        """Forget what has arrived for places that the consumer has left."""
+        self.chunks = deque(chunk for chunk in self.chunks if self.is_current(chunk))
+
+    def is_current(self, chunk: Chunk) -> bool:
+        """Whether the chunk belongs to the place where the consumer is."""
+        place = self.positions.get(chunk.partition)
+        return place is not None and place.turn == chunk.turn
+
+    def _on_oversize(self, node_id: int, error: AnswerTooLarge, wanted: list[Wanted]) -> None:
+        """One of these has a batch that is too large; it is left alone once it is found."""
+        if len(wanted) > 1:
+            self._oversize.suspect(node_id, [want.partition for want in wanted])
+            return
+        (want,) = wanted
+        self._oversize.answered(node_id, [want.partition])
+        place = place_asked(self.positions, *want[:3])
+        if place is not None:
+            error.locate(want.partition, want.offset)
+            self.fail(error, want.partition)
+            place.hold()
+
+    def _failed(self, want: Wanted) -> None:
+        """There is no answer, or none that is of use."""
+        place = place_asked(self.positions, *want[:3])
+        if place is not None:
+            if want.is_of_replica:
+                place.leave_replica(self._clock.now_ms())
+            self._again_later(want.partition, want.turn)
+
+    def _on_part(self, want: Wanted, part: PartitionData, connection: Connection) -> None:
+        code = error_code(part.error_code)
+        if code is not ErrorCode.NONE:
+            self._on_error(want, code, connection)
+            return
+        place = self.positions[want.partition]
+        place.failures = 0
+        place.high_watermark = part.high_watermark
+        place.last_stable_offset = part.last_stable_offset
+        place.log_start_offset = part.log_start_offset
+        if part.preferred_read_replica >= 0:
+            # Its leader gives us nothing as long as a nearer replica has it.
+            place.read_replica = part.preferred_read_replica
+            place.read_replica_until_ms = self._clock.now_ms() + self._config.metadata_max_age_ms
+            if place.read_replica not in self._cluster.metadata.brokers:
+                # It is new, or gone; the leader would go on sending us there.
+                place.leave_replica(self._clock.now_ms())
+                self._cluster.mark_stale()
+        records = part.records
+        if not isinstance(records, memoryview) or not records:
+            return
+        aborted = None
+        if self._config.isolation is Isolation.READ_COMMITTED:
+            aborted = [
+                (transaction.producer_id, transaction.first_offset)
+                for transaction in part.aborted_transactions or ()
+            ]
+        try:
+            chunk = Chunk(want, records, aborted, self._config)
+        except KafkaError as error:
+            self.fail(RequestRefused.for_partition(error.code, want.partition, None, error.message))
+            self._again_later(want.partition, want.turn)
+            return
+        if chunk.next_offset is None:
+            self._on_torn(want, len(records))
+            return
+        self.positions.fetched(
+            want.partition, chunk.next_offset, chunk.last_epoch, want.leader_epoch
+        )
+        self.chunks.append(chunk)
+        self.arrived.set()
+
+    def _on_torn(self, want: Wanted, size_bytes: int) -> None:
+        """Not one batch is whole: the broker cut the first at the limit (LOG-13)."""
+        if not self.positions.grow_limit(want.partition):
+            self.fail(
+                RequestRefused.for_partition(
+                    ErrorCode.MESSAGE_TOO_LARGE,
+                    want.partition,
+                    message=f"the batch at offset {want.offset} exceeds {size_bytes} bytes, "
+                    "which is all that response_bytes_max allows",
+                ),
+                want.partition,
+            )
+            self.positions[want.partition].hold()
+
+    def _on_error(self, want: Wanted, code: ErrorCode, connection: Connection) -> None:
+        where = want.partition
+        place = place_asked(self.positions, *want[:3])
+        if place is None:
+            return
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            known = self._cluster.metadata.partition(where)
+            is_of_leader = known is not None and known.leader_epoch == want.leader_epoch
+            if place.chunk_count == 0 and is_of_leader and not want.is_of_replica:
+                self._reset(where, want.offset)
+            else:
+                # What is buffered is still good, and a follower, or who was leader, may have less:
+                # asked again, the leader will say it afterwards.
+                self._failed(want)
+            return
+        if code.refresh_metadata or code is ErrorCode.UNKNOWN_LEADER_EPOCH:
+            self._cluster.mark_stale()
+        if not (code.retriable or code in PASSING):
+            self.fail(RequestRefused.for_partition(code, where, str(connection.address)))
+        self._failed(want)
+
+    def _reset(self, where: TopicPartition, offset: int | None) -> None:
+        """There is no position, or it is out of range: do what the policy says."""
+        timestamp = RESET_TIMESTAMPS.get(self._config.offset_reset)
+        if timestamp is not None:
+            self.positions.seek_timestamp(where, timestamp)
+            self.drop_stale_chunks()
+            self.wake()
+            return
+        self.fail(NoOffset(where, offset), where)
+        # Until the application seeks: asking again could only say the same.
+        self.positions[where].hold()
+
+    def _truncated(self, where: TopicPartition, end: int) -> None:
+        """The new leader's log went another way before the position: go on where it did."""
+        place = self.positions[where]
+        offset = place.fetch_offset if place.offset is None else place.offset
+        if self._config.offset_reset == "none":
+            self.fail(LogTruncated(where, offset, end), where)
+            self.positions[where].hold()
+            return
+        logger.warning(
+            "%s-%d: the leader's log differs from offset %d on, and offset %d was reached: "
+            "committed records were lost",
+            *where,
+            end,
+            place.fetch_offset,
+        )
+        self.positions.seek(where, min(offset, end))
+        self.drop_stale_chunks()
+
+    def _replaced(self, where: TopicPartition) -> None:
+        """The topic was made again: nothing of what was read is in the log that is there now."""
+        if self._config.offset_reset == "none":
+            self._truncated(where, 0)
+        else:
+            self._reset(where, self.positions[where].offset)
+
+    def _again_later(self, where: TopicPartition, turn: int) -> None:
+        place = self.positions.get(where)
+        if place is not None and place.turn == turn:
+            delay_ms = self._config.retry_backoff.delay_ms(
+                place.failures + 1, self._random.random()
+            )
+            self.positions.delay(where, self._clock.now_ms() + delay_ms)
+
+    def fail(self, error: ClientError, where: TopicPartition | None = None) -> None:
+        """Let the application hear of it, once, however often it happens before it does; with a
+        partition only as long as the consumer stays where it is there."""
+        self._drop_stale_failures()
+        if all(str(known) != str(error) for known, _ in self._failures):
+            about = None if where is None else (where, self.positions[where].turn)
+            self._failures.append((error, about))
+        self.arrived.set()
+
+    def crash(self, failure: BaseException) -> None:
+        """The consumer cannot go on."""
+        logger.error("the consumer stops: %s", failure, exc_info=failure)
+        self._crash = failure
+        self._failures.append((failure, None))
+        self.arrived.set()

@@ -1,0 +1,250 @@
+"""The consumer's second half: keeps a little data ready for every partition.
+
+One task pumps; each broker has at most one fetch under way, and one beside it for partitions that
+have moved meanwhile. The partitions to fetch, the positions and what an answer means for them are
+the business of ``state``. What has arrived waits in ``chunks`` until the application takes it.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.client.cluster.upkeep import Upkeep
+from ottla.client.fetching.epoch_checks import EpochChecks, Reactions
+from ottla.client.fetching.fetch_request import (
+    FETCH,
+    Wanted,
+    build_request,
+    parts_of,
+    version_for,
+)
+from ottla.client.fetching.fetch_session import SESSION_ERRORS, FetchSession
+from ottla.client.fetching.fetched import Arrivals
+from ottla.client.fetching.lanes import Lane
+from ottla.client.fetching.missing_topics import Absences
+from ottla.client.fetching.offsets import look_up
+from ottla.client.fetching.positions import (
+    leave_replica,
+    place_asked,
+)
+from ottla.client.process.tasks import guarded
+from ottla.client.settings.config import Isolation
+from ottla.protocol.errors import ErrorCode, error_code
+from ottla.wire.errors import (
+    AnswerTooLarge,
+    RequestRefused,
+    TransportError,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ottla.client.cluster.routing import Router
+    from ottla.client.settings.config import ConsumerConfig
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.messages.fetch import FetchResponse
+    from ottla.protocol.ports import Timer
+    from ottla.wire.connection import Connection
+
+    Sessions = dict[int, tuple[Connection, FetchSession]]
+
+logger = logging.getLogger(__name__)
+
+
+class Fetcher(Arrivals):
+    """Owned by one consumer."""
+
+    def __init__(self, router: Router, config: ConsumerConfig) -> None:
+        super().__init__(router, config)
+        self._router = router
+        self._absences = Absences(self._cluster.metadata)
+        self._first, self._beside = Lane(self._cluster, "fetch"), Lane(self._cluster, "fetch more")
+        self._sessions: Sessions = {}
+        self._upkeep = Upkeep(self._cluster, self.wake, self.crash)
+        self._epoch_checks = EpochChecks(
+            self._cluster,
+            self.positions,
+            Reactions(self._truncated, self._replaced, self._again_later, self.wake, self.crash),
+        )
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Begin to fetch what is assigned."""
+        self._upkeep.run(self._run(), "consumer")
+
+    async def stop(self) -> None:
+        """End. What has arrived and was not taken is dropped; positions stay what they are."""
+        await self._upkeep.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+        for lane in (self._first, self._beside):
+            lane.pool.close()
+
+    def receive_ahead(self) -> None:
+        """The event loop will not run for a while: see ``Connection.receive_ahead``."""
+        self._first.pool.receive_ahead()
+        self._beside.pool.receive_ahead()
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            self._pump()
+            await self._wake.wait()
+
+    def _pump(self) -> None:
+        now_ms = self._clock.now_ms()
+        has_moved, self._has_moved = self._has_moved, False
+        for partition in self.positions.without_position():
+            self._reset(partition, None)
+        if self.positions.to_look_up(now_ms):
+            self._upkeep.start_job("offsets", self._look_up)
+        by_node: dict[int, list[TopicPartition]] = {}
+        leaderless = False
+        for partition in self.positions.partitions:
+            leader = self._cluster.metadata.leader_of(partition)
+            if leader is None:
+                leaderless = True
+                self._absences.miss_partition(partition)
+            else:
+                brokers = self._cluster.metadata.brokers
+                source = self.positions[partition].source(leader, brokers, now_ms)
+                by_node.setdefault(source, []).append(partition)
+        for node_id, partitions in by_node.items():
+            if has_moved or not self._first.is_taken(node_id):
+                self._fetch_from(node_id, partitions, now_ms)
+        if self.positions.partitions and (leaderless or self._cluster.is_stale):
+            self._upkeep.refresh({where.topic for where in self.positions.partitions})
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        later_ms = self.positions.next_delay_ms(now_ms)
+        if later_ms is not None:
+            self._timer = self._clock.call_at(later_ms, self.wake)
+
+    def _fetch_from(self, node_id: int, partitions: list[TopicPartition], now_ms: float) -> None:
+        positions = self.positions
+        if any(map(positions.is_full, partitions)):
+            # What has moved is looked at again when there is room.
+            self._has_moved = self._has_moved or self._first.is_taken(node_id)
+            return
+        ready = [where for where in partitions if positions.fetchable(where, now_ms)]
+        alone, lane = self._oversize.alone(node_id, ready), self._first
+        if alone is not None:
+            ready = [alone]
+        if lane.is_taken(node_id):
+            ready, lane = lane.missed(node_id, ready, positions), self._beside
+        if not ready or lane.is_taken(node_id):
+            return
+        connection = lane.pool.ready(node_id)
+        if connection is None:
+            on_failure = partial(leave_replica, self.positions, now_ms)
+            self._upkeep.connect(node_id, on_failure, lane.pool)
+            return
+        wanted = []
+        metadata = self._cluster.metadata
+        by_leader = False
+        for where in self._epoch_checks.passed(node_id, connection, ready):
+            place, known = positions[where], metadata.partition(where)
+            leader_id, leader_epoch = (
+                (node_id, -1) if known is None else (known.leader_id, known.leader_epoch)
+            )
+            is_of_replica = leader_id != node_id
+            by_leader = by_leader or now_ms < place.leader_only_until_ms
+            offset, limit_bytes = place.fetch_offset, place.limit_bytes
+            wanted.append(
+                Wanted(where, place.turn, offset, limit_bytes, leader_epoch, is_of_replica)
+            )
+        if not wanted:
+            return
+        is_first = lane is self._first
+        # A session is one row of requests; what is asked beside stands for itself.
+        session = session_of(self._sessions, node_id, connection) if is_first else None
+        request = build_request(wanted, metadata, self._config, session, by_leader=by_leader)
+        if not is_first:
+            wait_ms = int(lane.wait_ms(node_id, wanted))
+            request.max_wait_ms = min(request.max_wait_ms, wait_ms)
+        if alone is not None:
+            # The others wait for it.
+            request.max_wait_ms = 0
+        version = version_for(connection, wanted, metadata)
+        timeout_ms = self._config.request_timeout_ms + self._config.fetch_wait_ms
+        future = connection.send(FETCH, request, version=version, timeout_ms=timeout_ms)
+        lane.take(node_id, wanted)
+        asked = lane, session or FetchSession(), wanted
+        on_answer = partial(self._on_answer, node_id, connection, asked)
+        future.add_done_callback(guarded(on_answer, self.crash))
+
+    # Answers.
+
+    def _on_answer(
+        self,
+        node_id: int,
+        connection: Connection,
+        asked: tuple[Lane, FetchSession, list[Wanted]],
+        future: asyncio.Future[FetchResponse],
+    ) -> None:
+        lane, session, wanted = asked
+        lane.leave(node_id)
+        self.wake()
+        if future.cancelled():
+            return
+        failure = future.exception()
+        if failure is not None:
+            session.lost()
+            if isinstance(failure, AnswerTooLarge):
+                self._on_oversize(node_id, failure, wanted)
+                return
+            self._cluster.mark_stale()
+            for want in wanted:
+                self._failed(want)
+            if not isinstance(failure, TransportError):
+                self.crash(failure)
+            return
+        self._oversize.answered(node_id, [want.partition for want in wanted])
+        response = future.result()
+        code = error_code(response.error_code)
+        was_incremental = session.is_incremental
+        session.answered(code, response.session_id)
+        if code is not ErrorCode.NONE:
+            if code in SESSION_ERRORS and was_incremental:
+                # The next request says everything again, at once.
+                return
+            for want in wanted:
+                self._on_error(want, code, connection)
+            return
+        by_partition = {want.partition: want for want in wanted}
+        is_empty = response.throttle_time_ms == 0
+        for where, part in parts_of(wanted, self._cluster.metadata, response):
+            asked_for = by_partition.get(where)
+            if part.records or part.error_code or part.preferred_read_replica >= 0:
+                is_empty = False
+            if asked_for is not None and place_asked(self.positions, *asked_for[:3]) is not None:
+                self._on_part(asked_for, part, connection)
+        if is_empty:
+            for want in wanted:
+                if (place := place_asked(self.positions, *want[:3])) is not None:
+                    is_committed = self._config.isolation is Isolation.READ_COMMITTED
+                    place.came_dry(want.offset, place.end(is_committed=is_committed))
+
+    async def _look_up(self) -> None:
+        failed = await look_up(
+            self._router, self.positions, self._config.isolation, self._clock.now_ms()
+        )
+        self.arrived.set()
+        for where, turn, error in failed:
+            may_pass = isinstance(error, TransportError) or (
+                isinstance(error, RequestRefused) and error.retriable
+            )
+            if not may_pass:
+                self.fail(error)
+            self._again_later(where, turn)
+
+
+def session_of(sessions: Sessions, node_id: int, connection: Connection) -> FetchSession:
+    """The session of that connection: another one may lead to a broker that was restarted."""
+    known = sessions.get(node_id)
+    if known is None or known[0] is not connection:
+        known = sessions[node_id] = connection, FetchSession()
+    return known[1]

@@ -1,0 +1,50 @@
+"""What is to be read and is not there: waited for, since it may be made at any moment, and told of
+once, since more often its name is mistyped."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.client.cluster.metadata import Metadata
+    from ottla.protocol.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+
+
+class Absences:
+    """Owned by one reader, which says what it misses."""
+
+    __slots__ = ("_metadata", "_told")
+
+    def __init__(self, metadata: Metadata) -> None:
+        self._metadata = metadata
+        self._told: set[object] = set()
+
+    def miss_topic(self, name: str) -> None:
+        """Nothing is known of its partitions; perhaps nobody was asked yet."""
+        view = self._metadata.topics.get(name)
+        if view is not None and view.error in GONE and not view.partitions:
+            self._tell(name, f"topic {name!r} does not exist; it is waited for")
+
+    def miss_partition(self, where: TopicPartition) -> None:
+        """It has no leader, or there is no such partition."""
+        self.miss_topic(where.topic)
+        view = self._metadata.topics.get(where.topic)
+        if view is not None and view.partitions and where.partition not in view.partitions:
+            count = view.partition_count
+            self._tell(
+                where,
+                f"topic {where.topic!r} has no partition {where.partition}, only {count} counted "
+                "from 0; it is waited for",
+            )
+
+    def _tell(self, what: object, sentence: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            logger.warning("%s", sentence)

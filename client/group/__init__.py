@@ -1,0 +1,1 @@
+"""Group membership and committed offsets of consumers."""

@@ -1,0 +1,1 @@
+"""Partition assignors of classic groups. Pure."""

@@ -1,0 +1,267 @@
+"""Stores and fetches the positions of a member of a group.
+
+What to send, and in which order, is decided by the machine in ``state/commits``; here it is sent,
+to wherever the group's coordinator is, and tried again until it is done or its time is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.client.cluster.coordinators import Coordinators
+from ottla.client.group.commit_requests import (
+    MEMBER_OFFSET_COMMIT,
+    codes_by_partition,
+    member_commit_request,
+)
+from ottla.client.group.commit_state import CommitLedger
+from ottla.client.group.commit_verdict import CommitVerdict, judge_commit
+from ottla.client.group.stable_positions import fetch_positions
+from ottla.client.process.tasks import Tasks
+from ottla.protocol.errors import ErrorCode
+from ottla.wire.deadline import TimeLimit
+from ottla.wire.errors import (
+    ClientClosed,
+    ClientError,
+    CommitFailed,
+    RequestRefused,
+    TransportError,
+    UnsupportedByBroker,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ottla.client.cluster.routing import Router
+    from ottla.client.group.commit_state import Flight, Ticket
+    from ottla.client.group.identity import MemberIdentity
+    from ottla.client.sending.coordinator_requests import Committed
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ports import Clock
+
+# Codes of our own for requests that no coordinator has answered.
+WITHOUT_ANSWER = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.UNSUPPORTED_VERSION})
+
+
+class Commits:
+    """Owned by one member of a group, which says what it reads, what it has, and who it is."""
+
+    def __init__(
+        self,
+        router: Router,
+        group_id: str,
+        clock: Clock,
+        *,
+        coordinators: Coordinators | None = None,
+        interval_ms: float | None = None,
+        on_failure: Callable[[ClientError], object] | None = None,
+        on_stored: Callable[[Mapping[TopicPartition, int]], object] | None = None,
+    ) -> None:
+        """``interval_ms`` is that of automatic commits, None for none; ``on_failure`` is told why
+        one of them was in vain, since nobody waits for them, and ``on_stored`` which offsets are
+        stored now."""
+        self._router = router
+        self._group_id = group_id
+        self._clock = clock
+        self._coordinators = coordinators or Coordinators(router)
+        self._ledger: CommitLedger[MemberIdentity] = CommitLedger(interval_ms)
+        self._waiting: dict[Ticket, asyncio.Future[None]] = {}
+        self._unattended: list[Ticket] = []
+        self._on_failure = on_failure
+        self._on_stored = on_stored
+        self._trouble: ClientError | None = None
+        self._crash: BaseException | None = None
+        self._is_closed = False
+        self._tasks = Tasks(self._on_crash)
+
+    # What was read, and what the member has.
+
+    def consumed(self, partition: TopicPartition, next_offset: int, leader_epoch: int = -1) -> None:
+        """The application is done with everything before that offset, so it may be committed.
+
+        Whoever hands out a record says so when the application comes back for the next one."""
+        self._ledger.consumed(partition, next_offset, leader_epoch)
+
+    def uncommitted(self) -> dict[TopicPartition, Committed]:
+        """What was consumed and not asked to be stored yet."""
+        return self._ledger.uncommitted()
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are revoked or lost: commits that wait for them fail with CommitFailed."""
+        self._ledger.forget(partitions)
+        self._settle()
+
+    def renew(self, member: MemberIdentity) -> None:
+        """The member goes on under this identity, with all that it was not told to forget."""
+        self._ledger.renew(member)
+
+    # Storing.
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, Committed],
+        member: MemberIdentity,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Store positions: each the offset of the next record to be read.
+
+        Later calls win over earlier ones that are still under way. Raises CommitFailed when the
+        member was replaced, RequestRefused or TransportError when it could not be done in time
+        (``call_timeout_ms`` if none is given); they may be stored all the same after the latter."""
+        if offsets:
+            await self._wait(self._ask(offsets, member), timeout_ms)
+
+    def due(self, now_ms: float) -> bool:
+        """Whether it is time for an automatic commit; asked before records are handed out."""
+        return self._ledger.due(now_ms)
+
+    def start_commit(self, member: MemberIdentity) -> None:
+        """Store what was consumed, without waiting for it. If it fails the next one makes up."""
+        offsets = self._ledger.uncommitted()
+        if not offsets:
+            return
+        ticket = self._ask(offsets, member)
+        # One ticket for all that is on its way, or a coordinator that is away would leave a pile.
+        self._ledger.join(ticket)
+        for older in self._unattended:
+            self._ledger.abandon(older)
+        self._unattended = [ticket]
+
+    async def finish(self, member: MemberIdentity, timeout_ms: float) -> ClientError | None:
+        """Store what was consumed before partitions are given up; wait for that and for all else
+        that is under way. Returns why it failed: giving up goes on in any case."""
+        try:
+            ticket = self._ask(self._ledger.uncommitted(), member)
+            self._ledger.join(ticket)
+            await self._wait(ticket, timeout_ms)
+        except ClientError as error:
+            return error
+        return None
+
+    async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
+        """The group's positions; partitions without one are left out. Raises GroupRefused.
+
+        Waits for transactions that are about to move a position (KIP-447)."""
+        return await fetch_positions(
+            self._coordinators, self._group_id, partitions, require_stable=True
+        )
+
+    async def stop(self) -> None:
+        """End without waiting for anything; calls that wait raise ClientClosed."""
+        self._is_closed = True
+        await self._tasks.stop()
+        for done in self._waiting.values():
+            if not done.done():
+                done.set_exception(ClientClosed("the consumer is closed"))
+
+    # The one request that is under way.
+
+    def _ask(self, offsets: Mapping[TopicPartition, Committed], member: MemberIdentity) -> Ticket:
+        if self._is_closed:
+            raise ClientClosed("the consumer is closed")
+        if self._crash is not None:
+            raise self._crash
+        ticket = self._ledger.ask(offsets, member)
+        self._tasks.start_once("ottla-commits", self._send_all, lambda: None)
+        return ticket
+
+    async def _wait(self, ticket: Ticket, timeout_ms: float | None) -> None:
+        if ticket.is_done:
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[ticket] = done
+        limit_ms = self._router.cluster.config.call_timeout_ms if timeout_ms is None else timeout_ms
+        try:
+            async with TimeLimit(self._clock, limit_ms):
+                await done
+        except TimeoutError:
+            ticket.failed.update(self._ledger.abandon(ticket))
+        finally:
+            del self._waiting[ticket]
+            self._ledger.abandon(ticket)
+        failure = self._failure(ticket)
+        if failure is not None:
+            raise failure
+
+    async def _send_all(self) -> None:
+        failures = 0
+        while (flight := self._ledger.depart()) is not None:
+            verdict = self._ledger.arrived(await self._send(flight))
+            self._settle()
+            if verdict is CommitVerdict.DONE:
+                failures = 0
+                continue
+            if verdict is CommitVerdict.ELSEWHERE:
+                self._coordinators.forget(self._group_id)
+            failures += 1
+            await self._router.cluster.pause(failures)
+
+    async def _send(self, flight: Flight[MemberIdentity]) -> dict[TopicPartition, ErrorCode]:
+        """One attempt; what failed as a whole is one code for every partition."""
+        try:
+            connection = await self._coordinators.connection(self._group_id)
+            request = member_commit_request(flight.member, flight.offsets)
+            response = await connection.send(MEMBER_OFFSET_COMMIT, request)
+        except TransportError as error:
+            self._trouble = error
+            code = ErrorCode.NETWORK_EXCEPTION
+        except RequestRefused as error:
+            code = error.code
+        except UnsupportedByBroker as error:
+            self._trouble = error
+            code = ErrorCode.UNSUPPORTED_VERSION
+        else:
+            codes = codes_by_partition(response)
+            self._tell_stored(flight, codes)
+            return codes
+        return dict.fromkeys(flight.offsets, code)
+
+    def _tell_stored(
+        self, flight: Flight[MemberIdentity], codes: Mapping[TopicPartition, ErrorCode]
+    ) -> None:
+        if self._on_stored is None:
+            return
+        stored = {
+            where: position.offset
+            for where, position in flight.offsets.items()
+            if codes.get(where) is ErrorCode.NONE
+        }
+        if stored:
+            self._on_stored(stored)
+
+    def _settle(self) -> None:
+        for ticket, done in self._waiting.items():
+            if ticket.is_done and not done.done():
+                done.set_result(None)
+        for ticket in [ticket for ticket in self._unattended if ticket.is_done]:
+            self._unattended.remove(ticket)
+            failure = self._failure(ticket)
+            if failure is not None and self._on_failure is not None:
+                self._on_failure(failure)
+
+    def _failure(self, ticket: Ticket) -> ClientError | None:
+        """Why a ticket that is done was in vain: that it was fenced tells most."""
+        if not ticket.failed:
+            return None
+        fenced = {
+            partition: code
+            for partition, code in ticket.failed.items()
+            if judge_commit(code) is CommitVerdict.FENCED
+        }
+        if fenced:
+            return CommitFailed(self._group_id, next(iter(fenced.values())), fenced)
+        partition, code = next(iter(ticket.failed.items()))
+        trouble = self._trouble
+        if code in WITHOUT_ANSWER and trouble is not None:
+            return trouble
+        if code is ErrorCode.NONE:
+            code = ErrorCode.REQUEST_TIMED_OUT
+        return RequestRefused.for_partition(code, partition)
+
+    def _on_crash(self, error: BaseException) -> None:
+        """A fault of ours must not leave callers waiting."""
+        self._crash = error
+        for done in self._waiting.values():
+            if not done.done():
+                done.set_exception(error)

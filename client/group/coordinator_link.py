@@ -1,0 +1,98 @@
+"""The way from one member to its coordinator: a connection of its own, and requests on it.
+
+Answers on a connection come in order, and a join waits for a whole group.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.cluster.coordinators import Coordinators
+from ottla.client.cluster.private_pool import OwnPool
+from ottla.client.cluster.routing import Router
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.wire.api import declare
+from ottla.wire.errors import RequestRefused
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Mapping
+
+    from ottla.client.cluster.cluster import Cluster
+    from ottla.wire.api import Api
+    from ottla.wire.connection import Connection
+
+# Before version 2 a join could not be told from a rejoin after a lost answer.
+JOIN_GROUP = declare(ApiKey.JOIN_GROUP, JoinGroupRequest, JoinGroupResponse, 2)
+SYNC_GROUP = declare(ApiKey.SYNC_GROUP, SyncGroupRequest, SyncGroupResponse, 1)
+HEARTBEAT = declare(ApiKey.HEARTBEAT, HeartbeatRequest, HeartbeatResponse, 1)
+LEAVE_GROUP = declare(ApiKey.LEAVE_GROUP, LeaveGroupRequest, LeaveGroupResponse, 1)
+CONSUMER_GROUP_HEARTBEAT = declare(
+    ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+)
+# From here on one request names many who leave.
+LEAVING_MEMBERS_VERSION = 3
+REGEX_VERSION = 1
+
+APIS: Mapping[type, Api[Any, Any]] = MappingProxyType(
+    {
+        api.request: api
+        for api in (JOIN_GROUP, SYNC_GROUP, HEARTBEAT, LEAVE_GROUP, CONSUMER_GROUP_HEARTBEAT)
+    }
+)
+
+
+class OwnCoordinators(Coordinators):
+    """As ``Coordinators``, with connections that nobody else uses; ``close`` them in the end."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        super().__init__(Router(cluster))
+        self._pool = OwnPool(cluster, name)
+        self.close = self._pool.close
+
+    async def _connect(self, node_id: int) -> Connection:
+        try:
+            return await self._pool.connection(node_id)
+        except KeyError:
+            raise RequestRefused(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator has left the cluster"
+            ) from None
+
+
+class MembershipLink:
+    """Owned by one membership; ``close`` it in the end."""
+
+    def __init__(self, cluster: Cluster, group_id: str) -> None:
+        self._group_id = group_id
+        self._coordinators = OwnCoordinators(cluster, "membership")
+        self.close = self._coordinators.close
+
+    def forget(self) -> None:
+        """Somebody else may be the coordinator."""
+        self._coordinators.forget(self._group_id)
+
+    async def connection(self) -> Connection:
+        """A connection to the coordinator. Raises RequestRefused or TransportError."""
+        return await self._coordinators.connection(self._group_id)
+
+    @staticmethod
+    def send(connection: Connection, request: Any, timeout_ms: float | None) -> asyncio.Future[Any]:
+        """Send in the newest version both sides speak. Raises UnsupportedByBroker."""
+        api = APIS[type(request)]
+        version = connection.version_of(api)
+        if isinstance(request, LeaveGroupRequest):
+            if version < LEAVING_MEMBERS_VERSION:
+                request.members = []
+            else:
+                request.member_id = ""
+        return connection.send(api, request, timeout_ms=timeout_ms, version=version)

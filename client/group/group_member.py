@@ -1,0 +1,210 @@
+"""One consumer as a member of its group: its membership, its listener, and what it holds.
+
+Changes of the assignment are carried out here, in the application's task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.client.group.membership import Membership
+from ottla.client.group.offsets import FAREWELL_MS, GroupOffsets
+from ottla.protocol.errors import ErrorCode
+from ottla.wire.errors import ClientError, RequestRefused, UnsupportedByBroker
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.fetching.deliveries import Handout
+    from ottla.client.fetching.fetcher import Fetcher
+    from ottla.client.group.change import Change
+    from ottla.client.group.identity import MemberIdentity
+    from ottla.client.group.rebalance_listener import RebalanceListener
+    from ottla.client.settings.config import ConsumerConfig
+    from ottla.protocol.ids import TopicPartition
+
+    Tell = Callable[[Sequence[TopicPartition]], Awaitable[None] | None]
+
+logger = logging.getLogger(__name__)
+
+
+class GroupMember:
+    """Owned by one consumer that has a ``group_id``; ``stop`` it in the end."""
+
+    def __init__(
+        self, cluster: Cluster, config: ConsumerConfig, fetcher: Fetcher, handout: Handout
+    ) -> None:
+        self.is_subscribed = False
+        self.offsets = GroupOffsets(cluster, config, fetcher, handout)
+        self._clock = cluster.environment.clock
+        self._config = config
+        self._fetcher = fetcher
+        self._handout = handout
+        self._listener: RebalanceListener | None = None
+        self._companion: RebalanceListener | None = None
+        self._membership = Membership(cluster, config, self, fetcher.crash)
+        self._member = self._membership.member
+        # Held while the assignment changes, by the task that does it.
+        self._changing = asyncio.Lock()
+        self._changer: asyncio.Task[object] | None = None
+
+    @property
+    def identity(self) -> MemberIdentity:
+        """In whose name positions are stored."""
+        return self._member.identity
+
+    def subscribe(
+        self, topics: Sequence[str] | re.Pattern[str], listener: RebalanceListener | None
+    ) -> None:
+        """Want these topics, and have the listener told of what comes and goes."""
+        self.is_subscribed = True
+        self._listener = listener
+        self._membership.subscribe(topics)
+
+    def attach(self, companion: RebalanceListener | None) -> None:
+        """Have it told before the application's listener, and leave all commits to it; None ends
+        that. What was handed out meanwhile is its business."""
+        self._companion = companion
+        self.offsets.is_delegated = companion is not None
+        self._handout.handed.finish()
+
+    async def stop(self) -> None:
+        """End; says nothing to the group."""
+        await self._membership.stop()
+        await self.offsets.stop()
+
+    # While the application polls.
+
+    def enter_poll(self) -> None:
+        """The application waits for records."""
+        self._member.liveness.enter_poll()
+        self._membership.nudge()
+
+    def exit_poll(self) -> None:
+        """It has got some, or none."""
+        self._member.liveness.exit_poll(self._clock.now_ms())
+
+    @property
+    def has_news(self) -> bool:
+        """Whether ``change`` has something to do."""
+        return self._member.has_change or self._member.refusal is not None
+
+    @property
+    def may_read(self) -> bool:
+        """Whether what is assigned is certainly ours."""
+        return not self._membership.is_doubtful
+
+    async def change(self) -> None:
+        """Do what the group has decided. Raises what the listener raises, and when the group will
+        never have us like this RequestRefused or UnsupportedByBroker."""
+        member = self._member
+        async with self._changing:
+            change = member.begin_change()
+            if change is not None:
+                await self._carry_out(change)
+        refusal = member.refusal
+        if refusal is not None and not member.has_change:
+            if refusal.code is ErrorCode.NONE:
+                raise UnsupportedByBroker(refusal.text)
+            raise RequestRefused(refusal.code, refusal.text)
+
+    async def leave(self, *, is_closing: bool, has_failed: bool = False) -> None:
+        """Give everything up and leave the group. ``has_failed``: what the application has in work
+        does not count as read. Raises what the listener raises."""
+        if self._changer is not None and self._changer is asyncio.current_task():
+            raise ClientError("a rebalance listener cannot end the subscription it listens to")
+        async with self._changing:
+            if has_failed:
+                self._handout.rewind()
+            self._handout.interrupt()
+            change = self._member.leaving_change()
+            try:
+                if change is not None:
+                    await self._carry_out(change)
+            finally:
+                self.is_subscribed = False
+                self._listener = None
+                limit_ms = min(self._config.request_timeout_ms, FAREWELL_MS)
+                await self._membership.leave(limit_ms, is_closing=is_closing)
+
+    async def _carry_out(self, change: Change) -> None:
+        """The application is on its own for as long as its listener takes."""
+        member, errors = self._member, list[Exception]()
+        member.liveness.exit_poll(self._clock.now_ms())
+        self._changer = asyncio.current_task()
+        try:
+            if change.lost:
+                self.offsets.forget(change.lost)
+                await self._tell("on_lost", change.lost, errors)
+            if change.revoked:
+                await self._give_up(change.revoked, errors)
+        finally:
+            self._apply(change)
+            try:
+                if change.assigned:
+                    await self._tell("on_assigned", change.assigned, errors)
+            finally:
+                self._changer = None
+                self.offsets.find()
+                member.liveness.exit_poll(self._clock.now_ms())
+        if errors:
+            raise errors[0]
+
+    async def _give_up(self, partitions: Sequence[TopicPartition], errors: list[Exception]) -> None:
+        """Whatever cancels this: the listener is told, and nothing is stored any more that the
+        next owner's positions would be taken back by."""
+        try:
+            try:
+                await self.offsets.commit_at_last(self._member.identity)
+            finally:
+                await self._tell("on_revoked", partitions, errors)
+        finally:
+            self.offsets.forget(partitions)
+
+    def _apply(self, change: Change) -> None:
+        positions = self._fetcher.positions
+        gone = {*change.lost, *change.revoked}
+        kept = [where for where in positions.partitions if where not in gone]
+        # In two steps: a partition of a topic that was made anew begins anew.
+        positions.assign(kept)
+        positions.assign([*kept, *change.assigned], is_awaiting=True)
+        self._fetcher.drop_stale_chunks()
+        self._fetcher.wake()
+        self._member.end_change()
+        self._membership.wake()
+
+    async def _tell(
+        self, name: str, partitions: Sequence[TopicPartition], errors: list[Exception]
+    ) -> None:
+        for listener in (self._companion, self._listener):
+            tell: Tell | None = getattr(listener, name, None)
+            if tell is None:
+                continue
+            try:
+                result = tell(partitions)
+                if inspect.isawaitable(result):
+                    await result
+            except Exception as error:
+                # The rest has to be done all the same, or the group and we would not agree.
+                errors.append(error)
+
+    # What the membership tells.
+
+    def on_news(self) -> None:
+        """The application has something to do: hand out nothing before that."""
+        self._handout.interrupt()
+        self._fetcher.arrived.set()
+
+    def on_identity(self, identity: MemberIdentity) -> None:
+        """The member goes on under this identity, with what it holds."""
+        self.offsets.renew(identity)
+
+    def on_tick(self, now_ms: float) -> bool:
+        """Time passes. Returns whether the application has taken records meanwhile."""
+        self.offsets.commit_if_due(now_ms, self.identity)
+        return self._handout.handed.has_progressed()

@@ -1,0 +1,139 @@
+"""Where a group stands, as one consumer in it moves that forward and begins from it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.client.cluster.routing import Router
+from ottla.client.fetching.preparation import commit_listener
+from ottla.client.group.commits import Commits
+from ottla.client.group.coordinator_link import OwnCoordinators
+from ottla.client.process.tasks import Tasks
+from ottla.wire.errors import ClientError, RequestRefused, TransportError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.fetching.deliveries import Handout
+    from ottla.client.fetching.fetcher import Fetcher
+    from ottla.client.group.identity import MemberIdentity
+    from ottla.client.sending.coordinator_requests import Committed
+    from ottla.client.settings.config import ConsumerConfig
+    from ottla.protocol.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+# What giving up partitions waits for a coordinator that does not answer, at the most.
+FAREWELL_MS = 10_000.0
+
+
+class GroupOffsets:
+    """Owned by one consumer of a group; ``stop`` it in the end."""
+
+    def __init__(
+        self, cluster: Cluster, config: ConsumerConfig, fetcher: Fetcher, handout: Handout
+    ) -> None:
+        assert config.group_id is not None
+        self._cluster = cluster
+        self._config = config
+        self._fetcher = fetcher
+        self._handout = handout
+        self._tasks = Tasks(fetcher.crash)
+        self._coordinators = OwnCoordinators(cluster, "commits")
+        self._commits = Commits(
+            Router(cluster),
+            config.group_id,
+            cluster.environment.clock,
+            coordinators=self._coordinators,
+            interval_ms=config.auto_commit_interval_ms if config.auto_commit else None,
+            on_failure=self._tell_failure,
+            on_stored=commit_listener(config),
+        )
+        # Somebody else knows better what is finished with, and commits that.
+        self.is_delegated = False
+        self.renew = self._commits.renew
+        self.forget = self._commits.forget
+
+    async def stop(self) -> None:
+        """End without another commit."""
+        await self._tasks.stop()
+        await self._commits.stop()
+        self._coordinators.close()
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, Committed] | None, member: MemberIdentity
+    ) -> None:
+        """Store these, or the positions after all that was handed out. Raises ValueError for the
+        latter while somebody else knows better what is finished with."""
+        if offsets is None and self.is_delegated:
+            raise ValueError(
+                "a parallel run is under way, and what was handed out is not done yet: commit by "
+                "the run, or say which offsets"
+            )
+        positions = self._handout.given() if offsets is None else offsets
+        self._handout.settle(positions)
+        await self._commits.commit(positions, member)
+
+    async def stored(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
+        """Where the group stands, with what was stored beside it. Raises GroupRefused."""
+        return await self._commits.fetch(partitions)
+
+    def commit_if_due(self, now_ms: float, member: MemberIdentity) -> None:
+        """Store, by itself, what the application has finished with."""
+        if self.is_delegated:
+            return
+        if self._fetcher.positions.partitions and self._commits.due(now_ms):
+            self._note(self._handout.finished())
+            self._commits.start_commit(member)
+
+    def _tell_failure(self, error: ClientError) -> None:
+        logger.warning("group %r: positions were not stored: %s", self._config.group_id, error)
+
+    async def commit_at_last(self, member: MemberIdentity) -> None:
+        """Store what was handed out before it is given up; never raises."""
+        if not self._config.auto_commit or self.is_delegated:
+            return
+        self._note(self._handout.given())
+        limit_ms = min(self._config.request_timeout_ms, FAREWELL_MS)
+        error = await self._commits.finish(member, limit_ms)
+        if error is not None:
+            logger.warning("positions are given up without being stored: %s", error)
+
+    def _note(self, positions: Mapping[TopicPartition, Committed]) -> None:
+        for where, position in positions.items():
+            self._commits.consumed(where, position.offset, position.leader_epoch)
+
+    def find(self) -> None:
+        """Let partitions without a position begin where the group stands."""
+        if self._fetcher.positions.awaiting():
+            self._tasks.start_once("positions", self._ask, self._fetcher.wake)
+
+    async def _ask(self) -> None:
+        positions = self._fetcher.positions
+        failures = 0
+        while turns := positions.awaiting():
+            found = await self._fetch(turns)
+            if found is None:
+                # Not known is not "nowhere": the reset policy would skip or repeat (hazard G-04).
+                failures += 1
+                await self._cluster.pause(failures)
+                continue
+            for where, turn in turns.items():
+                position = found.get(where)
+                positions.begin_at(where, turn, None if position is None else position.offset)
+            self._fetcher.wake()
+
+    async def _fetch(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Committed] | None:
+        try:
+            return await self._commits.fetch(partitions)
+        except (TransportError, RequestRefused) as error:
+            if not error.retriable:
+                self._fetcher.fail(error)
+            logger.info("cannot ask where the group stands: %s", error)
+        except ClientError as error:
+            self._fetcher.fail(error)
+        return None

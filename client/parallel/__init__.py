@@ -1,0 +1,1 @@
+"""Parallel processing of records with order per key."""

@@ -1,0 +1,279 @@
+"""Reads with many handlers at once, and still each key in order.
+
+    run = consumer.parallel(handle, concurrency=32)
+    await run
+
+What may begin when, and what may be committed, is decided by the machine in ``state/parallel``.
+Here it is fed: one task polls, so the group sees a living member however long a handler takes, and
+workers handle. Guarantees and limits: docs/parallel.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ottla.client.parallel.policy import check_on_error
+from ottla.client.parallel.scheduler import Lanes, Ordering
+from ottla.client.parallel.workers import Workers, World
+from ottla.client.process.tasks import Tasks
+from ottla.client.process.threads import HandlerThreads
+from ottla.client.settings.arguments import whole
+from ottla.protocol.ids import TopicPartition
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.deadline import TimeLimit
+from ottla.wire.errors import ClientClosed, ClientError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Mapping, Sequence
+
+    from ottla.client.group.group_member import GroupMember
+    from ottla.client.parallel.policy import OnError, ParallelLimits, RecordHandler
+    from ottla.client.process.environment import Environment
+    from ottla.client.records.consumer_record import ConsumerRecord
+    from ottla.client.sending.coordinator_requests import Committed
+
+    Record = ConsumerRecord[Any, Any]
+
+logger = logging.getLogger(__name__)
+
+# How long one poll waits: what a run needs at most to see that it shall stop.
+POLL_WAIT_MS = 200.0
+RECORDS_PER_POLL = 500
+# Without a group's interval, and for an answer to the last commit.
+LAST_COMMIT_MS = 10_000.0
+
+
+class Reads(Protocol):
+    """As much of a consumer as a run needs."""
+
+    @property
+    def assignment(self) -> list[TopicPartition]: ...
+
+    async def poll(self, max_wait_ms: float = ..., max_records: int = ...) -> list[Record]: ...
+
+    def pause(self, *partitions: TopicPartition) -> None: ...
+
+    def resume(self, *partitions: TopicPartition) -> None: ...
+
+    def seek(self, partition: TopicPartition, offset: int) -> None: ...
+
+
+class Committing(NamedTuple):
+    """The group behind a consumer, if it has one, and how often to commit; None for never."""
+
+    group: GroupMember | None
+    interval_ms: float | None
+
+
+class Plan(NamedTuple):
+    """What is to be done."""
+
+    handler: RecordHandler
+    concurrency: int
+    ordering: Ordering
+    on_error: OnError
+    limits: ParallelLimits
+
+
+class Counts(NamedTuple):
+    """How far a run is. ``skipped`` includes what became a dead letter."""
+
+    handled: int
+    skipped: int
+    running: int
+
+
+class ParallelRun:
+    """Await it to begin, and to wait for its end; only once. While it runs nobody else may poll the
+    consumer, and it commits instead of the consumer.
+
+    Ends by ``stop``, by closing the consumer, by cancelling the task that awaits it, or with
+    HandlerFailed. The consumer then stands before the first record that is not done."""
+
+    def __init__(
+        self, consumer: Reads, committing: Committing, plan: Plan, environment: Environment
+    ) -> None:
+        if not callable(plan.handler):
+            raise TypeError(f"a handler is a function, not {plan.handler!r}")
+        if whole("concurrency", plan.concurrency) < 1:
+            raise ValueError("concurrency has to be at least 1")
+        check_on_error(plan.on_error)
+        if plan.ordering not in ("key", "partition", "none"):
+            raise ValueError(f"ordering is 'key', 'partition' or 'none', not {plan.ordering!r}")
+        self._consumer = consumer
+        self._group = committing.group
+        self._interval_ms = committing.interval_ms
+        self._plan = plan
+        self._clock = environment.clock
+        self._next_commit_ms = 0.0
+        self._has_begun = False
+        self._lanes: Lanes[Record] = Lanes(plan.ordering, plan.limits.window_max)
+        self._threads = HandlerThreads(plan.concurrency)
+        world = World(environment.clock, environment.random, self._threads)
+        self._workers = Workers(self._lanes, plan.handler, plan.on_error, self._turn_taps, world)
+        self._tasks = Tasks(self._workers.end)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self.run().__await__()
+
+    async def run(self) -> None:
+        """Until it ends. Raises HandlerFailed, and what ``poll`` raises."""
+        if self._has_begun:
+            raise ClientError("a run begins once: ask the consumer for another")
+        if self._group is not None and self._group.offsets.is_delegated:
+            raise ClientError("another run of this consumer is under way: wait for its end")
+        self._has_begun = True
+        if self._group is not None:
+            self._group.attach(self)
+        try:
+            await self._read()
+        except asyncio.CancelledError:
+            self._workers.cut()
+            raise
+        finally:
+            await self._end()
+        if self._workers.failure is not None:
+            raise self._workers.failure
+
+    def stop(self) -> None:
+        """Begin no more records; the run ends when those in work are done."""
+        self._workers.end()
+
+    @property
+    def counts(self) -> Counts:
+        """How far it is."""
+        workers = self._workers
+        return Counts(workers.handled_count, workers.skipped_count, len(self._lanes.running()))
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The first offset of each partition that is not done: to be kept by whoever reads without
+        a group."""
+        return self._lanes.positions()
+
+    async def commit(self) -> None:
+        """Store how far the run is, now. Raises CommitFailed, RequestRefused, TransportError."""
+        positions = self._lanes.to_commit()
+        if self._group is None or not positions:
+            return
+        try:
+            await self._group.offsets.commit(positions, self._group.identity)
+        except BaseException:
+            self._lanes.uncommit(positions)
+            raise
+
+    # Reading.
+
+    async def _read(self) -> None:
+        await self.on_assigned(self._consumer.assignment)
+        self._workers.start(self._plan.concurrency)
+        has_polled = False
+        while not self._workers.is_ending:
+            self._turn_taps()
+            try:
+                records = await self._consumer.poll(POLL_WAIT_MS, RECORDS_PER_POLL)
+            except ClientClosed:
+                if has_polled:
+                    return
+                raise
+            has_polled = True
+            for record in records:
+                where = TopicPartition(record.topic, record.partition)
+                self._lanes.take(where, record.offset, key_of(record), record)
+            self._workers.wake()
+            self._commit_if_due()
+
+    def _turn_taps(self) -> None:
+        full, free = self._lanes.turn_taps()
+        if full or free:
+            assigned = set(self._consumer.assignment)
+            if full := [one for one in full if one in assigned]:
+                self._consumer.pause(*full)
+            if free := [one for one in free if one in assigned]:
+                self._consumer.resume(*free)
+
+    def _commit_if_due(self) -> None:
+        now_ms = self._clock.now_ms()
+        if self._interval_ms is not None and now_ms >= self._next_commit_ms:
+            self._next_commit_ms = now_ms + self._interval_ms
+            self._tasks.start_once("commit", self._commit_quietly, lambda: None)
+
+    async def _commit_quietly(self) -> None:
+        try:
+            await self.commit()
+        except ClientError as error:
+            logger.warning("positions are not stored: %s", error)
+
+    async def _end(self) -> None:
+        """Let what is in work end, store how far that is, and give the consumer back."""
+        try:
+            await self._workers.join(self._plan.limits.farewell_ms)
+            await self._tasks.stop()
+            await self._commit_at_last()
+        finally:
+            self._threads.close()
+            if self._group is not None:
+                self._group.attach(None)
+            self._give_back()
+
+    async def _commit_at_last(self) -> None:
+        if self._interval_ms is None:
+            return
+        try:
+            async with TimeLimit(self._clock, LAST_COMMIT_MS):
+                await self._commit_quietly()
+        except TimeoutError:
+            logger.warning("positions are not stored: no answer in time")
+
+    def _give_back(self) -> None:
+        """What was taken and is not done is read again by whoever polls next."""
+        assigned = set(self._consumer.assignment)
+        for partition, offset in self._lanes.positions().items():
+            if partition in assigned:
+                self._consumer.seek(partition, offset)
+                self._consumer.resume(partition)
+
+    # What the group decides.
+
+    async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Begin with what is not done yet of these."""
+        stored = await self._stored(partitions)
+        for partition in partitions:
+            self._lanes.assign(partition, stored.get(partition))
+
+    async def _stored(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, Committed]:
+        if self._group is None or not partitions:
+            return {}
+        try:
+            return await self._group.offsets.stored(partitions)
+        except ClientError as error:
+            # Some records are done twice, which is allowed.
+            logger.info("what was done out of order is not known: %s", error)
+            return {}
+
+    async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Let what is in work of these end, and store it: the next member begins there."""
+        self._lanes.give_up(partitions)
+        try:
+            await self._workers.drain(partitions, self._plan.limits.farewell_ms)
+            await self._commit_at_last()
+        finally:
+            # A commit after this would take the next owner's position back.
+            self._lanes.forget(partitions)
+
+    def on_lost(self, partitions: Iterable[TopicPartition]) -> None:
+        """Another member may be at work on these already."""
+        gone = list(partitions)
+        self._lanes.give_up(gone)
+        self._workers.cut(gone)
+        self._lanes.forget(gone)
+
+
+def key_of(record: Record) -> object:
+    """What the record shares with others of its key; keys of any type may come out of a
+    deserializer."""
+    key = record.key
+    return key if key is None or isinstance(key, bytes | str | int) else repr(key)

@@ -1,0 +1,1 @@
+"""What clients need of their process: event loops, threads, background tasks."""

@@ -1,0 +1,26 @@
+"""The world a client lives in: the real one by default, a simulated one where wanted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.process.allocator import keep_freed_memory
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.real import RealClock, RealNet, RealRandom
+
+if TYPE_CHECKING:
+    from ottla.protocol.ports import Clock, Net, Random
+
+
+class Environment(NamedTuple):
+    """Everything outside of the process that a client touches."""
+
+    net: Net
+    clock: Clock
+    random: Random
+
+
+def real_environment() -> Environment:
+    """This machine's network, clock and randomness, and its memory as clients like it best."""
+    keep_freed_memory()
+    return Environment(RealNet(), RealClock(), RealRandom())

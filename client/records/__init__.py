@@ -1,0 +1,1 @@
+"""Records as an application passes and receives them: serializers, interceptors, Arrow."""

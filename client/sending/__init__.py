@@ -1,0 +1,1 @@
+"""The producer's send path: accumulator, sender, idempotence, transactions."""

@@ -1,0 +1,151 @@
+"""Sending many records at once: no object and no future per record.
+
+What comes together stays together: lists and columns are cut into batches as they are, and encoded
+in one pass when a batch leaves. The same memory bound holds as for single records.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.client.records.delivery import BatchDelivery, Delivery
+from ottla.client.records.record_checks import checked_timestamp, too_large
+from ottla.client.records.row_runs import Rows, part_within
+from ottla.client.records.rows import Divider
+from ottla.client.sending.batch import BATCH_OVERHEAD_BYTES, Phase
+from ottla.client.settings.arguments import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ottla.client.cluster.metadata import TopicView
+    from ottla.client.records.rows import Records
+    from ottla.client.sending.sender import Sender
+    from ottla.client.settings.config import ProducerConfig
+    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ports import Clock
+
+
+class BulkSending(ABC):
+    """The part of ``Producer`` that takes records by the batch."""
+
+    config: ProducerConfig
+
+    async def send_batch(
+        self,
+        topic: str,
+        records: Records,
+        *,
+        partition: int | None = None,
+        key: bytes | None = None,
+        timestamp: int | None = None,
+    ) -> BatchDelivery:
+        """Take many records; waits as ``send`` does, so memory is bounded.
+
+        ``records`` is a sequence of values, a ``Columns``, or anything that gives Arrow data
+        (pyarrow, polars, ...) with the column value and perhaps key, timestamp, headers and
+        partition. Keys decide on partitions as they do for ``send``; records without one stay
+        together. ``key`` and ``timestamp`` (ms since 1970) are for all values of a sequence.
+        Serializers and interceptors do not see them: they are bytes already. Their batches may
+        have up to ``request_bytes_max``. A sequence may change when this returns; the memory
+        behind columns and Arrow data may not until it is delivered.
+
+        Raises as ``send``, and TypeError for anything else; some may have been taken then."""
+        sender = self._running()
+        serial = -1 if sender.transactions is None else sender.transactions.enter()
+        view = await self._topic(topic)
+        timestamp = self._clock.wall_ms() if timestamp is None else checked_timestamp(timestamp)
+        if partition is not None:
+            partition = whole("a partition's number", partition)
+        divider = Divider(partition, partial(self._partition_of_key, view), timestamp)
+        deliveries: list[Delivery] = []
+        for where, rows in divider.divide(records, key):
+            if where is not None and where >= view.partition_count:
+                view = await self._grown(view)
+                if sender.transactions is not None:
+                    sender.transactions.check_open(serial)
+            deliveries += await self._take_rows(view, where, rows, serial)
+        return BatchDelivery(deliveries)
+
+    @property
+    def _bulk_bytes(self) -> int:
+        """How large a batch of records that come together may be: the cost of a request is spread
+        over as many as possible."""
+        config = self.config
+        many_bytes = min(config.request_bytes_max, config.memory_bytes_max // 8)
+        return max(config.batch_bytes, many_bytes) - BATCH_OVERHEAD_BYTES
+
+    async def send_values(
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> list[Delivery]:
+        """As ``send_batch`` with a sequence; one delivery per batch the values went into."""
+        sent = await self.send_batch(topic, values, partition=partition, timestamp=timestamp)
+        return sent.parts
+
+    async def _take_rows(
+        self, view: TopicView, partition: int | None, rows: Rows, serial: int
+    ) -> list[Delivery]:
+        """Batch after batch; rows that may go anywhere go elsewhere after each."""
+        sender = self._running()
+        limit_bytes = self._bulk_bytes
+        deliveries: list[Delivery] = []
+        start = 0
+        while start < rows.count:
+            part = part_within(rows, start, limit_bytes)
+            size_bytes = part.size_bytes
+            if size_bytes > self.config.request_bytes_max:
+                raise too_large(view.name, size_bytes, self.config.request_bytes_max)
+            await self._have_room(sender, size_bytes)
+            target = self._choose(view, partition, None)
+            if sender.transactions is not None:
+                sender.transactions.admit(target, serial)
+            placed = sender.accumulator.append_part(target, part, self._clock.now_ms())
+            future = sender.future_of(placed.batch)
+            timestamp = rows.timestamp(start)
+            deliveries.append(
+                Delivery(future, target, placed.first_index, timestamp, part.record_count)
+            )
+            start = part.stop
+            if partition is None and placed.batch.phase is Phase.CLOSED:
+                self._move_on(view, target)
+            sender.wake()
+        return deliveries
+
+    # What the producer has.
+
+    @property
+    @abstractmethod
+    def _clock(self) -> Clock: ...
+
+    @abstractmethod
+    def _running(self) -> Sender:
+        """Raises ClientClosed."""
+
+    @abstractmethod
+    async def _topic(self, name: str) -> TopicView:
+        """Raises RequestRefused."""
+
+    @abstractmethod
+    async def _grown(self, view: TopicView) -> TopicView: ...
+
+    @abstractmethod
+    def _choose(self, view: TopicView, partition: int | None, key: bytes | None) -> TopicPartition:
+        """Raises RequestRefused for a partition that is not there."""
+
+    @abstractmethod
+    def _partition_of_key(self, view: TopicView, key: bytes) -> int | None:
+        """None where the key does not decide."""
+
+    @abstractmethod
+    def _move_on(self, view: TopicView, left: TopicPartition) -> TopicPartition: ...
+
+    @abstractmethod
+    async def _have_room(self, sender: Sender, size_bytes: int) -> None:
+        """Raises ClientClosed."""

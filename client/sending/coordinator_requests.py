@@ -1,0 +1,78 @@
+"""What a transactional producer asks of coordinators, as values. Pure.
+
+The machine in ``transaction`` says which of these is next; the shell sends it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.sending.sequences import Identity
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.protocol.ids import TopicPartition
+
+NO_IDENTITY = Identity(-1, -1)
+
+
+class Committed(NamedTuple):
+    """A position: the next record to be read, and what was stored with it."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    """Who commits offsets of a group: with more than the group's name the group's coordinator
+    refuses a member whose partitions have been given to another (KIP-447, hazard T-22).
+
+    ``generation_id`` is the member epoch in groups of the newer protocol."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+    @property
+    def names_a_member(self) -> bool:
+        """Whether there is more to it than the group's name."""
+        return self != ConsumerGroupMetadata(self.group_id)
+
+
+class AskIdentity(NamedTuple):
+    """InitProducerId: begin a session, or go on with ``identity`` under the next epoch (KIP-360),
+    which fails if somebody else has taken it over."""
+
+    identity: Identity
+
+
+class AskPartitions(NamedTuple):
+    """AddPartitionsToTxn: these are about to be written to. Version 1 only."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+class AskGroup(NamedTuple):
+    """AddOffsetsToTxn: offsets of this group are about to be committed. Version 1 only."""
+
+    group_id: str
+
+
+class AskOffsets(NamedTuple):
+    """TxnOffsetCommit. Compared by identity: the same offsets may be sent twice."""
+
+    group: ConsumerGroupMetadata
+    offsets: Mapping[TopicPartition, Committed]
+
+
+class AskEnd(NamedTuple):
+    """EndTxn, in the version of the protocol in which the transaction began."""
+
+    is_commit: bool
+
+
+Ask = AskIdentity | AskPartitions | AskGroup | AskOffsets | AskEnd

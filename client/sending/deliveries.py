@@ -1,0 +1,215 @@
+"""The producer as a machine: accumulator, sequences and verdicts in one place. Pure.
+
+The shell asks what to send, says what became of it, and gets back the batches whose fate is
+decided. Nothing here knows of connections; a lost one is reported batch by batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.sending.sequences import NO_STAMP, Sequences
+from ottla.client.sending.verdict import TOO_LARGE, Verdict, judge, judge_in_transaction
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.protocol.records.builder import BatchOptions, finish_batch
+from ottla.protocol.records.codec import encode_entries
+from ottla.wire.backoff import Backoff
+
+if TYPE_CHECKING:
+    from ottla.client.sending.accumulator import Accumulator
+    from ottla.client.sending.batch import Batch
+    from ottla.client.sending.partition_queue import Line
+    from ottla.client.sending.sequences import Identity
+    from ottla.protocol.records.compression import Codec
+
+
+# The leader has appended the batch, but not enough others have it so far.
+APPENDED = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+
+# The transaction before this one is still being completed, which takes a few round trips between
+# brokers. They hold back the next one's first batch until then.
+WHILE_COMPLETING = Backoff(20, 1_000)
+
+
+class Answer(NamedTuple):
+    """What a produce response says about one partition.
+
+    ``base_offset`` is -1 where the broker does not tell; ``append_time_ms`` is -1 unless the topic
+    stamps records itself."""
+
+    code: ErrorCode
+    base_offset: int = -1
+    append_time_ms: int = -1
+    message: str | None = None
+
+
+class Deliveries:
+    """One producer's batches from the moment they may leave until their fate is decided."""
+
+    __slots__ = (
+        "_accumulator",
+        "_backoff",
+        "_codec",
+        "_idempotent",
+        "_in_flight_max",
+        "_transactional",
+        "sequences",
+    )
+
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        backoff: Backoff,
+        codec: Codec,
+        *,
+        idempotent: bool,
+        in_flight_max: int,
+        transactional: bool = False,
+    ) -> None:
+        assert idempotent or not transactional
+        self._accumulator = accumulator
+        self._backoff = backoff
+        self._codec = codec
+        self._idempotent = idempotent
+        self._in_flight_max = in_flight_max
+        self._transactional = transactional
+        self.sequences = Sequences()
+
+    @property
+    def needs_identity(self) -> bool:
+        """Whether batches may have to wait until a broker has handed out a producer id."""
+        return self._idempotent and self.sequences.identity is None
+
+    def begin_epoch(self, identity: Identity) -> None:
+        """Number everything that comes from now on under this identity. No batch is unresolved."""
+        self.sequences.begin(identity)
+        self._accumulator.begin_epoch()
+
+    def depart(self, batch: Batch, node_id: int) -> bytearray | None:
+        """The batch is about to go to that broker: its bytes, or None if it has to wait for a
+        producer id.
+
+        A batch keeps its number until it is resolved: the same records under another number would
+        be appended a second time. Raises TypeError, ValueError or OverflowError for records that
+        cannot be written; the batch is where it was then."""
+        is_new = self._idempotent and batch.stamp == NO_STAMP
+        if is_new and not self.sequences.has_identity(batch.partition):
+            return None
+        encoded = None
+        if batch.encoded is None:
+            # Before it is numbered: what cannot be written leaves no gap.
+            part = batch.part
+            encoded = encode_entries(batch.items) if part is None else part.encode()
+        if is_new:
+            batch.stamp = self.sequences.assign(batch.partition, batch.record_count)
+            line = self._accumulator.line(batch.partition)
+            batch.follows_gap, line.ends_in_gap = line.ends_in_gap, False
+        if encoded is not None:
+            producer_id, producer_epoch, base_sequence = batch.stamp
+            options = BatchOptions(
+                codec=self._codec,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=base_sequence,
+                is_transactional=self._transactional,
+            )
+            batch.encoded = finish_batch(encoded, options)
+        self._accumulator.depart(batch, node_id)
+        return batch.encoded
+
+    def answered(self, batch: Batch, answer: Answer, now_ms: float, chance: float) -> Verdict:
+        """A broker has answered for the batch, which is resolved unless the verdict is another
+        try. ``chance`` is uniform in [0, 1)."""
+        line = self._accumulator.line(batch.partition)
+        batch.last_answer = answer.code
+        batch.outcome_unknown = batch.outcome_unknown or answer.code in APPENDED
+        verdict = self._judge(batch, line, answer.code)
+        match verdict:
+            case Verdict.DELIVERED:
+                line.window = self._in_flight_max
+                self._accumulator.resolve(batch)
+            case Verdict.AGAIN | Verdict.AGAIN_ELSEWHERE:
+                is_busy = answer.code is ErrorCode.CONCURRENT_TRANSACTIONS
+                backoff = WHILE_COMPLETING if is_busy else self._backoff
+                delay_ms = backoff.delay_ms(batch.attempts, chance)
+                line.return_batch(batch, now_ms + delay_ms)
+            case Verdict.SPLIT:
+                self._accumulator.split(batch)
+            case Verdict.RENUMBER:
+                line.return_batch(batch, now_ms)
+                line.restarting = True
+                if answer.code is ErrorCode.UNKNOWN_PRODUCER_ID:
+                    # As with a new producer, any sequence would be taken for the first.
+                    line.window = 1
+            case Verdict.FAILED:
+                self._give_up(line, batch)
+            case Verdict.FAILED_AND_RENUMBER:
+                self._give_up(line, batch)
+                line.restarting = True
+            case Verdict.FAILED_AND_FORGET:
+                self._give_up(line, batch)
+                self.sequences.forget(batch.partition)
+                line.restarting = True
+                line.window = 1
+        self._restart_if_quiet(line)
+        return verdict
+
+    def _judge(self, batch: Batch, line: Line, code: ErrorCode) -> Verdict:
+        is_oldest = line.is_oldest(batch)
+        if code in TOO_LARGE and batch.record_count > 1:
+            return Verdict.SPLIT
+        if (
+            code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            and batch.is_part_of_unknown
+            and is_oldest
+        ):
+            # The whole is in the log, which took it before its limit was lowered: nobody can tell
+            # where, and its records must not go again under other numbers.
+            return Verdict.FAILED
+        if self._transactional:
+            return judge_in_transaction(code, is_oldest=is_oldest)
+        return judge(
+            code,
+            is_numbered=batch.is_numbered,
+            is_oldest=is_oldest,
+            follows_gap=batch.follows_gap,
+        )
+
+    def connection_lost(
+        self, batch: Batch, now_ms: float, chance: float, *, was_sent: bool
+    ) -> None:
+        """No answer will come. It goes again with its number, so a broker that has it will say so.
+
+        Without a number a batch that was sent may be appended twice by this; that is what acks
+        without idempotence mean, and Kafka's own retries do the same."""
+        line = self._accumulator.line(batch.partition)
+        batch.outcome_unknown = batch.outcome_unknown or was_sent
+        line.return_batch(batch, now_ms + self._backoff.delay_ms(batch.attempts, chance))
+        self._restart_if_quiet(line)
+
+    def sent_for_good(self, batch: Batch) -> None:
+        """With acks=0 nothing will ever be heard of the batch."""
+        self._accumulator.resolve(batch)
+
+    def give_up(self, batch: Batch) -> None:
+        """The batch ran out of time, or its topic is gone: drop it while it is off the wire."""
+        line = self._accumulator.line(batch.partition)
+        self._give_up(line, batch)
+        self._restart_if_quiet(line)
+
+    def _give_up(self, line: Line, batch: Batch) -> None:
+        if batch.is_numbered:
+            line.leave_gap(batch)
+        self._accumulator.resolve(batch)
+
+    def _restart_if_quiet(self, line: Line) -> None:
+        """Renumber once nothing is in flight.
+
+        Before that, a later batch could still be appended under its old number:
+        1. Batches 5 and 6 are in flight and 5 is refused as out of order.
+        2. 6 would be renumbered and sent again.
+        3. The answer to the first 6 is on its way and says that it was appended."""
+        if line.restarting and line.in_flight_count == 0:
+            line.take_numbers_back()
+            self.sequences.restart(line.partition)

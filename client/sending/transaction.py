@@ -1,0 +1,296 @@
+"""One transactional producer: what may be sent, and what is to be asked next (KIP-98, 890). Pure.
+
+The states are in ``transaction_states``, what errors mean in ``transaction_verdict``.
+
+Version 1 announces partitions and groups before they are written to, and keeps its epoch; after an
+error it takes the next one, so that nothing that is still on its way can join a later transaction.
+In version 2 brokers announce partitions, and each end of a transaction brings the next epoch.
+
+A commit that has been asked for can only become a commit or remain unknown: nothing here ever
+answers a doubtful commit with an abort.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.sending.coordinator_requests import (
+    NO_IDENTITY,
+    Ask,
+    AskEnd,
+    AskGroup,
+    AskIdentity,
+    AskOffsets,
+    AskPartitions,
+)
+from ottla.client.sending.transaction_contents import Parts
+from ottla.client.sending.transaction_states import State, Trouble
+from ottla.client.sending.transaction_verdict import Judgement, Step, judge_error
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ottla.client.sending.sequences import Identity
+    from ottla.protocol.ids import TopicPartition
+
+VERSION_IMPLICIT = 2
+STEPS: dict[type[Ask], Step] = {
+    AskPartitions: Step.ADD_PARTITIONS,
+    AskGroup: Step.ADD_OFFSETS,
+    AskOffsets: Step.COMMIT_OFFSETS,
+}
+
+# The verdict may be written all the same: its coordinator has given up waiting for the replicas, or
+# has been replaced meanwhile.
+OUTCOME_OPEN = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NETWORK_EXCEPTION,
+    }
+)
+
+
+class Transaction:
+    """Owned by one producer for all its life; there is one transaction at a time.
+
+    The shell calls ``advance`` and reports the answer of what it returns before it calls again."""
+
+    __slots__ = (
+        "_is_forgotten",
+        "_may_have_ended",
+        "_needs_renewal",
+        "can_renew",
+        "identity",
+        "level",
+        "outcome",
+        "parts",
+        "serial",
+        "state",
+        "trouble",
+        "version",
+    )
+
+    def __init__(self) -> None:
+        self.state = State.UNINITIALIZED
+        self.trouble: Trouble | None = None
+        self.identity = NO_IDENTITY
+        # The version of the protocol that this transaction uses, and the one for the next: what
+        # the cluster is found to support does not change a transaction that is open.
+        self.version = 1
+        self.level = 1
+        # Whether the coordinator can raise the epoch of a living producer.
+        self.can_renew = False
+        # How many transactions have begun, and how the last one ended: True is committed.
+        self.serial = 0
+        self.outcome: bool | None = None
+        self.parts = Parts()
+        # A request to end it was lost, or answered by somebody who could not say what came of it.
+        self._may_have_ended = False
+        # The coordinator does not know the producer id any more.
+        self._is_forgotten = False
+        self._needs_renewal = False
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether records that are not on the wire must not go there any more."""
+        return self.state in (State.BROKEN, State.ABORTING, State.FATAL)
+
+    # The application's wishes. Each needs a state that ``LEGAL`` has for it.
+
+    def initialize(self) -> None:
+        """Become the only producer with the transactional id."""
+        assert self.state is State.UNINITIALIZED
+        self.state = State.INITIALIZING
+
+    def resume(self, identity: Identity, version: int) -> None:
+        """Take over a transaction that another producer has left open, to end it."""
+        assert self.state is State.UNINITIALIZED
+        self.identity = identity
+        self.version = self.level = version
+        self.state = State.READY
+        self.begin()
+        self.parts.is_known = True
+
+    def begin(self) -> None:
+        """Open a transaction, which nobody else hears of before something is sent in it."""
+        assert self.state is State.READY
+        self.state = State.OPEN
+        self.serial += 1
+        self.outcome = None
+        self._may_have_ended = False
+        self.parts.begin(is_implicit=self.version >= VERSION_IMPLICIT)
+
+    def commit(self) -> None:
+        """End the transaction well, once everything in it is acknowledged."""
+        assert self.state is State.OPEN
+        self.state = State.COMMITTING
+
+    def abort(self) -> None:
+        """End the transaction as if it had never been."""
+        assert self.state in (State.OPEN, State.BROKEN)
+        self.state = State.ABORTING
+        self.trouble = None
+        self.parts.drop_waiting()
+
+    # Records.
+
+    def may_go(self, partition: TopicPartition) -> bool:
+        """Whether batches of the partition may be sent (again)."""
+        return self.state in (State.OPEN, State.COMMITTING) and self.parts.has(partition)
+
+    def dropped(self, *, was_numbered: bool) -> None:
+        """A batch was given up. Its number is spent, and it may be in the log all the same: under
+        this epoch nothing may follow (hazard T-09)."""
+        self._needs_renewal = self._needs_renewal or was_numbered
+
+    def batch_failed(self, code: ErrorCode) -> None:
+        """A broker refused a batch for good, or time ran out (REQUEST_TIMED_OUT).
+
+        While a transaction is given up anyway, gaps of our own making are no news."""
+        if self.is_draining and code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            return
+        self._judged(judge_error(Step.PRODUCE, code), Step.PRODUCE, code)
+
+    # Requests.
+
+    def has_work(self, *, unresolved: bool) -> bool:
+        """Whether ``advance`` would do anything; ``unresolved``: records have no fate yet."""
+        if self.state in (State.INITIALIZING, State.RENEWING):
+            return True
+        if self.state in (State.OPEN, State.COMMITTING) and self.parts.is_waiting:
+            return True
+        return self.state in (State.COMMITTING, State.ABORTING) and not unresolved
+
+    def advance(self, *, unresolved: bool) -> Ask | None:
+        """What has to be asked now; None when nothing is left to ask for the moment.
+
+        A transaction that nobody has heard of is ended here, without asking."""
+        if not self.has_work(unresolved=unresolved):
+            return None
+        if self.state is State.INITIALIZING:
+            return AskIdentity(NO_IDENTITY)
+        if self.state is State.RENEWING:
+            return AskIdentity(self.identity if self.can_renew else NO_IDENTITY)
+        if self.parts.is_waiting:
+            return self.parts.next_ask()
+        is_commit = self.state is State.COMMITTING
+        if (self.parts.is_known or self.parts.may_be_known) and not self._is_forgotten:
+            return AskEnd(is_commit)
+        self._ended(is_commit)
+        return self.advance(unresolved=unresolved)
+
+    # Answers.
+
+    def initialized(self, code: ErrorCode, identity: Identity) -> Judgement:
+        """The coordinator has answered ``AskIdentity``."""
+        assert self.state in (State.INITIALIZING, State.RENEWING)
+        judgement = judge_error(Step.INITIALIZE, code)
+        if judgement is Judgement.DONE:
+            assert identity.producer_id >= 0
+            self.identity = identity
+            self.version = self.level
+            self.state = State.READY
+            self._is_forgotten = self._needs_renewal = False
+        return self._judged(judgement, Step.INITIALIZE, code)
+
+    def added(self, ask: Ask, codes: Iterable[ErrorCode]) -> tuple[Judgement, ErrorCode]:
+        """A coordinator has answered something about ``parts``, perhaps each of many.
+
+        It has done all of them or none, or may be asked again for all: that changes nothing."""
+        step = STEPS[type(ask)]
+        judgement, code = worst(step, codes)
+        if judgement is Judgement.DONE:
+            self.parts.added(ask)
+        return self._judged(judgement, step, code), code
+
+    def ended(self, ask: AskEnd, code: ErrorCode, identity: Identity) -> Judgement:
+        """The coordinator has answered ``AskEnd``, from version 5 on with the next identity."""
+        assert self.state is (State.COMMITTING if ask.is_commit else State.ABORTING)
+        step = Step.COMMIT if ask.is_commit else Step.ABORT
+        judgement = judge_error(step, code)
+        if not ask.is_commit and self._says_unknown(judgement, code):
+            self._needs_renewal = True
+            judgement = Judgement.DONE
+        if ask.is_commit and self._may_have_ended and judgement >= Judgement.ABORTABLE:
+            judgement = Judgement.FATAL
+        if code in OUTCOME_OPEN:
+            self._may_have_ended = True
+        if judgement is Judgement.DONE:
+            if identity.producer_id >= 0:
+                self.identity = identity
+                self._needs_renewal = False
+            self._ended(ask.is_commit)
+        return self._judged(judgement, step, code)
+
+    def _says_unknown(self, judgement: Judgement, code: ErrorCode) -> bool:
+        """Whether a refused abort means that there is nothing to abort.
+
+        1. The request that would have begun the transaction is lost on its way.
+        2. The application aborts; nobody knows whether there is anything to abort.
+        3. The coordinator refuses, since for it no transaction is open.
+        A late arrival of the lost request cannot do harm: it has the epoch that is left behind."""
+        if judgement is Judgement.FORGOTTEN:
+            self._is_forgotten = True
+            return True
+        return not self.parts.is_known and code is ErrorCode.INVALID_TXN_STATE
+
+    def refused(self, code: ErrorCode) -> Judgement:
+        """There is nobody to ask, or nobody who could understand (UNSUPPORTED_VERSION)."""
+        return self._judged(judge_error(Step.FIND, code), Step.FIND, code)
+
+    def lost(self, ask: Ask) -> None:
+        """The request was sent, and no answer will come: it may have taken effect."""
+        if isinstance(ask, AskIdentity):
+            return
+        if isinstance(ask, AskEnd):
+            self._may_have_ended = True
+        else:
+            self.parts.lost(ask)
+        if self.version < VERSION_IMPLICIT and self.can_renew:
+            # It may arrive after this transaction: end the next one, put these positions in the
+            # place of newer ones, or begin a transaction that nobody ends. Under an epoch that has
+            # passed it is refused (hazards T-12, T-13).
+            self._needs_renewal = True
+
+    def _ended(self, is_commit: bool) -> None:
+        """The transaction is no more; what follows belongs to the next one."""
+        self.outcome = is_commit
+        # Partitions that version 1 has announced must not seem to belong to the first transaction
+        # of version 2, so it begins under an epoch of its own.
+        needs_renewal = self._needs_renewal or (self.level > self.version and self.can_renew)
+        if self._is_forgotten or (needs_renewal and self.can_renew):
+            self.state = State.RENEWING
+        elif needs_renewal:
+            self.state = State.FATAL
+            self.trouble = Trouble(Step.INITIALIZE, ErrorCode.UNSUPPORTED_VERSION, is_fatal=True)
+        else:
+            self.version = self.level
+            self.state = State.READY
+
+    def _judged(self, judgement: Judgement, step: Step, code: ErrorCode) -> Judgement:
+        """Take the consequences of an error."""
+        if judgement < Judgement.ABORTABLE or self.state is State.FATAL:
+            return judgement
+        self._is_forgotten = self._is_forgotten or judgement is Judgement.FORGOTTEN
+        self.parts.drop_waiting()
+        if judgement is Judgement.FATAL:
+            in_doubt = self.state is State.COMMITTING and self._may_have_ended
+            self.state = State.FATAL
+            self.trouble = Trouble(step, code, is_fatal=True, is_in_doubt=in_doubt)
+        elif self.state in (State.OPEN, State.COMMITTING):
+            self._needs_renewal = self._needs_renewal or self.version < VERSION_IMPLICIT
+            self.state = State.BROKEN
+            self.trouble = Trouble(step, code, is_fatal=False)
+        return judgement
+
+
+def worst(step: Step, codes: Iterable[ErrorCode]) -> tuple[Judgement, ErrorCode]:
+    """Of many answers to one request the one that counts."""
+    judged = [(judge_error(step, code), code) for code in codes]
+    # OPERATION_NOT_ATTEMPTED only says that another one failed.
+    judged.sort(key=lambda one: (one[0], one[1] is not ErrorCode.OPERATION_NOT_ATTEMPTED))
+    return judged[-1] if judged else (Judgement.DONE, ErrorCode.NONE)

@@ -1,0 +1,337 @@
+"""The transactional half of a sender: asks coordinators what its machine wants asked.
+
+One request at a time, for as long as it takes: a call of the application that runs out of time
+leaves its work going on, and the same call made again tells how that ended. What errors mean is
+decided in ``state.transaction``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.client.cluster.coordinators import TRANSACTION, Coordinators
+from ottla.client.cluster.routing import Router
+from ottla.client.sending.coordinator_requests import AskOffsets
+from ottla.client.sending.deliveries import WHILE_COMPLETING
+from ottla.client.sending.transaction import Transaction
+from ottla.client.sending.transaction_link import TransactionWire
+from ottla.client.sending.transaction_states import LEGAL, Call, State
+from ottla.client.sending.transaction_verdict import FENCING, Judgement
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.deadline import TimeLimit
+from ottla.wire.errors import (
+    AbortRequired,
+    ClientError,
+    ProducerFenced,
+    ProducerUnusable,
+    RequestRefused,
+    TransactionAborted,
+    TransactionError,
+    TransactionMisuse,
+    TransactionTimedOut,
+    TransportError,
+    UnsupportedByBroker,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.sending.coordinator_requests import Ask, Committed, ConsumerGroupMetadata
+    from ottla.client.sending.sequences import Identity
+    from ottla.client.settings.config import ProducerConfig
+    from ottla.protocol.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+# In which states a call has not ended yet.
+UNDER_WAY = {
+    Call.INITIALIZE: frozenset({State.INITIALIZING}),
+    Call.COMMIT: frozenset({State.COMMITTING, State.RENEWING}),
+    Call.ABORT: frozenset({State.ABORTING, State.RENEWING}),
+}
+
+
+class Records(Protocol):
+    """What the sender does for this half of it."""
+
+    @property
+    def has_unresolved(self) -> bool:
+        """Whether records have no fate yet."""
+
+    def begin_epoch(self, identity: Identity) -> None:
+        """Number what comes from now on under this identity."""
+
+    def wake(self) -> None:
+        """Look again what there is to do."""
+
+
+class Pending(NamedTuple):
+    """A call whose end nobody has seen yet."""
+
+    call: Call
+    future: asyncio.Future[None]
+
+
+class Transactions:
+    """Owned by one sender, which runs ``work`` whenever there ``has_work``."""
+
+    def __init__(self, cluster: Cluster, config: ProducerConfig, records: Records) -> None:
+        assert config.transactional_id is not None
+        self.machine = Transaction()
+        self.transactional_id = config.transactional_id
+        self._cluster = cluster
+        self._config = config
+        self._records = records
+        self._random = cluster.environment.random.child("transactions")
+        router = Router(cluster)
+        self._wire = TransactionWire(
+            self.machine, config, Coordinators(router, TRANSACTION), Coordinators(router)
+        )
+        self._pending: Pending | None = None
+        self._sending: list[tuple[AskOffsets, asyncio.Future[None]]] = []
+        # Why nothing can be asked any more, where no broker has said it.
+        self._reason = ""
+        self._stopped: ClientError | None = None
+
+    # What the application calls.
+
+    async def run(self, call: Call) -> None:
+        """Initialize, commit or abort, or see how it ends that was begun by such a call before.
+
+        Raises TransactionTimedOut, AbortRequired, ProducerUnusable, TransactionMisuse."""
+        if call is Call.ABORT and self.machine.state is State.BROKEN:
+            # A commit that has failed for sure needs not be looked at first.
+            self._pending = None
+        pending = self._pending or self._begin(call)
+        if pending.call is not call:
+            raise self._misuse(call)
+        await self._wait(pending.future, call)
+
+    def _begin(self, call: Call) -> Pending:
+        self.check(call)
+        match call:
+            case Call.INITIALIZE:
+                self.machine.initialize()
+            case Call.COMMIT:
+                self.machine.commit()
+            case _:
+                assert call is Call.ABORT
+                self.machine.abort()
+        pending = Pending(call, asyncio.get_running_loop().create_future())
+        self._pending = pending
+        self.settle()
+        self._records.wake()
+        return pending
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        self.check(Call.BEGIN)
+        self.machine.begin()
+
+    def enter(self) -> int:
+        """The number of the transaction that records belong to now. Raises as ``check``."""
+        if self.machine.state is not State.OPEN:
+            self.check(Call.SEND)
+        return self.machine.serial
+
+    def check_open(self, serial: int) -> None:
+        """Raise unless the transaction of that number is still the one that is open."""
+        if self.machine.state is not State.OPEN or self.machine.serial != serial:
+            self.check(Call.SEND)
+            raise TransactionMisuse("the transaction of this record has ended meanwhile")
+
+    def admit(self, partition: TopicPartition, serial: int) -> None:
+        """A record for this partition is about to be taken. Raises as ``check_open``."""
+        self.check_open(serial)
+        self.machine.parts.admit(partition)
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, Committed], group: ConsumerGroupMetadata
+    ) -> None:
+        """Make positions of a group part of the transaction. Raises as ``run``."""
+        self.check(Call.SEND_OFFSETS)
+        if not offsets:
+            return
+        ask = AskOffsets(group, dict(offsets))
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sending.append((ask, future))
+        self.machine.parts.send_offsets(ask)
+        self._records.wake()
+        await self._wait(future, Call.SEND_OFFSETS)
+
+    async def close(self) -> None:
+        """End what is open, if that is possible in the time of one request; never raises."""
+        if self._pending is not None and self._pending.future.done():
+            self._pending = None
+        if self._stopped is not None:
+            logger.warning("the coordinator is told nothing more: %s", self._stopped)
+            return
+        if self.machine.state in (State.OPEN, State.BROKEN):
+            logger.warning("the producer is closed within a transaction, which is aborted")
+            self._begin(Call.ABORT)
+        if self._pending is None:
+            return
+        limit_ms = min(self._config.request_timeout_ms, self._config.call_timeout_ms)
+        try:
+            async with TimeLimit(self._cluster.environment.clock, limit_ms):
+                await asyncio.shield(self._pending.future)
+        except (TimeoutError, ClientError) as error:
+            logger.warning("the transaction has not been ended: %s", error)
+
+    def check(self, call: Call) -> None:
+        """Raise unless the call is possible now."""
+        machine = self.machine
+        if machine.state is State.FATAL or (
+            machine.state is State.BROKEN and call is not Call.ABORT
+        ):
+            raise self.error()
+        if machine.state not in LEGAL[call] or self._pending is not None:
+            raise self._misuse(call)
+
+    def _misuse(self, call: Call) -> TransactionMisuse:
+        if self._pending is not None:
+            begun = self._pending.call.value
+            return TransactionMisuse(
+                f"{call.value} cannot be called now: {begun} has not ended, or nobody has seen "
+                f"how; call {begun} again"
+            )
+        return TransactionMisuse(
+            f"{call.value} cannot be called now: the producer is {self.machine.state.value}",
+            ErrorCode.INVALID_TXN_STATE,
+        )
+
+    async def _wait(self, future: asyncio.Future[None], call: Call) -> None:
+        limit_ms = self._config.call_timeout_ms
+        try:
+            async with TimeLimit(self._cluster.environment.clock, limit_ms):
+                await asyncio.shield(future)
+        except TimeoutError:
+            told = "calling it again tells how it ends"
+            if call is Call.SEND_OFFSETS:
+                told = "a commit waits for it"
+            raise TransactionTimedOut(
+                f"{call.value} has not ended within {limit_ms:.0f} ms; it goes on, and {told}"
+            ) from None
+        finally:
+            if self._pending is not None and self._pending.future is future and future.done():
+                self._pending = None
+
+    # The sender's side.
+
+    @property
+    def has_work(self) -> bool:
+        """Whether ``work`` has anything to do; what has failed once would fail again at once."""
+        return self._stopped is None and self.machine.has_work(
+            unresolved=self._records.has_unresolved
+        )
+
+    async def work(self) -> None:
+        """Ask until there is nothing to ask for the moment."""
+        failures = 0
+        while True:
+            ask = self.machine.advance(unresolved=self._records.has_unresolved)
+            self.settle()
+            if ask is None:
+                return
+            judgement, code = await self._ask(ask)
+            self.settle()
+            if judgement in (Judgement.AGAIN, Judgement.ELSEWHERE):
+                failures += 1
+                await self._pause(code, failures)
+            else:
+                failures = 0
+
+    async def _ask(self, ask: Ask) -> tuple[Judgement, ErrorCode]:
+        before = self.machine.identity
+        try:
+            judgement, code = await self._wire.ask(ask)
+        except TransportError as error:
+            logger.info("a transaction has to wait: %s", error)
+            self._wire.forget(ask)
+            self._cluster.mark_stale()
+            if error.was_sent:
+                self.machine.lost(ask)
+            return Judgement.AGAIN, ErrorCode.NETWORK_EXCEPTION
+        except RequestRefused as error:
+            return self.machine.refused(error.code), error.code
+        except UnsupportedByBroker as error:
+            self._reason = str(error)
+            code = ErrorCode.UNSUPPORTED_VERSION
+            return self.machine.refused(code), code
+        if judgement is Judgement.ELSEWHERE:
+            self._wire.forget(ask)
+        if judgement is Judgement.DONE and isinstance(ask, AskOffsets):
+            self._offsets_sent(ask)
+        if self.machine.identity != before:
+            self._records.begin_epoch(self.machine.identity)
+        return judgement, code
+
+    async def _pause(self, code: ErrorCode, failures: int) -> None:
+        is_busy = code is ErrorCode.CONCURRENT_TRANSACTIONS
+        backoff = WHILE_COMPLETING if is_busy else self._config.retry_backoff
+        delay_ms = backoff.delay_ms(failures, self._random.random())
+        await self._cluster.environment.clock.sleep(delay_ms)
+
+    def _offsets_sent(self, ask: AskOffsets) -> None:
+        for sent, future in self._sending:
+            if sent is ask and not future.done():
+                future.set_result(None)
+        self._sending = [(sent, future) for sent, future in self._sending if sent is not ask]
+
+    def settle(self) -> None:
+        """Tell the callers whose calls have ended by now."""
+        machine, pending = self.machine, self._pending
+        if self._sending and machine.state not in (State.OPEN, State.COMMITTING):
+            self._fail_sending(self.error())
+        if pending is None or pending.future.done() or machine.state in UNDER_WAY[pending.call]:
+            return
+        if pending.call is Call.INITIALIZE:
+            is_well = machine.state is State.READY
+        else:
+            is_well = machine.outcome is (pending.call is Call.COMMIT)
+        if is_well:
+            pending.future.set_result(None)
+        else:
+            set_error(pending.future, self.error())
+
+    def _fail_sending(self, error: ClientError) -> None:
+        for _, future in self._sending:
+            if not future.done():
+                set_error(future, error)
+        self._sending.clear()
+
+    def stop(self, error: ClientError) -> None:
+        """Nothing goes on any more: every call that waits fails with the error."""
+        self._stopped = error
+        self._fail_sending(error)
+        if self._pending is not None and not self._pending.future.done():
+            set_error(self._pending.future, error)
+
+    def error(self) -> TransactionError:
+        """Why records cannot be sent in this transaction."""
+        trouble = self.machine.trouble
+        if trouble is None:
+            return TransactionAborted("the transaction was aborted before this was sent")
+        why = self._reason or f"{trouble.code.text} [{trouble.code.name}]"
+        text = f"{trouble.step.value} failed: {why}"
+        if not trouble.is_fatal:
+            return AbortRequired(f"{text}; abort the transaction", trouble.code)
+        if trouble.is_in_doubt:
+            text = f"{text}; whether the transaction was committed is unknown"
+        if trouble.code in FENCING:
+            return ProducerFenced(
+                f"{text}; another producer has the transactional id {self.transactional_id!r} "
+                "now, or its transaction was open for too long",
+                trouble.code,
+            )
+        return ProducerUnusable(text, trouble.code)
+
+
+def set_error(future: asyncio.Future[None], error: ClientError) -> None:
+    """End the future, which nobody has to await."""
+    future.set_exception(error)
+    future.exception()

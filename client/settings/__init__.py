@@ -1,0 +1,1 @@
+"""The settings of clients: names, types, defaults and checks."""

@@ -1,0 +1,283 @@
+"""The settings of clients, typed, with Kafka's meanings and its present-day defaults.
+
+Times are in milliseconds and sizes in bytes. A combination that would quietly weaken a promise is
+refused when the object is made, not when it hurts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+
+from ottla.client.records.partitioners import PARTITIONERS
+from ottla.client.sending.accumulator import Limits
+from ottla.client.settings.properties import fields_from
+from ottla.client.settings.spelling import one_of
+from ottla.client.settings.types import check_methods, check_types
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.ports import Address
+from ottla.protocol.records.compression import Codec
+from ottla.wire.backoff import Backoff
+from ottla.wire.connection_config import ConnectionConfig
+
+if TYPE_CHECKING:
+    from ottla.client.records.interceptors import (
+        ConsumerInterceptor,
+        OnDelivery,
+        ProducerInterceptor,
+    )
+    from ottla.client.records.partitioners import Partitioner, PartitionerName
+    from ottla.client.records.serializers import Deserializer, Serializer
+    from ottla.client.settings.properties import Properties
+
+DEFAULT_PORT = 9092
+# A broker remembers the last five batches of a producer per partition; a sixth in flight could be
+# retried after it was forgotten (hazard T-02).
+IDEMPOTENT_IN_FLIGHT_MAX = 5
+
+Acks = Literal[0, 1, -1, "all"]
+OffsetReset = Literal["earliest", "latest", "none"]
+GroupProtocol = Literal["classic", "consumer"]
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+class Isolation(IntEnum):
+    """Whether records of open and aborted transactions are seen."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig(ConnectionConfig):
+    """A client of a cluster. ``call_timeout_ms`` bounds one call with all its retries."""
+
+    metadata_max_age_ms: float = 300_000
+    call_timeout_ms: float = 60_000
+    retry_backoff: Backoff = field(default_factory=lambda: Backoff(100, 1_000))
+    allow_auto_create: bool = False
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+    @classmethod
+    def from_properties(cls, properties: Properties) -> Self:
+        """From Kafka's names, like ``linger.ms``. ``bootstrap.servers`` may be among them and is
+        left alone. Raises ValueError, naming the nearest for an unknown name."""
+        changes = fields_from(cls, properties)
+        if "isolation" in changes:
+            name = changes["isolation"]
+            one_of("isolation.level", name, [level.name.lower() for level in Isolation])
+            changes["isolation"] = Isolation[name.upper()]
+        return cls(**changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig(ClientConfig):
+    """``idempotent`` None means: wherever the other settings allow it.
+
+    A ``transactional_id`` makes the producer a transactional one, which is idempotent always. The
+    coordinator aborts what is open for longer than ``transaction_timeout_ms``. With
+    ``delivery_waits_for_progress`` the delivery timeout of all records begins anew with each batch
+    that is acknowledged, so that a slow link takes the time that it needs. ``partitioner`` is
+    for records that name no partition. ``on_delivery`` is called once for each batch."""
+
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
+    acks: Acks = "all"
+    idempotent: bool | None = None
+    in_flight_max: int = IDEMPOTENT_IN_FLIGHT_MAX
+    compression: Compression = "none"
+    linger_ms: float = 5
+    batch_bytes: int = 64 * 1024
+    memory_bytes_max: int = 32 * 1024 * 1024
+    request_bytes_max: int = 1024 * 1024
+    delivery_timeout_ms: float = 120_000
+    delivery_waits_for_progress: bool = False
+    partitioner: PartitionerName | Partitioner = "murmur2"
+    key_serializer: Serializer[Any] | None = None
+    value_serializer: Serializer[Any] | None = None
+    interceptors: tuple[ProducerInterceptor, ...] = ()
+    on_delivery: OnDelivery | None = None
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        one_of("compression", self.compression, get_args(Compression))
+        if not callable(self.partitioner):
+            one_of("partitioner", self.partitioner, PARTITIONERS)
+        check_methods("interceptors", self.interceptors, ("on_send", "on_delivery"))
+        if self.acks not in (0, 1, -1, "all") or isinstance(self.acks, bool):
+            raise ValueError(f"acks is 0, 1 or 'all', not {self.acks!r}")
+        if self.in_flight_max < 1:
+            raise ValueError("in_flight_max has to be at least 1")
+        if self.idempotent and self.required_acks != -1:
+            raise ValueError(f"idempotent needs acks='all', not {self.acks!r}")
+        if self.idempotent and self.in_flight_max > IDEMPOTENT_IN_FLIGHT_MAX:
+            raise ValueError(
+                f"idempotent allows at most {IDEMPOTENT_IN_FLIGHT_MAX} batches in flight, "
+                f"not {self.in_flight_max}"
+            )
+        if self.transactional_id is not None:
+            self._check_transactional()
+        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
+            raise ValueError(
+                "delivery_timeout_ms has to leave time for linger_ms and one request_timeout_ms"
+            )
+        if self.batch_bytes > self.memory_bytes_max:
+            raise ValueError("memory_bytes_max has to hold at least one batch")
+
+    def _check_transactional(self) -> None:
+        """What a transaction holds together has to arrive exactly once first."""
+        if not self.transactional_id:
+            raise ValueError("a transactional_id has to have at least one character")
+        if self.transaction_timeout_ms < 1:
+            raise ValueError("transaction_timeout_ms has to be at least 1")
+        if not self.is_idempotent:
+            raise ValueError(
+                "a transactional_id needs an idempotent producer: acks='all', at most "
+                f"{IDEMPOTENT_IN_FLIGHT_MAX} batches in flight, and idempotent not switched off"
+            )
+
+    @property
+    def required_acks(self) -> int:
+        """As it stands in the request: all is -1."""
+        return -1 if self.acks == "all" else self.acks
+
+    @property
+    def codec(self) -> Codec:
+        """The compression as it stands in a batch."""
+        return Codec[self.compression.upper()]
+
+    @property
+    def is_idempotent(self) -> bool:
+        if self.idempotent is not None:
+            return self.idempotent
+        return self.required_acks == -1 and self.in_flight_max <= IDEMPOTENT_IN_FLIGHT_MAX
+
+    def limits(self) -> Limits:
+        """What the accumulator keeps to.
+
+        An idempotent partition sends its very first batch alone: a leader that has never heard of
+        the producer takes any sequence, so a second batch could slip in before a refused first."""
+        return Limits(
+            batch_bytes=self.batch_bytes,
+            linger_ms=self.linger_ms,
+            memory_bytes_max=self.memory_bytes_max,
+            request_bytes_max=self.request_bytes_max,
+            delivery_timeout_ms=self.delivery_timeout_ms,
+            waits_for_progress=self.delivery_waits_for_progress,
+            first_window=1 if self.is_idempotent else self.in_flight_max,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig(ClientConfig):
+    """``offset_reset`` says where to go when a position is missing or out of range.
+
+    A ``group_id`` is needed to subscribe and to commit. ``group_protocol`` "consumer" is the newer
+    one (KIP-848): the coordinator assigns, by its ``remote_assignor``, and has its own session and
+    heartbeat settings. A ``group_instance_id`` makes a static member (KIP-345). Whoever does not
+    poll for ``max_poll_interval_ms`` leaves the group; ``rebalance_timeout_ms`` is how long the
+    others wait for it in a rebalance, None for the same time.
+
+    ``partition_bytes_max`` is how much one fetch asks for of each partition. None shares 16 MiB out
+    among those that are assigned, 4 MiB at most and 1 MiB at least for each: few large fetches cost
+    less than many small ones."""
+
+    offset_reset: OffsetReset = "latest"
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    fetch_wait_ms: int = 500
+    fetch_bytes_min: int = 1
+    fetch_bytes_max: int = 50 * 1024 * 1024
+    partition_bytes_max: int | None = None
+    # What one batch may grow to when it is decompressed: a bomb ends here.
+    batch_bytes_max: int = 256 * 1024 * 1024
+    check_crc: bool = True
+    rack: str = ""
+    group_id: str | None = None
+    group_instance_id: str | None = None
+    group_protocol: GroupProtocol = "classic"
+    remote_assignor: str | None = None
+    assignors: tuple[str, ...] = ("range", "cooperative-sticky")
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    rebalance_timeout_ms: int | None = None
+    auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    key_deserializer: Deserializer[Any] | None = None
+    value_deserializer: Deserializer[Any] | None = None
+    interceptors: tuple[ConsumerInterceptor, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        if self.offset_reset not in ("earliest", "latest", "none"):
+            raise ValueError(
+                f"offset_reset is 'earliest', 'latest' or 'none', not {self.offset_reset!r}"
+            )
+        check_methods("interceptors", self.interceptors, ("on_consume", "on_commit"))
+        if self.partition_bytes_max is not None and self.partition_bytes_max < 1:
+            raise ValueError("partition_bytes_max has to be at least 1, or None")
+        if self.fetch_wait_ms >= self.request_timeout_ms:
+            raise ValueError("fetch_wait_ms has to be below request_timeout_ms")
+        self._check_group()
+
+    def _check_group(self) -> None:
+        for name in ("group_id", "group_instance_id"):
+            if getattr(self, name) == "":
+                raise ValueError(f"a {name} has to have at least one character")
+        if self.group_instance_id is not None and self.group_id is None:
+            raise ValueError("a group_instance_id needs a group_id")
+        if self.group_protocol not in ("classic", "consumer"):
+            raise ValueError(
+                f"group_protocol is 'classic' or 'consumer', not {self.group_protocol!r}"
+            )
+        if not self.assignors:
+            raise ValueError("assignors has to name at least one")
+        if self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
+            # A lost heartbeat or two must not be the end of a member.
+            raise ValueError("heartbeat_interval_ms is at most a third of session_timeout_ms")
+        for name in ("heartbeat_interval_ms", "max_poll_interval_ms", "auto_commit_interval_ms"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} has to be at least 1")
+        if self.rebalance_timeout_ms is not None and self.rebalance_timeout_ms < 1:
+            raise ValueError("rebalance_timeout_ms has to be at least 1, or None")
+
+    @property
+    def effective_rebalance_timeout_ms(self) -> int:
+        """How long a rebalance waits for this member."""
+        return self.rebalance_timeout_ms or self.max_poll_interval_ms
+
+
+def parse_addresses(text: str) -> list[Address]:
+    """Read ``host:port,host:port``; a missing port is 9092, IPv6 hosts stand in brackets.
+
+    Raises ValueError or TypeError with a sentence."""
+    if not isinstance(text, str):
+        # Other clients take lists.
+        raise TypeError(f"brokers are one text, as 'first:9092,second:9092', not {text!r}")
+    addresses = [parse_address(part) for part in text.split(",") if part.strip()]
+    if not addresses:
+        raise ValueError("no broker address is given; it looks like 127.0.0.1:9092")
+    return addresses
+
+
+def parse_address(text: str) -> Address:
+    """Read one ``host:port``. Raises ValueError with a sentence."""
+    text = text.strip()
+    if "://" in text:
+        raise ValueError(
+            f"{text!r} is no broker address: it is given without a protocol, as 127.0.0.1:9092"
+        )
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port = text, str(DEFAULT_PORT)
+    elif ":" in host and not host.startswith("["):
+        raise ValueError(f"{text!r} is no broker address; an IPv6 host stands in brackets")
+    host = host.removeprefix("[").removesuffix("]")
+    if any(one.isspace() or one == "/" for one in host):
+        raise ValueError(f"{text!r} is no broker address; one looks like 127.0.0.1:9092")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"{text!r} is no broker address; one looks like 127.0.0.1:9092")
+    return Address(host, int(port))

@@ -1,0 +1,167 @@
+"""Settings in Kafka's own words, as ``{"linger.ms": "5", "request.required.acks": "-1"}``.
+
+Values are text as in a properties file, or already what they mean. A name that nobody knows is
+refused, because a mistyped setting is one that silently does not hold; one that Kafka knows and
+that has no meaning here warns.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.settings.kafka_names import (
+    ADDRESSES,
+    ALIASES,
+    ASSIGNOR_NAMES,
+    COMPRESSION_NAMES,
+    PARTITIONER_NAMES,
+    RANGES,
+    RESET_NAMES,
+    SECURITY_PROTOCOLS,
+    SERIALIZERS,
+    WITHOUT_EFFECT,
+)
+from ottla.client.settings.spelling import one_of, suggestion
+from ottla.protocol.ports import SocketOptions
+from ottla.wire.backoff import Backoff
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Properties = Mapping[str, object]
+
+WARNING_DEPTH = 3
+
+
+def addresses_of(properties: Properties) -> str:
+    """What ``bootstrap.servers`` says. Raises ValueError if it is not there."""
+    for name in ADDRESSES:
+        if name in properties:
+            return str(properties[name])
+    raise ValueError("bootstrap.servers is missing")
+
+
+def fields_from(kind: type[Any], properties: Properties) -> dict[str, Any]:
+    """The fields of that class of configuration that the properties set.
+
+    Raises ValueError for an unknown name, for a value that is none, and where two names of one
+    setting disagree. Warns of properties that change nothing here."""
+    types = {field.name: str(field.type) for field in fields(kind)}
+    found: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for name, value in properties.items():
+        if name in RANGES and RANGES[name][0] in types:
+            field, end = RANGES[name]
+            ends.setdefault(field, {})[end] = _number(name, value)
+            continue
+        field = ALIASES.get(name, name.replace(".", "_"))
+        if field not in types or name in RANGES:
+            _without_a_field(name, value, types)
+            continue
+        converted = _converted(name, field, types[field], value)
+        if field in found and found[field] != converted:
+            raise ValueError(f"{origin[field]} and {name} are one setting, and differ")
+        found[field], origin[field] = converted, name
+    for field, values in ends.items():
+        found[field] = _range(field, values)
+    return found
+
+
+def _without_a_field(name: str, value: object, types: Mapping[str, str]) -> None:
+    if name in ADDRESSES:
+        return
+    if name == "security.protocol":
+        if value not in SECURITY_PROTOCOLS:
+            raise ValueError(f"security.protocol {value!r} is not supported: only PLAINTEXT is")
+        return
+    if name in WITHOUT_EFFECT:
+        text = f"{name} has no effect: {WITHOUT_EFFECT[name]}"
+    elif name in ALIASES or name in RANGES:
+        text = f"{name} has no effect on this kind of client"
+    else:
+        known = [java for java, field in ALIASES.items() if field in types]
+        known += [java for java, (field, _) in RANGES.items() if field in types]
+        raise ValueError(f"no setting is called {name!r}{suggestion(name, [*known, *types])}")
+    warnings.warn(text, UserWarning, WARNING_DEPTH + 1)
+
+
+def _range(field: str, ends: dict[str, int]) -> Backoff | SocketOptions:
+    if field == "socket":
+        return SocketOptions(**ends)
+    # Kafka's limit is 1 s, and grows with a larger beginning.
+    initial_ms = ends.get("initial_ms", 50 if field == "reconnect_backoff" else 100)
+    return Backoff(initial_ms, max(initial_ms, ends.get("limit_ms", 1_000)))
+
+
+def _converted(name: str, field: str, kind: str, value: object) -> object:
+    special = SPECIAL.get(field)
+    if special is not None:
+        return special(name, value)
+    if kind.startswith("bool"):
+        return _truth(name, value)
+    if kind.startswith(("int", "float")):
+        return _number(name, value)
+    return str(value)
+
+
+def _number(name: str, value: object) -> int:
+    try:
+        return int(str(value).strip())
+    except ValueError:
+        raise ValueError(f"{name} is a whole number, not {value!r}") from None
+
+
+def _truth(name: str, value: object) -> bool:
+    text = str(value).strip().lower()
+    if text not in ("true", "false"):
+        raise ValueError(f"{name} is true or false, not {value!r}")
+    return text == "true"
+
+
+def _acks(name: str, value: object) -> int | str:
+    return "all" if str(value) == "all" else _number(name, value)
+
+
+def _class_name(value: object) -> str:
+    """``org.apache.kafka...StringSerializer`` and ``class a.b.C`` are known by their last part."""
+    return str(value).strip().rpartition(".")[2]
+
+
+def _renamed(names: Mapping[str, str]) -> Callable[[str, object], object]:
+    def convert(_: str, value: object) -> object:
+        if callable(value):
+            return value
+        last = _class_name(value)
+        return names.get(last, last)
+
+    return convert
+
+
+def _assignors(_: str, value: object) -> tuple[str, ...]:
+    names = value.split(",") if isinstance(value, str) else value
+    assert isinstance(names, list | tuple)
+    return tuple(ASSIGNOR_NAMES.get(_class_name(name), str(name).strip()) for name in names)
+
+
+def _serializer(name: str, value: object) -> object:
+    if value is None or not isinstance(value, str):
+        return value
+    last = _class_name(value)
+    one_of(name, last, SERIALIZERS)
+    return SERIALIZERS[last]
+
+
+SPECIAL: dict[str, Callable[[str, object], object]] = {
+    "acks": _acks,
+    "compression": _renamed(COMPRESSION_NAMES),
+    "offset_reset": _renamed(RESET_NAMES),
+    "partitioner": _renamed(PARTITIONER_NAMES),
+    "assignors": _assignors,
+    "key_serializer": _serializer,
+    "value_serializer": _serializer,
+    "key_deserializer": _serializer,
+    "value_deserializer": _serializer,
+}

@@ -1,0 +1,107 @@
+"""Whether settings are of the types that they are declared with, for those who use no type checker.
+
+A number in quotes or a single name in place of a tuple would do its harm much later and far away,
+and an isolation level that only looks like one would show records of aborted transactions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from enum import Enum
+from numbers import Integral, Real
+from types import MappingProxyType, NoneType
+from typing import TYPE_CHECKING
+
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.protocol.ports import SocketOptions
+from ottla.wire.backoff import Backoff
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from _typeshed import DataclassInstance
+
+
+class Kind(NamedTuple):
+    """What a declared type takes, and how it is called in a sentence."""
+
+    types: tuple[type, ...]
+    words: str
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "int": Kind((Integral,), "a whole number"),
+        "int | None": Kind((Integral, NoneType), "a whole number or None"),
+        "float": Kind((Real,), "a number"),
+        "str": Kind((str,), "a text"),
+        "str | None": Kind((str, NoneType), "a text or None"),
+        "bool": Kind((bool,), "True or False"),
+        "bool | None": Kind((bool, NoneType), "True, False or None"),
+        "tuple": Kind((tuple, list), "a tuple"),
+        "Isolation": Kind((Enum,), "an Isolation"),
+        "Backoff": Kind((Backoff,), "a Backoff"),
+        "SocketOptions": Kind((SocketOptions,), "SocketOptions"),
+    }
+)
+
+
+# What settings have at least; those that are not here are checked with what they belong to.
+LEASTS: Mapping[str, int] = MappingProxyType(
+    {
+        "request_timeout_ms": 1,
+        "connect_timeout_ms": 1,
+        "call_timeout_ms": 1,
+        "metadata_max_age_ms": 0,
+        "response_bytes_max": 1_024,
+        "linger_ms": 0,
+        "batch_bytes": 0,
+        "request_bytes_max": 1,
+        "fetch_wait_ms": 0,
+        "fetch_bytes_min": 0,
+        "fetch_bytes_max": 1,
+        "batch_bytes_max": 1,
+    }
+)
+
+
+# The application's code, and what is meant by that.
+CALLED: Mapping[str, str] = MappingProxyType(
+    {
+        "key_serializer": "a function, such as TEXT.encode",
+        "value_serializer": "a function, such as TEXT.encode",
+        "key_deserializer": "a function, such as TEXT.decode",
+        "value_deserializer": "a function, such as TEXT.decode",
+        "on_delivery": "a function",
+    }
+)
+
+
+def check_types(config: DataclassInstance) -> None:
+    """Raise TypeError, naming the setting, for a value of another type than its field's, and
+    ValueError for one that is too small, or no number at all."""
+    for field in fields(config):
+        value = getattr(config, field.name)
+        called = CALLED.get(field.name)
+        if called is not None and value is not None:
+            if not (callable(value) or hasattr(value, "for_topic")):
+                raise TypeError(f"{field.name} is {called}, not {value!r}")
+            continue
+        kind = KINDS.get(str(field.type).partition("[")[0])
+        if kind is None:
+            continue
+        # True is a whole number to Python, and to nobody who reads a configuration.
+        is_misplaced = isinstance(value, bool) and bool not in kind.types
+        if is_misplaced or not isinstance(value, kind.types):
+            raise TypeError(f"{field.name} is {kind.words}, not {value!r}")
+        least = LEASTS.get(field.name)
+        if least is not None and isinstance(value, Real) and not float(value) >= least:
+            raise ValueError(f"{field.name} is {least} or more, not {value!r}")
+
+
+def check_methods(setting: str, values: Iterable[object], methods: tuple[str, ...]) -> None:
+    """Raise TypeError for an object that has not all of these methods."""
+    for value in values:
+        if isinstance(value, type) or not all(hasattr(value, method) for method in methods):
+            names = " and ".join(methods)
+            raise TypeError(f"{setting} are objects with the methods {names}, not {value!r}")

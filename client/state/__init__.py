@@ -1,1 +1,0 @@
-"""The pure halves of the client."""

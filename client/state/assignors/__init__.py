@@ -1,1 +1,0 @@
-"""Who reads what in a group: the ways to divide partitions among members. Pure."""

@@ -1,1 +1,0 @@
-"""One member of a group as a machine: what to ask the coordinator, what its answers mean. Pure."""

@@ -1,0 +1,1 @@
+"""Configurations of brokers, topics and groups: definitions, checks, effective values."""

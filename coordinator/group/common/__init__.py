@@ -1,0 +1,1 @@
+"""What both kinds of groups share. Pure."""

@@ -1,0 +1,61 @@
+"""What all groups of one shard share."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.deadlines import Deadlines
+from ottla.coordinator.effects import Moment
+from ottla.coordinator.group.common.timeline import Timeline
+from ottla.coordinator.outbox import Outbox
+from ottla.protocol.data_classes import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from ottla.coordinator.configs.group_configs import GroupTimes
+    from ottla.coordinator.group.common.settings import GroupSettings
+
+_BEFORE_ALL = Moment(0.0, 0)
+
+
+@dataclass(slots=True)
+class Scope:
+    """``new_id`` draws a random member id suffix, a UUID as text.
+
+    Keys of ``deadlines`` are (group id, anything the group understands); the shard hands an
+    expired key to that group's ``on_deadline(rest)``, and those of the group id "", which no
+    group with members can have, to the committed offsets. ``moment`` is that of the call the
+    shard is in. Whoever changed its memory before its records were written sets ``must_reload``
+    when they were not: what is in memory is then not what is in the log.
+
+    ``batch_limit`` tells what the log takes as one batch, ``own_times`` what counts for a group
+    that has settings of its own, both as they are set at that moment."""
+
+    settings: GroupSettings
+    new_id: Callable[[], str]
+    outbox: Outbox = field(default_factory=Outbox)
+    deadlines: Deadlines[tuple[str, Hashable]] = field(default_factory=Deadlines)
+    timeline: Timeline = field(default_factory=Timeline)
+    moment: Moment = _BEFORE_ALL
+    must_reload: bool = False
+    batch_limit: Callable[[], int] | None = None
+    own_times: Callable[[str], GroupTimes | None] | None = None
+
+    @property
+    def batch_bytes_max(self) -> int:
+        """The largest batch that may be appended now."""
+        limit = self.batch_limit
+        return self.settings.max_record_bytes if limit is None else limit()
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """Silence after which a KIP-848 member leaves that group. HOT."""
+        own = self.own_times(group_id) if self.own_times is not None else None
+        return self.settings.consumer_session_timeout_ms if own is None else own.session_timeout_ms
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """Time between heartbeats that KIP-848 members of that group are given. HOT."""
+        own = self.own_times(group_id) if self.own_times is not None else None
+        settings = self.settings
+        return settings.consumer_heartbeat_interval_ms if own is None else own.heartbeat_interval_ms

@@ -1,0 +1,248 @@
+"""Which offsets are committed, and which changes to them are still on their way.
+
+A change is open from the moment its record is appended until the record is committed, and that of
+a transaction until its marker is there. Whatever the order in which outcomes arrive, a partition
+ends up with the change that stands last in the log (T-23): one that takes effect supersedes those
+before it. How the log gets in here when a shard is loaded: offsets_loading.py.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.effects import NOBODY, LogRecord
+from ottla.coordinator.group.common.records import RecordKind, encode_key
+from ottla.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ottla.coordinator.effects import Writer
+
+Values = dict[int, bytes]
+"""By partition the values of the log's records. They stay bytes: read a thousand times less often
+than written, in a third of the memory of what they say, and nothing for a collector to visit."""
+
+
+class Change:
+    """One commit, or with no value one deletion, that is on its way to be the last word."""
+
+    __slots__ = ("group_id", "is_committed", "is_superseded", "outcome", "place", "value", "writer")
+
+    def __init__(
+        self, group_id: str, place: TopicPartition, value: bytes | None, writer: Writer
+    ) -> None:
+        self.group_id = group_id
+        self.place = place
+        self.value = value
+        self.writer = writer
+        # Whether the record can no longer vanish from the log.
+        self.is_committed = False
+        # What the marker said where it came first; False too if the offset was deleted since.
+        self.outcome: bool | None = None
+        # Whether a later record of the partition has taken effect.
+        self.is_superseded = False
+
+
+class OffsetLedger:
+    """The committed offsets of all groups of one shard, and the open changes."""
+
+    def __init__(self) -> None:
+        # While loading, when somebody holds on to them.
+        self.keeps_empty = False
+        self._committed: dict[str, dict[str, Values]] = {}
+        # By group and partition the open changes, as they follow each other in the log.
+        self._open: dict[str, dict[TopicPartition, list[Change]]] = {}
+        # By producer id what waits for a marker, or will when its record is committed.
+        self._transactions: dict[int, dict[Change, None]] = {}
+
+    # Reading.
+
+    def group_ids(self) -> set[str]:
+        """The groups that have offsets, or may get some from what is open."""
+        return self._committed.keys() | self._open.keys()
+
+    def visit_ids(self) -> Iterator[str]:
+        """The groups that are known now, one by one, whatever happens between two of them: some
+        may be gone by then, some come twice. Nothing is done for all of them at once but to take
+        down their ids."""
+        open_ids = list(self._open)
+        yield from list(self._committed)
+        yield from open_ids
+
+    def has_group(self, group_id: str) -> bool:
+        """Whether the group is one of ``group_ids``."""
+        return group_id in self._committed or group_id in self._open
+
+    def committed(self, group_id: str) -> Mapping[str, Mapping[int, bytes]]:
+        """What the group has committed, by topic and partition."""
+        return self._committed.get(group_id, {})
+
+    def is_open(self, group_id: str, place: TopicPartition) -> bool:
+        """Whether some change of the partition has not come to its end."""
+        return place in self._open.get(group_id, ())
+
+    def unstable(self, group_id: str) -> set[TopicPartition]:
+        """The partitions that an open transaction may still change (KIP-447)."""
+        return {
+            place
+            for place, changes in self._open.get(group_id, {}).items()
+            if any(change.writer.is_transactional for change in changes)
+        }
+
+    def places(
+        self, group_id: str, only_topics: frozenset[str] | None = None
+    ) -> set[TopicPartition]:
+        """Every partition, of these topics or of all, that a deletion has to name."""
+        topics = self._committed.get(group_id, {})
+        names = topics.keys() if only_topics is None else topics.keys() & only_topics
+        places = {TopicPartition(name, partition) for name in names for partition in topics[name]}
+        for place in self._open.get(group_id, ()):
+            if only_topics is None or place.topic in only_topics:
+                places.add(place)
+        return places
+
+    def is_leaving(self, group_id: str) -> bool:
+        """Whether the group has no offsets, or has none once open deletions are committed."""
+        places = self._open.get(group_id, {})
+        if any(changes[-1].value is not None for changes in places.values()):
+            return False
+        committed = self._committed.get(group_id, {})
+        count = sum(len(values) for values in committed.values())
+        # Cheap for the many groups of which nothing is on its way.
+        return count <= len(places) and all(
+            (topic, partition) in places
+            for topic, values in committed.items()
+            for partition in values
+        )
+
+    # What is appended now.
+
+    def begin(
+        self,
+        group_id: str,
+        records: Iterable[tuple[TopicPartition, bytes | None]],
+        writer: Writer = NOBODY,
+    ) -> list[Change]:
+        """The records follow each other in the log from here on."""
+        return [self.add(Change(group_id, place, value, writer)) for place, value in records]
+
+    def on_committed(self, changes: Iterable[Change]) -> None:
+        """The records are in the log for good."""
+        for change in changes:
+            self._on_committed(change)
+
+    def on_failed(self, changes: Iterable[Change]) -> None:
+        """The records are not in the log."""
+        for change in changes:
+            self._close(change)
+
+    def on_marker(self, producer_id: int, producer_epoch: int, *, is_commit: bool) -> None:
+        """A transaction of the producer has ended. A marker may carry a later epoch than what it
+        ends: the producer was fenced, or gets a new epoch with each transaction (KIP-890)."""
+        for change in list(self._transactions.get(producer_id, ())):
+            if change.writer.producer_epoch > producer_epoch:
+                continue
+            if change.outcome is None:
+                change.outcome = is_commit
+            if change.is_committed:
+                self._end(change)
+
+    # What the log says.
+
+    def find_values(self, group_id: str, topic: str) -> Values:
+        """What the group has committed for the topic, to be changed by whoever is loading: later
+        records replace earlier ones, unless changes are open."""
+        assert self.keeps_empty, "what is empty may be left behind by the next deletion"
+        return self._committed.setdefault(group_id, {}).setdefault(intern(topic), {})
+
+    @property
+    def open_groups(self) -> Mapping[str, object]:
+        """The groups of which something is on its way, as they are from moment to moment."""
+        return self._open
+
+    def drop_empty(self) -> None:
+        """Forget the topics and groups that have come to have no offsets."""
+        self.keeps_empty = False
+        for group_id, topics in list(self._committed.items()):
+            for topic, values in list(topics.items()):
+                if not values:
+                    del topics[topic]
+            if not topics:
+                del self._committed[group_id]
+
+    # The life of a change.
+
+    def add(self, change: Change) -> Change:
+        """It follows all others in the log."""
+        places = self._open.setdefault(change.group_id, {})
+        places.setdefault(change.place, []).append(change)
+        # A deletion is never part of a transaction, even if one stands in its batch.
+        if change.writer.is_transactional and change.value is not None:
+            self._transactions.setdefault(change.writer.producer_id, {})[change] = None
+        return change
+
+    def _on_committed(self, change: Change) -> None:
+        change.is_committed = True
+        ongoing = self._transactions.get(change.writer.producer_id, ())
+        if change.outcome is not None or change not in ongoing:
+            self._end(change)
+            return
+        # Of one transaction only the last commit of a partition counts; it may have many.
+        changes = self._open[change.group_id][change.place]
+        for earlier in changes[: changes.index(change)]:
+            if earlier.writer == change.writer and earlier.is_committed:
+                self._close(earlier)
+
+    def _end(self, change: Change) -> None:
+        """All is known about the change."""
+        if change.outcome is not False:
+            if not change.is_superseded:
+                self._put_in_force(change)
+            self._supersede_before(change)
+        self._close(change)
+
+    def _put_in_force(self, change: Change) -> None:
+        group_id, (topic, partition) = change.group_id, change.place
+        if change.value is not None:
+            topics = self._committed.setdefault(group_id, {})
+            topics.setdefault(intern(topic), {})[partition] = change.value
+            return
+        topics = self._committed.get(group_id, {})
+        values = topics.get(topic, {})
+        values.pop(partition, None)
+        if not values and not self.keeps_empty:
+            topics.pop(topic, None)
+            if not topics:
+                self._committed.pop(group_id, None)
+
+    def _supersede_before(self, change: Change) -> None:
+        changes = self._open[change.group_id][change.place]
+        for earlier in changes[: changes.index(change)]:
+            earlier.is_superseded = True
+            if change.value is None:
+                # What was deleted does not keep readers waiting for a marker either.
+                earlier.outcome = False
+                if earlier.is_committed:
+                    self._close(earlier)
+
+    def _close(self, change: Change) -> None:
+        places = self._open[change.group_id]
+        changes = places[change.place]
+        changes.remove(change)
+        if not changes:
+            del places[change.place]
+            if not places:
+                del self._open[change.group_id]
+        producer_id = change.writer.producer_id
+        waiting = self._transactions.get(producer_id)
+        if waiting is not None:
+            waiting.pop(change, None)
+            if not waiting:
+                del self._transactions[producer_id]
+
+
+def offset_record(group_id: str, place: TopicPartition, value: bytes | None) -> LogRecord:
+    """The record that commits an offset, or deletes it. Raises ValueError for too long a name."""
+    return LogRecord(encode_key(RecordKind.OFFSET_COMMIT, group_id, *place), value)

@@ -1,0 +1,87 @@
+"""Forgetting what was committed for topics that are gone: in slices, and yet as if at once.
+
+A topic of the same name may be there in the next moment, and commits for that one must stay. So
+before a group commits anything, what it had committed for topics that are gone is deleted first,
+if its turn has not come; of all others the slices take care.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.offsets.removal import APPEND_COST
+from ottla.protocol.data_classes import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ottla.coordinator.group.offsets.ledger import OffsetLedger
+    from ottla.coordinator.group.offsets.removal import OffsetRemoval
+
+
+@dataclass(slots=True)
+class _Deletion:
+    """``settled`` has the groups that were visited, with the topics they were visited for."""
+
+    topics: frozenset[str] = frozenset()
+    settled: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def add(self, topics: frozenset[str]) -> None:
+        self.topics |= topics
+        # One of that name was deleted before, made again and committed for since.
+        for group_id, known in self.settled.items():
+            self.settled[group_id] = known - topics
+
+
+class TopicRemoval:
+    """One per shard. Only for topics known to be deleted; that a broker does not know of a topic
+    says nothing while it starts."""
+
+    def __init__(self, ledger: OffsetLedger, removal: OffsetRemoval) -> None:
+        self._ledger = ledger
+        self._removal = removal
+        self._running: _Deletion | None = None
+        self._visits: Iterator[str] = iter(())
+        # What was deleted since the running one began.
+        self._next: _Deletion | None = None
+
+    def start(self, topics: Iterable[str]) -> None:
+        """These topics are gone now. ``run`` until there is no more to do."""
+        if self._next is None:
+            self._next = _Deletion()
+        self._next.add(frozenset(topics))
+
+    def run(self, examined_max: int) -> bool:
+        """Visit so many groups, or fewer of which something is deleted. Whether there is more to
+        do, at once."""
+        examined = 0
+        while examined < examined_max:
+            examined += 1
+            if self._running is None:
+                if self._next is None:
+                    return False
+                self._running, self._next = self._next, None
+                self._visits = self._ledger.visit_ids()
+            group_id = next(self._visits, None)
+            if group_id is None:
+                self._running = None
+            elif self._settle(self._running, group_id):
+                examined += APPEND_COST
+        return self._running is not None or self._next is not None
+
+    def before_commit(self, group_id: str) -> None:
+        """The group is about to commit: what it writes from now on is for topics that are there."""
+        for deletion in (self._running, self._next):
+            if deletion is not None:
+                self._settle(deletion, group_id)
+
+    def _settle(self, deletion: _Deletion, group_id: str) -> bool:
+        """Whether there was something to delete."""
+        topics = deletion.topics - deletion.settled.get(group_id, frozenset())
+        if not topics:
+            return False
+        deletion.settled[group_id] = deletion.topics
+        places = self._ledger.places(group_id, topics)
+        self._removal.remove(group_id, sorted(places))
+        return bool(places)

@@ -1,0 +1,76 @@
+"""What the store says of a broker's full disks is what is so, whatever happens to its session."""
+
+from __future__ import annotations
+
+from ottla.broker.directories.full_disk_reports import RoomReports
+from ottla.broker.engine.tasks import Tasks
+from ottla.coordinator.store import full_disks, paths
+from ottla.coordinator.store.embedded import EmbeddedStore
+from ottla.coordinator.store.full_disks import Room, RoomReport
+from ottla.coordinator.store.store import NoNode, Session
+from tests.broker.support.node import DIRECTORY, HandClock
+from tests.coordinator.store.disk import TestDisk
+
+LOW, STUCK = RoomReport(Room.LOW), RoomReport(Room.NONE)
+
+
+async def opened() -> tuple[EmbeddedStore, Session, RoomReports]:
+    """A store with one session, and a broker's reports that do not go anywhere yet."""
+    clock = HandClock()
+    store = await EmbeddedStore.open(TestDisk(), clock, Tasks().spawn, DIRECTORY)
+    session = await store.connect()
+    await session.create("/ottla")
+    await session.create(paths.FULL_DISKS)
+    return store, session, RoomReports(1, clock)
+
+
+async def told(session: Session) -> RoomReport | None:
+    """What stands in the store."""
+    try:
+        return full_disks.parse((await session.get(full_disks.path_of(1))).data)
+    except NoNode:
+        return None
+
+
+async def test_a_report_stands_as_long_as_a_disk_is_full() -> None:
+    """It is written when it changes, and goes with its reason."""
+    _, session, reports = await opened()
+    await reports.tell(LOW)
+    assert await told(session) is None
+    await reports.begin(session)
+    found = []
+    for report in (None, LOW, LOW, STUCK, None):
+        await reports.tell(report)
+        found.append(await told(session))
+
+    assert found == [None, LOW, LOW, STUCK, None]
+
+
+async def test_a_report_from_before_a_short_cut_does_not_stay() -> None:
+    """There was room again before the broker could say so: it would never lead again."""
+    _, session, reports = await opened()
+    await reports.begin(session)
+    await reports.tell(LOW)
+    await reports.end()
+    await reports.tell(None)
+    assert await told(session) == LOW
+    await reports.begin(session)
+    await reports.tell(None)
+
+    assert await told(session) is None
+
+
+async def test_a_report_goes_with_the_session_and_is_made_again_in_the_next() -> None:
+    """A broker that is gone has no disk to be spared."""
+    store, session, reports = await opened()
+    await reports.begin(session)
+    await reports.tell(STUCK)
+    following = await store.connect()
+    await reports.end()
+    await reports.begin(following)
+    await reports.tell(STUCK)
+    await store.expire(session.session_id)
+
+    assert await told(following) == STUCK
+    await store.expire(following.session_id)
+    assert await told(await store.connect()) is None

@@ -1,0 +1,1 @@
+"""Brokers, disks and clusters that tests of the broker share."""

@@ -1,0 +1,79 @@
+"""What will become of a transaction that is open in a partition, and what to do about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.client.administration.transaction_requests import ProducerView, TransactionView
+from ottla.client.administration.transaction_search import OpenTransaction, Standing, judge_standing
+from ottla.client.cli.transactions.transaction_text import advice, at, described, span
+from ottla.protocol.ids import TopicPartition
+
+HERE, ELSEWHERE = TopicPartition("t", 0), TopicPartition("t", 1)
+NOW_MS = 1_700_000_000_000
+PRODUCER = ProducerView(7, 3, 9, NOW_MS, -1, 5)
+
+
+def known(state: str, age_ms: int | None = 0, where: TopicPartition = HERE) -> TransactionView:
+    """What a coordinator says, with a minute's timeout."""
+    start_ms = None if age_ms is None else NOW_MS - age_ms
+    return TransactionView("id", 2, state, 7, 3, 60_000, start_ms, (where,))
+
+
+@pytest.mark.parametrize(
+    ("transaction", "is_certain", "expected"),
+    [
+        (None, True, Standing.HANGING),
+        (None, False, Standing.UNKNOWN),
+        (known("Ongoing", where=ELSEWHERE), True, Standing.HANGING),
+        (known("Empty", None, ELSEWHERE), True, Standing.HANGING),
+        (known("PrepareCommit", 900_000), True, Standing.ENDING),
+        (known("PrepareAbort"), True, Standing.ENDING),
+        (known("Ongoing"), True, Standing.OPEN),
+        (known("Ongoing", None), True, Standing.OPEN),
+        (known("Ongoing", 60_001), True, Standing.OPEN),
+        (known("Ongoing", 90_001), True, Standing.OVERDUE),
+    ],
+)
+def test_only_what_nobody_will_end_hangs(
+    transaction: TransactionView | None, is_certain: bool, expected: Standing
+) -> None:
+    """To call one hanging that is not leads somebody to tear it."""
+    assert judge_standing(HERE, transaction, NOW_MS, is_certain=is_certain) is expected
+
+
+@pytest.mark.parametrize(
+    ("standing", "transaction", "expected"),
+    [
+        (Standing.HANGING, None, "'ottla transactions abort t:0 --first-offset 5' does"),
+        (Standing.UNKNOWN, None, "'ottla cluster' shows who is missing"),
+        (Standing.ENDING, known("PrepareCommit"), "'id' is being committed by broker 2"),
+        (Standing.ENDING, known("PrepareAbort"), "'id' is being aborted by broker 2"),
+        (Standing.OVERDUE, known("Ongoing", 90_001), "is __transaction_state in sync?"),
+        (Standing.OPEN, known("Ongoing", 20_000), "its coordinator aborts it in 40 s"),
+        (Standing.OPEN, known("Ongoing", None), "its coordinator aborts it; a new producer"),
+    ],
+)
+def test_every_standing_comes_with_what_to_do(
+    standing: Standing, transaction: TransactionView | None, expected: str
+) -> None:
+    """Whoever asks is stuck, and in a hurry."""
+    one = OpenTransaction(HERE, 5, PRODUCER, transaction, standing)
+
+    assert expected in advice(one, NOW_MS)
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    """A transactional id without a transaction has no start."""
+    text = described([known("Empty", None)], "text")
+
+    assert "since" not in text
+    assert "partitions        t:0" in text
+
+
+def test_times_are_written_for_people() -> None:
+    """With the zone, and lengths in one unit."""
+    assert at(NOW_MS) == "2023-11-14 22:13:20.000Z"
+    assert at(-1) is at(None) is None
+    lengths = [-5, 1_500, 119_000, 120_000, 7_200_000, 200_000_000]
+    assert [span(one) for one in lengths] == ["0 s", "1 s", "119 s", "2 min", "2 h", "2 d"]

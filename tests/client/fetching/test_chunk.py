@@ -1,0 +1,184 @@
+"""What a fetch brought, taken piece by piece."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.client.fetching.chunk import Chunk, Enough
+from ottla.client.fetching.fetch_request import Wanted
+from ottla.client.settings.config import ConsumerConfig
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.ids import TopicPartition
+from ottla.protocol.records.builder import BatchOptions, encode_batch
+from ottla.protocol.records.compression import Codec
+from ottla.wire.errors import RequestRefused
+
+WHERE = TopicPartition("t", 0)
+CONFIG = ConsumerConfig()
+
+
+def batch(base_offset: int, count: int) -> bytes:
+    """A batch whose values are the offsets of its records."""
+    entries = [(0, None, b"%d" % (base_offset + place), ()) for place in range(count)]
+    return encode_batch(entries, BatchOptions(base_offset=base_offset))
+
+
+def chunk_of(data: bytes, offset: int = 0, config: ConsumerConfig = CONFIG) -> Chunk:
+    """A chunk that was asked for from that offset."""
+    return Chunk(Wanted(WHERE, 1, offset, 1000), memoryview(data), None, config)
+
+
+def offsets(chunk: Chunk, count: int) -> list[int]:
+    """Offsets of the next records, which must match their values."""
+    records = chunk.take(count)
+    assert [b"%d" % record.offset for record in records] == [record.value for record in records]
+    return [record.offset for record in records]
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4, 5, 100])
+def test_records_come_in_order_whatever_the_steps(step: int) -> None:
+    """Steps that end inside a batch, at its end, and beyond."""
+    chunk = chunk_of(batch(0, 3) + batch(3, 4) + batch(7, 1))
+    found: list[int] = []
+    while not chunk.is_done:
+        taken = offsets(chunk, step)
+        found += taken
+        assert chunk.position == (found[-1] + 1 if found else 0)
+
+    assert found == list(range(8))
+    assert chunk.take(1) == []
+    assert chunk.next_offset == 8
+
+
+@pytest.mark.parametrize("start", [0, 1, 2, 3, 6, 7])
+def test_records_before_the_wanted_offset_are_left_out(start: int) -> None:
+    """A broker sends the whole batch that holds the offset."""
+    chunk = chunk_of(batch(0, 3) + batch(3, 5), start)
+
+    assert offsets(chunk, 100) == list(range(start, 8))
+
+
+def test_a_gap_between_batches_is_passed() -> None:
+    """Compaction leaves such gaps; the position has to get over them."""
+    chunk = chunk_of(batch(0, 2) + batch(10, 2))
+
+    assert offsets(chunk, 100) == [0, 1, 10, 11]
+    assert chunk.position == 12
+
+
+def test_a_batch_cut_at_the_end_is_left_for_the_next_fetch() -> None:
+    """NET-31: the size prefix tells that it is not all there, which is no error."""
+    chunk = chunk_of(batch(0, 2) + batch(2, 2)[:-1])
+
+    assert offsets(chunk, 100) == [0, 1]
+    assert (chunk.position, chunk.next_offset) == (2, 2)
+
+
+def test_a_lone_torn_batch_has_no_next_offset() -> None:
+    """That is how the fetcher knows that it must ask for more bytes."""
+    assert chunk_of(batch(0, 2)[:-1]).next_offset is None
+
+
+def test_what_is_good_before_a_damaged_batch_is_handed_out_first() -> None:
+    """Then the error, and the position has not moved past the damage."""
+    damaged = bytearray(batch(2, 2))
+    damaged[-1] ^= 1
+    chunk = chunk_of(batch(0, 2) + bytes(damaged) + batch(4, 1))
+
+    assert offsets(chunk, 100) == [0, 1]
+    for _ in range(2):
+        with pytest.raises(RequestRefused) as caught:
+            chunk.take(100)
+        assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert chunk.position == 2
+    assert not chunk.is_done
+
+
+def test_the_checksum_may_be_left_unchecked() -> None:
+    """Who trusts the way saves the time; the records still have to be whole."""
+    damaged = bytearray(batch(0, 1))
+    damaged[20] ^= 1
+    config = ConsumerConfig(check_crc=False)
+
+    assert offsets(chunk_of(bytes(damaged), config=config), 1) == [0]
+
+
+def test_bytes_that_are_no_batch_are_refused() -> None:
+    """Reading on at a guess would make records out of noise."""
+    with pytest.raises(KafkaError, match="CORRUPT_MESSAGE"):
+        chunk_of(b"\xff" * 100)
+
+
+def test_batches_can_be_taken_after_records() -> None:
+    """What is left of a batch whose records were being taken comes first: nothing twice, and
+    nothing left out."""
+    chunk = chunk_of(batch(0, 3) + batch(3, 3) + batch(6, 1))
+    assert offsets(chunk, 1) == [0]
+
+    rest, whole = chunk.take_batch(), chunk.take_batch()
+
+    assert rest is not None
+    assert whole is not None
+    assert [record.offset for record in rest.records()] == [1, 2]
+    assert (rest.base_offset, rest.next_offset, rest.count) == (1, 3, 2)
+    assert (whole.base_offset, whole.next_offset, whole.count) == (3, 6, 3)
+    assert chunk.position == 6
+    assert offsets(chunk, 100) == [6]
+    assert chunk.take_batch() is None
+
+
+def test_a_bomb_ends_at_the_limit() -> None:
+    """A batch of a few bytes may claim to be gigabytes."""
+    codec_batch = encode_batch([(0, None, bytes(200_000), ())], BatchOptions(codec=Codec.GZIP))
+    config = ConsumerConfig(batch_bytes_max=100_000)
+
+    with pytest.raises(RequestRefused, match="MESSAGE_TOO_LARGE"):
+        chunk_of(codec_batch, config=config).take(1)
+
+
+def test_a_batch_of_too_many_objects_is_refused_and_can_be_had_as_columns() -> None:
+    """Tens of millions of empty records fit into little; as objects they are gigabytes."""
+    data = encode_batch([(0, None, None, ())] * 1_000, BatchOptions(codec=Codec.GZIP))
+    config = ConsumerConfig(batch_bytes_max=100_000)
+
+    with pytest.raises(RequestRefused, match="has 1000 records") as raised:
+        chunk_of(data, config=config).take(10)
+    assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    fetched = chunk_of(data, config=config).take_batch()
+    assert fetched is not None
+    with pytest.raises(RequestRefused, match="has 1000 records"):
+        fetched.values()
+    assert fetched.columns().count == 1_000
+
+
+def test_columns_hold_on_to_the_bytes_they_were_received_in() -> None:
+    """They are not copied, so the buffer must not be read into again while anybody looks at
+    them; the other batches of the chunk are what they were."""
+    values = [bytes([number % 251]) * 100 for number in range(2_000)]
+    entries = [(0, None, value, ()) for value in values]
+    data = encode_batch(entries[:1_000])
+    data += encode_batch(entries[1_000:], BatchOptions(base_offset=1_000))
+    buffer = bytearray(data)
+    chunk = Chunk(Wanted(WHERE, 1, 0, 1000), memoryview(buffer), None, CONFIG)
+
+    (first,) = chunk.take_columns(1_000)
+    (part,) = chunk.take_columns(10)
+    (rest,) = chunk.take_columns(1_000)
+
+    assert [record.value for record in first.records()] == values[:1_000]
+    assert [record.value for record in part.records()] == values[1_000:1_010]
+    assert [record.value for record in rest.records()] == values[1_010:]
+    with pytest.raises(BufferError):
+        buffer.pop()
+
+
+def test_small_batches_share_a_table_and_a_large_one_has_its_own() -> None:
+    """Joining copies; what is large enough by itself was copied for a few records before it."""
+    chunk = chunk_of(batch(0, 3) + batch(3, 4) + batch(7, 100) + batch(107, 2))
+    enough = Enough(1_000, len(batch(7, 100)))
+
+    tables = []
+    while parts := chunk.take_columns(1_000, enough):
+        tables.append([part.count for part in parts])
+
+    assert tables == [[3, 4], [100], [2]]

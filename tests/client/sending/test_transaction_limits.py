@@ -1,0 +1,148 @@
+"""What transactions do not promise, shown; docs/transactions.md says so."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla import Admin, Consumer, ConsumerConfig, Isolation, NewTopic, Producer, TopicPartition
+from tests.broker.support.brokers import Brokers
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+PAGE = Path(__file__).parents[3] / "docs" / "transactions.md"
+# Cleaning and retention at once instead of by and by.
+HASTY = {"log.retention.check.interval.ms": "100", "log.cleaner.backoff.ms": "100"}
+SMALL_SEGMENTS = {"segment.bytes": "1048576"}
+FILLER = b"x" * 60_000
+
+
+@pytest.fixture
+async def bootstrap() -> AsyncIterator[str]:
+    """A broker that cleans at once."""
+    brokers = Brokers(1, HASTY)
+    await brokers.start()
+    (address,) = brokers.bootstrap
+    yield address
+    await brokers.stop()
+
+
+async def create(bootstrap: str, partitions: int = 1, **configs: str) -> None:
+    named = {name.replace("_", "."): value for name, value in configs.items()}
+    async with Admin(bootstrap) as admin:
+        await admin.create_topic(NewTopic("t", partitions, 1, SMALL_SEGMENTS | named))
+
+
+async def transact(bootstrap: str, *records: tuple[bytes, bytes, int]) -> None:
+    """One transaction of these keys and values in these partitions."""
+    async with Producer(bootstrap, transactional_id="id") as producer:
+        await producer.init_transactions()
+        async with producer.transaction():
+            for key, value, partition in records:
+                await producer.send("t", value, key, partition=partition)
+
+
+async def read(
+    bootstrap: str, *partitions: int, start: int | None = None
+) -> list[tuple[bytes | None, bytes | None]]:
+    """What a reader of committed records gets from there on, without filler."""
+    wanted = [TopicPartition("t", number) for number in partitions or (0,)]
+    found = []
+    config = ConsumerConfig(isolation=Isolation.READ_COMMITTED, offset_reset="earliest")
+    async with Consumer(bootstrap, config) as consumer:
+        ends = await consumer.end_offsets(wanted)
+        consumer.assign(wanted)
+        consumer.seek_to_beginning()
+        if start is not None:
+            consumer.seek(wanted[0], start)
+        while any((consumer.position(where) or 0) < end for where, end in ends.items()):
+            found += await consumer.poll(1_000)
+    return [(one.key, one.value) for one in found if one.value != FILLER]
+
+
+async def first_offset(bootstrap: str) -> int:
+    async with Consumer(bootstrap) as consumer:
+        where = TopicPartition("t", 0)
+        return (await consumer.offsets_at({where: -2}))[where].offset
+
+
+async def fill(bootstrap: str) -> None:
+    """Enough that the segment before is closed."""
+    async with Producer(bootstrap) as producer:
+        for number in range(40):
+            await producer.send("t", FILLER, b"filler %d" % number, partition=0)
+
+
+@pytest.mark.requirement("TXN-36")
+async def test_compaction_can_leave_part_of_a_transaction(bootstrap: str) -> None:
+    """Limit 1: a newer version of one of its keys has replaced the older one."""
+    await create(bootstrap, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
+    await transact(bootstrap, (b"a", b"old", 0), (b"b", b"old", 0))
+    whole = await read(bootstrap)
+    await transact(bootstrap, (b"a", b"new", 0))
+    await fill(bootstrap)
+    async with asyncio.timeout(90):
+        while (b"a", b"old") in await read(bootstrap):
+            await asyncio.sleep(0.1)
+
+    assert whole == [(b"a", b"old"), (b"b", b"old")]
+    assert sorted(await read(bootstrap)) == [(b"a", b"new"), (b"b", b"old")]
+
+
+@pytest.mark.requirement("TXN-37")
+async def test_retention_can_leave_part_of_a_transaction(bootstrap: str) -> None:
+    """Limit 2: its beginning was in a segment that is gone."""
+    await create(bootstrap, retention_bytes="500000")
+    filler = [(b"filler", FILLER, 0)] * 30
+    await transact(bootstrap, (b"a", b"1", 0), *filler, (b"b", b"2", 0))
+    async with asyncio.timeout(90):
+        while await first_offset(bootstrap) == 0:
+            await asyncio.sleep(0.1)
+
+    assert await read(bootstrap) == [(b"b", b"2")]
+
+
+@pytest.mark.requirement("TXN-38")
+async def test_a_seek_can_skip_part_of_a_transaction(bootstrap: str) -> None:
+    """Limit 3: who begins in its middle gets the rest."""
+    await create(bootstrap)
+    await transact(bootstrap, (b"a", b"1", 0), (b"b", b"2", 0), (b"c", b"3", 0))
+
+    assert await read(bootstrap, start=1) == [(b"b", b"2"), (b"c", b"3")]
+
+
+@pytest.mark.requirement("TXN-39")
+async def test_a_reader_of_one_partition_sees_that_part(bootstrap: str) -> None:
+    """Limit 4: nobody gives it what it has not asked for."""
+    await create(bootstrap, 2)
+    await transact(bootstrap, (b"a", b"1", 0), (b"b", b"2", 1))
+
+    assert await read(bootstrap, 1) == [(b"b", b"2")]
+    assert sorted(await read(bootstrap, 0, 1)) == [(b"a", b"1"), (b"b", b"2")]
+
+
+@pytest.mark.requirement("TXN-40", "BGD-12")
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "| Compacted topics |",
+        "| Retention |",
+        "| Seek |",
+        "| Part of the partitions |",
+        "| Other systems | A database, a mail or an HTTP call is outside",
+        "nobody votes",
+        "the outcome is fixed by one write of the coordinator",
+        "Three-phase commit",
+        "Commit or abort is the producer's decision",
+        "not that of a majority",
+        "Paxos",
+        "FLP",
+    ],
+)
+def test_the_page_says_what_is_not_promised_and_why(phrase: str) -> None:
+    """Whoever relies on more than there is finds out too late."""
+    assert phrase in " ".join(PAGE.read_text().split())

@@ -1,1 +1,0 @@
-"""Tests of the machine of one member."""

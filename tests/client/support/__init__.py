@@ -1,0 +1,1 @@
+"""Brokers and clients that tests of the client share."""

@@ -1,0 +1,147 @@
+"""Changes of topic and broker settings, accepted whole or refused with a sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.coordinator.configs.config_changes import (
+    ConfigChange,
+    ConfigOperation,
+    change_broker_configs,
+    change_topic_configs,
+    check_broker_configs,
+    check_topic_configs,
+)
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+SET, DELETE, APPEND, SUBTRACT = ConfigOperation
+
+
+def test_operations_change_what_they_name_and_nothing_else() -> None:
+    """KIP-339: the point of the incremental form is that the rest stays."""
+    current = {"retention.ms": "1", "segment.ms": "2", "cleanup.policy": "delete"}
+
+    changed = change_topic_configs(
+        current,
+        [
+            ConfigChange("retention.ms", SET, "5"),
+            ConfigChange("segment.ms", DELETE, None),
+            ConfigChange("cleanup.policy", APPEND, "compact, delete"),
+        ],
+    )
+
+    assert changed == {"retention.ms": "5", "cleanup.policy": "delete,compact"}
+    assert current["retention.ms"] == "1"
+
+
+def test_lists_start_from_their_default() -> None:
+    """Appending to a policy that is not set must not lose the default one."""
+    append = [ConfigChange("cleanup.policy", APPEND, "compact")]
+    subtract = [ConfigChange("cleanup.policy", SUBTRACT, "delete")]
+
+    assert change_topic_configs({}, append) == {"cleanup.policy": "delete,compact"}
+    assert change_topic_configs({}, subtract) == {"cleanup.policy": ""}
+    assert change_topic_configs({"cleanup.policy": "compact,delete"}, subtract) == {
+        "cleanup.policy": "compact"
+    }
+
+
+def test_deleting_what_is_not_set_is_fine() -> None:
+    """A repeated request must have the same outcome; names that are unknown can go, too."""
+    assert change_topic_configs({"old": "1"}, [ConfigChange("old", DELETE, None)]) == {}
+    assert change_topic_configs({}, [ConfigChange("retention.ms", DELETE, None)]) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (ConfigChange("retention.mss", SET, "5"), ErrorCode.INVALID_CONFIG),
+        (ConfigChange("retention.ms", SET, "soon"), ErrorCode.INVALID_CONFIG),
+        (ConfigChange("retention.ms", SET, None), ErrorCode.INVALID_REQUEST),
+        (ConfigChange("retention.ms", APPEND, "5"), ErrorCode.INVALID_CONFIG),
+        (ConfigChange("cleanup.policy", APPEND, "melt"), ErrorCode.INVALID_CONFIG),
+        (ConfigChange("cleanup.policy", SUBTRACT, None), ErrorCode.INVALID_REQUEST),
+        (ConfigChange("cleanup.policy", 4, "delete"), ErrorCode.INVALID_REQUEST),
+        (ConfigChange("remote.storage.enable", SET, "true"), ErrorCode.INVALID_CONFIG),
+        (ConfigChange("max.compaction.lag.ms", SET, "4"), ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_refused_changes_of_topics(change: ConfigChange, code: ErrorCode) -> None:
+    """Code and sentence reach the operator who typed the command."""
+    with pytest.raises(KafkaError) as raised:
+        change_topic_configs({"min.compaction.lag.ms": "5"}, [change])
+
+    assert raised.value.code is code
+    assert change.name in raised.value.message or "operation" in raised.value.message
+
+
+def test_one_name_twice_in_a_request_is_refused() -> None:
+    """Which of the two counts would be chance."""
+    changes = [ConfigChange("retention.ms", SET, "5"), ConfigChange("retention.ms", DELETE, None)]
+
+    with pytest.raises(KafkaError) as raised:
+        change_topic_configs({}, changes)
+
+    assert raised.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_old_broken_values_do_not_block_other_changes() -> None:
+    """What somebody else broke can be mended step by step."""
+    current = {"min.compaction.lag.ms": "x", "max.compaction.lag.ms": "3", "no.such": "1"}
+
+    changed = change_topic_configs(current, [ConfigChange("retention.ms", SET, "5")])
+
+    assert changed == {**current, "retention.ms": "5"}
+
+
+def test_the_whole_set_is_checked_for_create_and_alter() -> None:
+    """CreateTopics and the older AlterConfigs bring everything at once."""
+    assert check_topic_configs({"retention.ms": "5"}) == {"retention.ms": "5"}
+    for bad in ({"retention.ms": "x"}, {"nothing": "1"}, {"remote.storage.enable": "true"}):
+        with pytest.raises(KafkaError) as raised:
+            check_topic_configs(bad)
+        assert raised.value.code is ErrorCode.INVALID_CONFIG
+    with pytest.raises(KafkaError) as raised:
+        check_topic_configs({"retention.ms": None})
+    assert raised.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_brokers_take_dynamic_settings_only() -> None:
+    """KIP-226: a setting that is read once at the start must not seem to change."""
+    change = [ConfigChange("num.io.threads", SET, "5")]
+
+    assert change_broker_configs({}, change, for_one_broker=False) == {"num.io.threads": "5"}
+    assert check_broker_configs({"num.io.threads": "5"}, for_one_broker=True)
+    with pytest.raises(KafkaError) as raised:
+        check_broker_configs({"broker.id": "5"}, for_one_broker=True)
+    assert raised.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_addresses_belong_to_single_brokers() -> None:
+    """One advertised address for all brokers would send every client to one of them."""
+    values = {"advertised.listeners": "PLAINTEXT://h:1"}
+
+    assert check_broker_configs(values, for_one_broker=True) == values
+    with pytest.raises(KafkaError) as raised:
+        check_broker_configs(values, for_one_broker=False)
+    assert raised.value.code is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("name", ["num.io.thread", "retention.ms"])
+def test_unknown_settings_of_brokers_are_kept(name: str) -> None:
+    """They may be a plug-in's, or those of a broker of a later version."""
+    changed = change_broker_configs({}, [ConfigChange(name, SET, "5")], for_one_broker=True)
+
+    assert changed == {name: "5"}
+    assert check_broker_configs({name: "5"}, for_one_broker=False) == {name: "5"}
+
+
+def test_a_bad_value_of_a_broker_is_an_invalid_request() -> None:
+    """Kafka's code for brokers; for topics it is INVALID_CONFIG."""
+    for name, value in (("log.cleaner.threads", "x"), ("num.io.threads", "0")):
+        with pytest.raises(KafkaError, match=name) as raised:
+            change_broker_configs({}, [ConfigChange(name, SET, value)], for_one_broker=True)
+        assert raised.value.code is ErrorCode.INVALID_REQUEST
+        with pytest.raises(KafkaError) as checked:
+            check_broker_configs({name: value}, for_one_broker=True)
+        assert checked.value.code is ErrorCode.INVALID_REQUEST

@@ -1,0 +1,1 @@
+"""Connections to brokers: what the broker and the client both stand on."""

@@ -1,0 +1,384 @@
+"""One connection to one broker: requests out, answers back, in order.
+
+Built on the Net and Clock seams with readiness callbacks, so a request costs one future and no
+task. Every request gets exactly one end: its answer, or an error that says whether a byte of it
+was sent. After any breach of protocol, a timeout or a lost socket the connection is closed for
+good; the pool makes the next one. Also the wire between brokers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.protocol.compile import decode
+from ottla.protocol.errors import RemoteProtocolError
+from ottla.protocol.headers import RequestHeader, decode_response_header
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.call import asking
+from ottla.wire.deadline import TimeLimit
+from ottla.wire.errors import AnswerTooLarge as AnswerTooLarge
+from ottla.wire.errors import BrokerUnreachable as BrokerUnreachable
+from ottla.wire.errors import ConnectionLost as ConnectionLost
+from ottla.wire.errors import RequestTimedOut as RequestTimedOut
+from ottla.wire.errors import TransportError as TransportError
+from ottla.wire.frames import FrameReader, FrameTooLarge
+from ottla.wire.in_flight import InFlight, Waiting
+from ottla.wire.negotiation import (
+    API_VERSIONS,
+    NO_FEATURES,
+    agree,
+    features_of,
+    first_request,
+    learned,
+    read_answer,
+    version_to_retry,
+)
+from ottla.wire.one_way import Leaving
+from ottla.wire.receive_buffer import Receiving
+from ottla.wire.requests import encode_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.protocol.ports import Address, Buffer, Clock, Net, Socket, Timer
+    from ottla.wire.api import Api, VersionRange
+    from ottla.wire.connection_config import ConnectionConfig
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+# A readiness event reads at most this often before other connections get their turn.
+READS_PER_EVENT_MAX = 8
+
+
+class Waiter(NamedTuple):
+    """Who waits for an answer, and how its body is to be read at the version asked."""
+
+    name: str
+    timeout_ms: float
+    future: asyncio.Future[Any]
+    read: Callable[[int, memoryview], object]
+
+
+class Connection:
+    """Made by ``connect``. Usable until ``closed``."""
+
+    def __init__(
+        self, socket: Socket, clock: Clock, address: Address, config: ConnectionConfig
+    ) -> None:
+        self.address = address
+        self.versions: dict[int, VersionRange] = {}
+        self.features = NO_FEATURES
+        self._socket = socket
+        self._clock = clock
+        self._config = config
+        self._frames = FrameReader(config.response_bytes_max)
+        self._receiving = Receiving(socket)
+        self._answer_bytes = 0
+        self._in_flight: InFlight[Waiter] = InFlight()
+        self._unsent: deque[memoryview] = deque()
+        # Bytes since the connection was made: queued by us, and taken by the kernel.
+        self._queued_position = 0
+        self._sent_position = 0
+        # When some of an answer came, or the kernel took some of what had to wait.
+        self._moved_ms = 0.0
+        self._leaving = Leaving(
+            clock, config.request_timeout_ms, lambda: self._moved_ms, self.close
+        )
+        self._timer: Timer | None = None
+        self._timer_ms = 0.0
+        self._closed_because: str | None = None
+        self._on_close: list[Callable[[], object]] = []
+        socket.on_readable(self._on_readable)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed_because is not None
+
+    @property
+    def in_flight_count(self) -> int:
+        """Requests that wait for their answer."""
+        return len(self._in_flight)
+
+    def on_close(self, callback: Callable[[], object]) -> None:
+        """Call back once when the connection is closed, at once if it is already."""
+        if self.closed:
+            callback()
+        else:
+            self._on_close.append(callback)
+
+    def version_of(self, api: Api[Request, Response]) -> int:
+        """The newest version both sides speak. Raises UnsupportedByBroker."""
+        return agree(api, self.versions, self.address)
+
+    def send(
+        self,
+        api: Api[Request, Response],
+        request: Request,
+        *,
+        timeout_ms: float | None = None,
+        version: int | None = None,
+    ) -> asyncio.Future[Response]:
+        """Send at once; the future ends with the answer or with a TransportError.
+
+        Requests leave, and are answered, in the order of these calls. Cancelling the future does
+        not take the request back. Raises UnsupportedByBroker."""
+        response = api.response
+
+        def read(version: int, body: memoryview) -> object:
+            return decode(response, version, body)
+
+        if version is None:
+            version = self.version_of(api)
+        if timeout_ms is None:
+            timeout_ms = self._config.request_timeout_ms
+        future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        name = api.name
+        asking(self.address, name)
+        self._submit(api.key, version, request, Waiter(name, timeout_ms, future, read))
+        return future
+
+    def send_unanswered(
+        self, api: Api[Request, Response], request: Request
+    ) -> asyncio.Future[None]:
+        """Send a request that by its nature has no answer (Produce with acks=0).
+
+        The future ends when the kernel has all of it, or the connection is lost, which it is after
+        the time of a request. Raises ConnectionLost if it is gone already."""
+        if self._closed_because is not None:
+            raise ConnectionLost(self.address, self._closed_because, was_sent=False)
+        header = self._header(api.key, self.version_of(api))
+        self._write(encode_request(header, request))
+        if self._unsent:
+            return self._leaving.wait(api.name, self._queued_position)
+        left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        left.set_result(None)
+        return left
+
+    async def say_hello(self) -> None:
+        """Learn what the broker speaks. Raises TransportError or RequestRefused."""
+        version: int | None = API_VERSIONS.versions.last
+        while version is not None:
+            asked = version
+            future = asyncio.get_running_loop().create_future()
+            waiter = Waiter(API_VERSIONS.name, self._config.connect_timeout_ms, future, read_answer)
+            self._submit(API_VERSIONS.key, asked, first_request(), waiter)
+            answer = await future
+            version = version_to_retry(answer, asked)
+        self.versions = learned(answer, self.address)
+        self.features = features_of(answer)
+
+    def close(self, reason: str = "closed by the client") -> None:
+        """Fail what waits, then drop the socket. May be called again."""
+        if self._closed_because is None:
+            self._end(reason, None)
+
+    # Outgoing.
+
+    def _submit(self, api_key: int, version: int, request: object, waiter: Waiter) -> None:
+        if self._closed_because is not None:
+            error = ConnectionLost(self.address, self._closed_because, was_sent=False)
+            fail(waiter.future, error)
+            return
+        header = self._header(api_key, version)
+        frame = encode_request(header, request)
+        made_ms, timeout_ms = self._clock.now_ms(), waiter.timeout_ms
+        number, position = header.correlation_id, self._queued_position
+        self._in_flight.add(
+            Waiting(number, api_key, version, made_ms, timeout_ms, position, waiter)
+        )
+        self._write(frame)
+        deadline_ms = made_ms + timeout_ms
+        if not self.closed and (self._timer is None or deadline_ms < self._timer_ms):
+            self._set_timer(deadline_ms)
+
+    def _header(self, api_key: int, version: int) -> RequestHeader:
+        number = self._in_flight.take_correlation_id()
+        return RequestHeader(api_key, version, number, self._config.client_id)
+
+    def _write(self, parts: list[Buffer]) -> None:
+        self._queued_position += sum(map(len, parts))
+        if self._unsent:
+            self._unsent += map(memoryview, parts)
+            return
+        try:
+            sent = self._socket.sendmsg(parts)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            self._end(reason_of(error), None)
+            return
+        self._sent_position += sent
+        if self._sent_position < self._queued_position:
+            self._unsent += map(memoryview, parts)
+            self._drop_sent(sent)
+            self._socket.on_writable(self._on_writable)
+
+    def _on_writable(self) -> None:
+        try:
+            sent = self._socket.sendmsg(list(self._unsent))
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._end(reason_of(error), None)
+            return
+        self._moved_ms = self._clock.now_ms()
+        self._sent_position += sent
+        self._drop_sent(sent)
+        self._leaving.left(self._sent_position)
+        if not self._unsent:
+            self._socket.on_writable(None)
+
+    def _drop_sent(self, count: int) -> None:
+        """The first bytes of what is unsent are sent."""
+        while self._unsent and count >= len(self._unsent[0]):
+            count -= len(self._unsent.popleft())
+        if self._unsent:
+            self._unsent[0] = self._unsent[0][count:]
+
+    # Incoming.
+
+    def receive_ahead(self) -> None:
+        """Who has got the last answer will be busy now; one like it may arrive meanwhile."""
+        if self._in_flight and not self.closed:
+            self._receiving.ahead(self._frames.left_bytes or self._answer_bytes)
+
+    def _on_readable(self) -> None:
+        for _ in range(READS_PER_EVENT_MAX):
+            window = self._frames.window()
+            try:
+                count = self._socket.recv_into(window)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._end(reason_of(error), None)
+                return
+            if count == 0:
+                self._end("the broker closed it", None)
+                return
+            self._moved_ms = self._clock.now_ms()
+            try:
+                for frame in self._frames.received(count):
+                    self._on_answer(frame)
+                self._frames.check()
+            except RemoteProtocolError as error:
+                # Before it has said what it speaks, it is more likely no broker at all.
+                if isinstance(error, FrameTooLarge) and self.versions:
+                    self._fail_oldest(error)
+                self._end(f"the broker broke the protocol: {error}", None)
+            if self.closed or count < len(window):
+                return
+
+    def _on_answer(self, frame: memoryview) -> None:
+        """Raises RemoteProtocolError, and then the request has failed, too."""
+        if self.closed:
+            return
+        self._answer_bytes = len(frame)
+        expected = self._in_flight.oldest()
+        if expected is None:
+            raise RemoteProtocolError("an answer that nobody asked for")
+        number, position = decode_response_header(frame, expected.api_key, expected.api_version)
+        waiting = self._in_flight.answered(number)
+        waiter = waiting.waiter
+        try:
+            answer = waiter.read(waiting.api_version, frame[position:])
+        except RemoteProtocolError as error:
+            if not waiter.future.done():
+                reason = f"its answer to {waiter.name} is malformed: {error}"
+                fail(waiter.future, ConnectionLost(self.address, reason, was_sent=True))
+            raise
+        if not waiter.future.done():
+            waiter.future.set_result(answer)
+
+    def _fail_oldest(self, error: FrameTooLarge) -> None:
+        """Nobody else is told how large it is: asking again could only bring the same."""
+        expected = self._in_flight.oldest()
+        if expected is not None and not expected.waiter.future.done():
+            name, future = expected.waiter.name, expected.waiter.future
+            sizes = error.size_bytes, error.limit_bytes
+            fail(future, AnswerTooLarge(self.address, name, *sizes))
+
+    # Ends.
+
+    def _set_timer(self, deadline_ms: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        self._timer = self._clock.call_at(deadline_ms, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        overdue = self._in_flight.overdue(self._clock.now_ms(), self._moved_ms)
+        if overdue is not None:
+            name, timeout_ms = overdue.waiter.name, overdue.waiter.timeout_ms
+            self._end(f"no answer to {name} within {timeout_ms:.0f} ms", overdue)
+            return
+        deadline_ms = self._in_flight.next_deadline_ms(self._moved_ms)
+        if deadline_ms is not None:
+            self._set_timer(deadline_ms)
+
+    def _end(self, reason: str, overdue: Waiting[Waiter] | None) -> None:
+        assert self._closed_because is None
+        self._closed_because = reason
+        if self._timer is not None:
+            self._timer.cancel()
+        self._socket.close()
+        self._unsent.clear()
+        self._leaving.left(self._queued_position)
+        for waiting in self._in_flight.drain():
+            waiter = waiting.waiter
+            if waiter.future.done():
+                continue
+            was_sent = waiting.start_position < self._sent_position
+            error: TransportError
+            if waiting is overdue:
+                error = RequestTimedOut(
+                    self.address, waiter.name, waiter.timeout_ms, was_sent=was_sent
+                )
+            else:
+                error = ConnectionLost(self.address, reason, was_sent=was_sent)
+            fail(waiter.future, error)
+        callbacks, self._on_close = self._on_close, []
+        for callback in callbacks:
+            callback()
+
+
+async def connect(net: Net, clock: Clock, address: Address, config: ConnectionConfig) -> Connection:
+    """A connection that knows what its broker speaks.
+
+    Raises BrokerUnreachable, also when something else than a broker answers."""
+    try:
+        async with TimeLimit(clock, config.connect_timeout_ms):
+            socket = await net.connect(address, config.socket)
+    except TimeoutError as error:
+        reason = f"no connection within {config.connect_timeout_ms:.0f} ms"
+        raise BrokerUnreachable(address, reason) from error
+    except OSError as error:
+        raise BrokerUnreachable(address, reason_of(error)) from error
+    connection = Connection(socket, clock, address, config)
+    try:
+        await connection.say_hello()
+    except TransportError as error:
+        raise BrokerUnreachable(address, error.reason) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def fail(future: asyncio.Future[Any], error: TransportError) -> None:
+    """End the future. One that nobody awaits any more, say of a fetch under way when its consumer
+    was closed, must not be reported as forgotten."""
+    future.set_exception(error)
+    future.exception()
+
+
+def reason_of(error: OSError) -> str:
+    """The words of the operating system, without number and address."""
+    if error.errno is not None and error.errno > 0:
+        # Event loops put their own text, with the address in it, into ``strerror``.
+        return os.strerror(error.errno).lower()
+    return (error.strerror or str(error) or type(error).__name__).lower()

@@ -1,0 +1,22 @@
+"""The settings of one connection: all that brokers need of them to speak to each other."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from ottla.protocol.data_classes import dataclass
+from ottla.protocol.ports import SocketOptions
+from ottla.wire.backoff import Backoff
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionConfig:
+    """One connection to one broker."""
+
+    client_id: str = "ottla"
+    request_timeout_ms: float = 30_000
+    connect_timeout_ms: float = 10_000
+    reconnect_backoff: Backoff = field(default_factory=lambda: Backoff(50, 1_000))
+    # One batch may exceed any fetch limit (KIP-74), so this leaves room above 50 MiB of fetch.
+    response_bytes_max: int = 256 * 1024 * 1024
+    socket: SocketOptions = field(default_factory=SocketOptions)

@@ -1,0 +1,202 @@
+"""One connection per broker, made when first needed and made again after a loss.
+
+Reconnects back off per broker, and callers that want the same broker share one attempt, which
+goes on when some of them have no time left. The pool never retries a request: whoever sent it
+knows whether that is safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.wire.backoff import Attempts
+from ottla.wire.call import detached, reaching
+from ottla.wire.connection import Connection, connect
+from ottla.wire.errors import BrokerUnreachable as BrokerUnreachable
+from ottla.wire.errors import ClientClosed as ClientClosed
+
+if TYPE_CHECKING:
+    from ottla.protocol.ports import Address, Clock, Net, Random
+    from ottla.wire.connection_config import ConnectionConfig
+
+
+class Peer:
+    """What the pool keeps about one broker."""
+
+    __slots__ = ("address", "attempt", "attempts", "connection")
+
+    def __init__(self, address: Address, attempts: Attempts) -> None:
+        self.address = address
+        self.attempts = attempts
+        self.connection: Connection | None = None
+        # While a connection is being made, so that all who want one get the same.
+        self.attempt: asyncio.Task[Connection] | None = None
+
+    @property
+    def ready(self) -> Connection | None:
+        """Its connection if it has one now."""
+        connection = self.connection
+        return None if connection is None or connection.closed else connection
+
+    def attempted(self, attempt: asyncio.Task[Connection]) -> None:
+        """There is a connection, or there is not; perhaps nobody waits for it any more."""
+        self.attempt = None
+        if not attempt.cancelled():
+            attempt.exception()
+
+
+class Pool:
+    """Connections by node id. Belongs to one event loop; ``close`` it in the end."""
+
+    def __init__(self, net: Net, clock: Clock, random: Random, config: ConnectionConfig) -> None:
+        self._net = net
+        self._clock = clock
+        self._random = random
+        self._config = config
+        self._peers: dict[int, Peer] = {}
+        # Also those to brokers that were forgotten meanwhile.
+        self._running: set[asyncio.Task[Connection]] = set()
+        self._closed = False
+
+    def set_address(self, node_id: int, address: Address) -> None:
+        """Where a broker is. If it has moved, its old connection is closed."""
+        peer = self._peers.get(node_id)
+        if peer is None:
+            self._peers[node_id] = Peer(address, Attempts(self._config.reconnect_backoff))
+        elif peer.address != address:
+            peer.address = address
+            peer.attempts.succeeded()
+            if peer.connection is not None:
+                peer.connection.close(f"broker {node_id} has moved to {address}")
+
+    def forget(self, node_id: int) -> None:
+        """The broker is gone for good: close its connection."""
+        peer = self._peers.pop(node_id, None)
+        if peer is not None and peer.connection is not None:
+            peer.connection.close(f"broker {node_id} has left the cluster")
+
+    def knows(self, node_id: int) -> bool:
+        """Whether the broker's address is known."""
+        return node_id in self._peers
+
+    def address_of(self, node_id: int) -> Address | None:
+        peer = self._peers.get(node_id)
+        return None if peer is None else peer.address
+
+    def ready(self, node_id: int) -> Connection | None:
+        """The broker's connection if it has one now."""
+        peer = self._peers.get(node_id)
+        return None if peer is None else peer.ready
+
+    def adopt(self, node_id: int, connection: Connection) -> None:
+        """Use a connection that was made to the broker's address before its id was known.
+
+        Does nothing if the broker has one, or if the connection is another broker's already."""
+        peer = self._peers[node_id]
+        if self.ready(node_id) is None and not self.holds(connection):
+            peer.connection = connection
+
+    def holds(self, connection: Connection) -> bool:
+        """Whether the connection belongs to the pool."""
+        return self.node_of(connection) is not None
+
+    def node_of(self, connection: Connection) -> int | None:
+        """Which broker the connection leads to; None if it is not of the pool."""
+        for node_id, peer in self._peers.items():
+            if peer.connection is connection:
+                return node_id
+        return None
+
+    def receive_ahead(self) -> None:
+        """The event loop will not run for a while: see ``Connection.receive_ahead``."""
+        for peer in self._peers.values():
+            if peer.connection is not None:
+                peer.connection.receive_ahead()
+
+    def is_failing(self, node_id: int) -> bool:
+        """Whether it has no connection, and could not be reached last, or is being tried now."""
+        peer = self._peers[node_id]
+        is_tried = peer.attempt is not None or peer.attempts.failures > 0
+        return is_tried and self.ready(node_id) is None
+
+    def connected(self) -> list[int]:
+        """The brokers that have a connection now."""
+        return [node_id for node_id in self._peers if self.ready(node_id) is not None]
+
+    async def connection(self, node_id: int) -> Connection:
+        """The broker's connection, after one attempt to make it if there is none.
+
+        The attempt first waits for the back-off of earlier ones. Raises BrokerUnreachable, and
+        KeyError for a broker whose address nobody has told. Whoever is cancelled leaves the
+        attempt to the others, and to whoever comes next."""
+        peer = self._peers[node_id]
+        if (ready := peer.ready) is not None:
+            return ready
+        self._check_open()
+        reaching(peer.address)
+        attempt = peer.attempt or self._begin(node_id, peer)
+        await asyncio.wait([attempt])
+        if attempt.cancelled():
+            raise ClientClosed("the client is closed")
+        failure = attempt.exception()
+        if isinstance(failure, BrokerUnreachable):
+            # Its own for each of them: errors are changed by whoever raises them.
+            raise BrokerUnreachable(failure.address, failure.reason) from failure
+        return attempt.result()
+
+    def _begin(self, node_id: int, peer: Peer) -> asyncio.Task[Connection]:
+        attempt = asyncio.get_running_loop().create_task(
+            self._attempt(node_id, peer), name=f"ottla-connect to {node_id}", context=detached()
+        )
+        peer.attempt = attempt
+        self._running.add(attempt)
+        attempt.add_done_callback(peer.attempted)
+        attempt.add_done_callback(self._running.discard)
+        return attempt
+
+    async def _attempt(self, node_id: int, peer: Peer) -> Connection:
+        await self._clock.sleep(peer.attempts.wait_ms(self._clock.now_ms()))
+        if peer.ready is None:
+            connection = await self._connect(peer)
+            if self._peers.get(node_id) is not peer:
+                connection.close("the broker has left the cluster meanwhile")
+                raise BrokerUnreachable(peer.address, "it has left the cluster")
+            if self.ready(node_id) is None:
+                peer.connection = connection
+            else:
+                connection.close("another one was adopted meanwhile")
+        assert peer.connection is not None
+        return peer.connection
+
+    async def _connect(self, peer: Peer) -> Connection:
+        self._check_open()
+        address = peer.address
+        try:
+            connection = await connect(self._net, self._clock, address, self._config)
+        except BrokerUnreachable:
+            peer.attempts.failed(self._clock.now_ms(), self._random.random())
+            raise
+        try:
+            self._check_open()
+        except ClientClosed:
+            connection.close()
+            raise
+        if peer.address != address:
+            connection.close("the broker has moved meanwhile")
+            raise BrokerUnreachable(address, f"it has moved to {peer.address}")
+        peer.attempts.succeeded()
+        return connection
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosed("the client is closed")
+
+    def close(self) -> None:
+        """Close every connection; their requests fail. No new one is made."""
+        self._closed = True
+        for attempt in self._running:
+            attempt.cancel()
+        for peer in self._peers.values():
+            if peer.connection is not None:
+                peer.connection.close()

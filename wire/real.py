@@ -1,0 +1,363 @@
+"""The real clock, randomness and network, behind the seams of ``protocol/ports.py``.
+
+Sockets are raw and non-blocking; readiness comes from the event loop's ``add_reader`` and
+``add_writer``, never from transports or streams, so that whoever owns a connection also owns its
+buffers and may hand a file to the kernel. This file and ``broker/system/real_disk.py`` are the only places
+that touch the operating system.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import math
+import os
+import random
+import socket
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from ottla.protocol.ports import Address, SocketOptions
+
+if sys.platform != "win32":
+    import resource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ottla.protocol.ports import Buffer, File
+
+# Linux's UIO_MAXIOV; more buffers in one call are refused with EMSGSIZE.
+BUFFERS_PER_CALL_MAX = 1024
+
+# A peer that vanished without a FIN is found after about two minutes when idle and three when
+# bytes are unacknowledged (N-06). The last limit also ends peers that keep their window shut
+# that long, so it must exceed what an honest consumer needs between two reads.
+KEEPALIVE_IDLE_SECONDS = 60
+KEEPALIVE_INTERVAL_SECONDS = 10
+KEEPALIVE_PROBES = 6
+USER_TIMEOUT_MS = 180_000
+
+# So much of the descriptors that a process may have is not given to connections that it accepts.
+RESERVED_PART, RESERVED_MAX = 8, 1024
+
+# Selectors take no more; a timer that fires early is armed again.
+DELAY_MS_MAX = 24 * 3_600_000
+
+# Others have no SO_RCVLOWAT, or acknowledge as they like.
+IS_LINUX = sys.platform == "linux"
+MSG_MORE: int = getattr(socket, "MSG_MORE", 0)
+SENDFILE = getattr(os, "sendfile", None)
+# What file systems and kernels answer when they have no sendfile for this pair of descriptors.
+NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
+
+
+class RealTimer:
+    """A callback that is still to come. Never runs before its deadline on ``RealClock``.
+
+    Loops count a delay from the start of their iteration, and uvloop rounds it to whole
+    milliseconds, so a loop's timer may fire early; then it is armed again."""
+
+    __slots__ = ("_callback", "_deadline_ms", "_handle")
+
+    def __init__(self, deadline_ms: float, callback: Callable[[], object]) -> None:
+        self._deadline_ms = deadline_ms
+        self._callback: Callable[[], object] | None = callback
+        self._handle: asyncio.TimerHandle | None = None
+        self._arm()
+
+    def cancel(self) -> None:
+        self._callback = None
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _arm(self) -> None:
+        # A deadline may be infinitely far away.
+        left_ms = min(self._deadline_ms - time.monotonic() * 1000, DELAY_MS_MAX)
+        delay_ms = max(0, math.ceil(left_ms))
+        self._handle = asyncio.get_running_loop().call_later(delay_ms / 1000, self._fire)
+
+    def _fire(self) -> None:
+        self._handle = None
+        callback = self._callback
+        if callback is None:
+            return
+        if time.monotonic() * 1000 < self._deadline_ms:
+            self._arm()
+            return
+        self._callback = None
+        callback()
+
+
+class RealClock:
+    """The machine's clocks. Timers belong to the event loop that runs when they are made."""
+
+    __slots__ = ()
+
+    def now_ms(self) -> float:
+        return time.monotonic() * 1000
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def call_at(self, deadline_ms: float, callback: Callable[[], object]) -> RealTimer:
+        return RealTimer(deadline_ms, callback)
+
+    async def sleep(self, delay_ms: float) -> None:
+        await asyncio.sleep(max(0.0, delay_ms) / 1000)
+
+
+class RealRandom:
+    """The operating system's randomness: nobody can guess what follows from what was seen."""
+
+    __slots__ = ("_source",)
+
+    def __init__(self) -> None:
+        self._source = random.SystemRandom()
+
+    def child(self, name: str) -> RealRandom:
+        assert name
+        return RealRandom()
+
+    def random(self) -> float:
+        return self._source.random()
+
+    def below(self, limit: int) -> int:
+        return self._source.randrange(limit)
+
+    def token(self, count: int) -> bytes:
+        return os.urandom(count)
+
+
+class RealSocket:
+    """A connected non-blocking socket. Owned by one connection, which closes it."""
+
+    __slots__ = (
+        "_descriptor",
+        "_loop",
+        "_reading",
+        "_socket",
+        "_writing",
+        "local",
+        "peer",
+        "recv_into",
+    )
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._descriptor = connected.fileno()
+        self._loop = asyncio.get_running_loop()
+        self._reading = False
+        self._writing = False
+        # Asked for once: both are needed after the peer has gone, and on hot paths (N-17).
+        self.local = address_of(connected.getsockname())
+        self.peer = address_of(connected.getpeername())
+        self.recv_into: Callable[[memoryview], int] = connected.recv_into
+
+    def sendmsg(self, buffers: Sequence[Buffer], *, more: bool = False) -> int:
+        flags = MSG_MORE if more else 0
+        if len(buffers) == 1:
+            return self._socket.send(buffers[0], flags)
+        return self._socket.sendmsg(buffers[:BUFFERS_PER_CALL_MAX], (), flags)
+
+    def sendfile(self, file: File, position: int, count: int) -> int:
+        if SENDFILE is None:
+            raise NotImplementedError("this platform has no sendfile")
+        try:
+            sent: int = SENDFILE(self._descriptor, file.fileno(), position, count)
+        except OSError as error:
+            if error.errno in NO_SENDFILE:
+                raise NotImplementedError(str(error)) from error
+            raise
+        return sent
+
+    def await_bytes(self, count: int) -> None:
+        """Let the reader be called when so much is there; 0: when anything is. Not part of the
+        seam: see ``receiving.py``. Does nothing where the system cannot."""
+        if IS_LINUX and self._descriptor != -1:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, max(count, 1))
+
+    def on_readable(self, callback: Callable[[], object] | None) -> None:
+        if callback is not None:
+            self._loop.add_reader(self._socket.fileno(), callback)
+        elif self._reading:
+            self._loop.remove_reader(self._socket.fileno())
+        self._reading = callback is not None
+
+    def on_writable(self, callback: Callable[[], object] | None) -> None:
+        if callback is not None:
+            self._loop.add_writer(self._socket.fileno(), callback)
+        elif self._writing:
+            self._loop.remove_writer(self._socket.fileno())
+        self._writing = callback is not None
+
+    def close(self) -> None:
+        # The loop must forget the descriptor first: its number may belong to the next connection
+        # as soon as the socket is closed.
+        self.on_readable(None)
+        self.on_writable(None)
+        self._descriptor = -1
+        self._socket.close()
+
+
+class RealListener:
+    """A listening socket. Owned by one acceptor, which closes it."""
+
+    __slots__ = ("_descriptors_max", "_listening", "_loop", "_reading", "address")
+
+    def __init__(self, listening: socket.socket) -> None:
+        self._listening = listening
+        self._descriptors_max = descriptors_for_peers()
+        self._loop = asyncio.get_running_loop()
+        self._reading = False
+        self.address = address_of(listening.getsockname())
+
+    def accept(self) -> RealSocket:
+        connected, _ = self._listening.accept()
+        if connected.fileno() >= self._descriptors_max:
+            # Numbers are given out from the lowest on. A broker that cannot open a file is worth
+            # less than one more connection: its logs would go offline.
+            connected.close()
+            raise OSError(errno.EMFILE, "the last descriptors are kept for files")
+        return prepare(connected)
+
+    def on_readable(self, callback: Callable[[], object] | None) -> None:
+        if callback is not None:
+            self._loop.add_reader(self._listening.fileno(), callback)
+        elif self._reading:
+            self._loop.remove_reader(self._listening.fileno())
+        self._reading = callback is not None
+
+    def close(self) -> None:
+        self.on_readable(None)
+        self._listening.close()
+
+
+def descriptors_for_peers() -> int:
+    """Whoever connects gets none from this number on."""
+    if sys.platform == "win32":
+        return sys.maxsize
+    limit: int = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return limit - min(limit // RESERVED_PART, RESERVED_MAX)
+
+
+class RealNet:
+    """TCP over IPv4 and IPv6. An empty listen host means every interface."""
+
+    __slots__ = ()
+
+    def listen(self, address: Address, options: SocketOptions) -> RealListener:
+        family, bind_to = listen_address(address)
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.setblocking(False)
+            if sys.platform != "win32":  # there it would share the port with another process
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                only_six = 0 if address.host == "" else 1
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, only_six)
+            set_buffers(listening, options)
+            listening.bind(bind_to)
+            listening.listen(options.backlog)
+            return RealListener(listening)
+        except BaseException:
+            listening.close()
+            raise
+
+    async def connect(self, address: Address, options: SocketOptions) -> RealSocket:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host_name(address.host), address.port, type=socket.SOCK_STREAM
+        )
+        failure: OSError | None = None
+        for family, _, _, _, resolved in found:
+            try:
+                return await connect_one(family, resolved, options)
+            except OSError as error:
+                failure = error
+        raise failure or ConnectionRefusedError(errno.ECONNREFUSED, f"no address for {address}")
+
+
+async def connect_one(
+    family: int, resolved: tuple[object, ...], options: SocketOptions
+) -> RealSocket:
+    """Connect to one resolved address; the socket is closed when that fails or is cancelled."""
+    connecting = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        connecting.setblocking(False)
+        set_buffers(connecting, options)
+        await asyncio.get_running_loop().sock_connect(connecting, resolved)
+        if connecting.getsockname() == connecting.getpeername():
+            # Nobody listens on a local port of the ephemeral range, and the kernel happened to
+            # pick that very port as ours: TCP then connects the socket to itself.
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "connected to itself")
+        return prepare(connecting, options.silence_ms_max)
+    except BaseException:
+        connecting.close()
+        raise
+
+
+def prepare(connected: socket.socket, silence_ms_max: int = -1) -> RealSocket:
+    """Set what every connection needs; closes the socket when that fails (N-15)."""
+    idle_seconds, interval_seconds = KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS
+    probes, user_timeout_ms = KEEPALIVE_PROBES, USER_TIMEOUT_MS
+    if silence_ms_max != -1:
+        # The last of the probes ends it where there is no TCP_USER_TIMEOUT.
+        idle_seconds = interval_seconds = max(1, silence_ms_max // 3000)
+        probes, user_timeout_ms = 2, silence_ms_max
+    try:
+        connected.setblocking(False)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (
+            ("TCP_KEEPIDLE", idle_seconds),
+            ("TCP_KEEPINTVL", interval_seconds),
+            ("TCP_KEEPCNT", probes),
+            ("TCP_USER_TIMEOUT", user_timeout_ms),
+        ):
+            option = getattr(socket, name, None)
+            if option is not None:
+                connected.setsockopt(socket.IPPROTO_TCP, option, value)
+        return RealSocket(connected)
+    except BaseException:
+        connected.close()
+        raise
+
+
+def set_buffers(any_socket: socket.socket, options: SocketOptions) -> None:
+    """Fix the kernel's buffer sizes, before there is a connection: the window is agreed then.
+
+    Accepted sockets inherit the sizes of their listener."""
+    if options.send_buffer_bytes != -1:
+        any_socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
+    if options.receive_buffer_bytes != -1:
+        any_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
+
+
+def listen_address(address: Address) -> tuple[int, tuple[object, ...]]:
+    """The address family and the value for ``bind``."""
+    if address.host == "":
+        if socket.has_dualstack_ipv6():
+            return socket.AF_INET6, ("::", address.port)
+        return socket.AF_INET, ("0.0.0.0", address.port)
+    found = socket.getaddrinfo(
+        host_name(address.host), address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    family, _, _, _, bind_to = found[0]
+    return family, bind_to
+
+
+def host_name(host: str) -> str | bytes:
+    """What a resolver takes: for texts it loads what could write all languages in ASCII."""
+    return host.encode("ascii") if host.isascii() else host
+
+
+def address_of(name: tuple[object, ...]) -> Address:
+    """An address as the kernel gives it; an IPv4 peer of a dual-stack listener shows as IPv4."""
+    host, port = name[0], name[1]
+    assert isinstance(host, str)
+    assert isinstance(port, int)
+    return Address(host.removeprefix("::ffff:"), port)
