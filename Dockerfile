@@ -10,6 +10,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 COPY pyproject.toml setup.py README.md LICENSE ./
 COPY protocol protocol
+COPY wire wire
 COPY coordinator coordinator
 COPY client client
 COPY broker broker

@@ -41,7 +41,7 @@ from ottla.client.fetching.offsets import OffsetAt, check_times, list_offsets
 from ottla.client.group.administration import GroupAdmin
 from ottla.client.process.environment import Environment, real_environment
 from ottla.client.process.unclosed import warn_unclosed
-from ottla.client.settings.arguments import INT32_MAX, by_partition, check_text, texts, whole
+from ottla.client.records.arguments import INT32_MAX, by_partition, check_text, texts, whole
 from ottla.client.settings.config import ClientConfig, Isolation, parse_addresses
 from ottla.client.settings.keywords import configured
 from ottla.protocol.errors import ErrorCode

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
 from ottla.client.cluster.cluster import Cluster
 from ottla.client.cluster.routing import Router
+from ottla.client.fetching.deserialization import Reading, reading
 from ottla.client.fetching.fetcher import Fetcher
 from ottla.client.fetching.offsets import OffsetAt, check_times, list_offsets
 from ottla.client.fetching.positions import LATEST_TIMESTAMP
-from ottla.client.fetching.preparation import Reading, reading
 from ottla.client.group.calls import GroupCalls
 from ottla.client.parallel.parallel import Committing, ParallelRun, Plan
 from ottla.client.parallel.policy import ParallelLimits
 from ottla.client.process.environment import Environment, real_environment
 from ottla.client.process.unclosed import warn_unclosed
+from ottla.client.records.arguments import check_wait, partitions_of, whole
 from ottla.client.records.serializers import ReadKey, ReadValue
-from ottla.client.settings.arguments import check_wait, partitions_of, whole
 from ottla.client.settings.config import ConsumerConfig, parse_addresses
 from ottla.client.settings.keywords import ConsumerSettings, configured
 from ottla.protocol.ids import TopicPartition

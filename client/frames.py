@@ -14,8 +14,8 @@ from ottla.client.process.environment import real_environment
 from ottla.client.process.loop_thread import shared_loop
 from ottla.client.process.optional_imports import library
 from ottla.client.ranges import Range, range_config, read_range, read_ranges, resolve
+from ottla.client.records.arguments import check_topic, texts
 from ottla.client.records.arrow import pyarrow, schema, to_arrow
-from ottla.client.settings.arguments import check_topic, texts
 from ottla.client.settings.config import Isolation
 from ottla.client.settings.keywords import ISOLATIONS, IsolationName
 from ottla.client.settings.spelling import one_of, suggestion

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ottla.client.cluster.cluster import Cluster
     from ottla.client.producer import Producer
-    from ottla.client.sending.coordinator_requests import Committed, ConsumerGroupMetadata
+    from ottla.client.records.committed import Committed, ConsumerGroupMetadata
     from ottla.client.settings.config import ProducerConfig
     from ottla.protocol.ids import TopicPartition
 

@@ -11,9 +11,9 @@ import asyncio
 from typing import TYPE_CHECKING, Generic, Self, Unpack
 
 from ottla.client.cluster.cluster import Cluster
-from ottla.client.fetching.preparation import preparation
 from ottla.client.process.environment import Environment, real_environment
 from ottla.client.process.unclosed import warn_unclosed
+from ottla.client.records.arguments import whole
 from ottla.client.records.delivery import BatchDelivered, Delivery
 from ottla.client.records.interceptors import ProducerRecord
 from ottla.client.records.partitioner import StickyPartitioner, partition_for_key
@@ -27,9 +27,9 @@ from ottla.client.records.record_checks import (
 )
 from ottla.client.records.serializers import SendKey, SendValue
 from ottla.client.sending.bulk import BulkSending
+from ottla.client.sending.preparation import preparation
 from ottla.client.sending.sender import Sender
 from ottla.client.sending.transaction_calls import TransactionCalls
-from ottla.client.settings.arguments import whole
 from ottla.client.settings.config import ProducerConfig, parse_addresses
 from ottla.client.settings.keywords import configured
 from ottla.protocol.errors import ErrorCode

@@ -14,8 +14,8 @@ from ottla.client.fetching.batches import columns_before, last_offset
 from ottla.client.fetching.missing_topics import GONE
 from ottla.client.fetching.offset_specs import Moment, Spot, spot_of
 from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.client.records.arguments import numbers
 from ottla.client.records.arrow import to_arrow
-from ottla.client.settings.arguments import numbers
 from ottla.client.settings.config import ConsumerConfig, Isolation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition

@@ -21,11 +21,24 @@ class Verb(NamedTuple):
     purpose: str
 
 
+# Verbs whose module stands in a folder with others of its subject.
+_ROOMS = {
+    name: f"{room}."
+    for room, names in (
+        ("records", ("produce", "consume", "perf")),
+        ("groups", ("groups", "offsets")),
+        ("transactions", ("transactions",)),
+        ("cluster", ("topics", "configs", "cluster", "features", "reassign", "elect")),
+    )
+    for name in names
+}
+
+
 def _client(name: str, purpose: str, parser: str = "") -> Verb:
     """A verb whose modules have its name."""
     return Verb(
         f"ottla.client.cli.parsers.{parser or f'{name}:parser'}",
-        f"ottla.client.cli.{name}:main",
+        f"ottla.client.cli.{_ROOMS.get(name, '')}{name}:main",
         purpose,
     )
 

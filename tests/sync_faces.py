@@ -24,12 +24,12 @@ FACES = {
     "producer": ["producer:Producer"],
     "consumer": ["consumer:Consumer"],
     "admin": ["admin:Admin"],
-    "groups": ["groups:GroupAdmin"],
-    "placements": ["placements:Placements"],
-    "transactions": ["transaction_admin:TransactionAdmin"],
-    "features": ["feature_admin:FeatureAdmin"],
-    "brokers": ["broker_admin:BrokerAdmin"],
-    "parallel": ["parallel:ParallelRun"],
+    "groups": ["group.administration:GroupAdmin"],
+    "placements": ["administration.placements:Placements"],
+    "transactions": ["administration.transactions:TransactionAdmin"],
+    "features": ["administration.features:FeatureAdmin"],
+    "brokers": ["administration.brokers:BrokerAdmin"],
+    "parallel": ["parallel.parallel:ParallelRun"],
 }
 # The parts of an Admin.
 PARTS = {
@@ -45,8 +45,9 @@ DOCSTRING_COLUMNS = 92
 WRAPPED = {"Delivery": "deliveries", "BatchDelivery": "deliveries", "ParallelRun": "parallel"}
 # Where the sentence of the asyncio client is not true of this one.
 SENTENCES = {"ParallelRun": "Call ``run`` to begin, and to wait for its end; only once."}
-HEAD = '''"""{name} for programs that block: the methods of {module}, each on
-the loop of all blocking clients. Written by ``python -m tests.sync_faces`` and not by hand.
+HEAD = '''"""Blocking {name}: ``{module}`` on a shared loop thread.
+
+Written by ``python -m tests.sync_faces``, not by hand.
 """
 
 from __future__ import annotations
@@ -361,7 +362,7 @@ def file_text(name: str) -> str:
         bases = [base.__name__ for base in one.__bases__ if base in kinds]
         classes.append(class_text(text, one, is_last=one is kind, bases=bases))
     typing_only = text.typing_imports - text.imports
-    lines = [HEAD.format(name=class_name, module=f"client/{module_name}.py")]
+    lines = [HEAD.format(name=class_name, module=f"client/{module_name.replace('.', '/')}.py")]
     lines += [f"import {plain}\n" for plain in sorted(text.plain_imports)]
     lines += [f"from {module} import {wanted}\n" for module, wanted in sorted(text.imports)]
     lines += ["from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n"]

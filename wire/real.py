@@ -2,8 +2,7 @@
 
 Sockets are raw and non-blocking; readiness comes from the event loop's ``add_reader`` and
 ``add_writer``, never from transports or streams, so that whoever owns a connection also owns its
-buffers and may hand a file to the kernel. This file and ``broker/system/real_disk.py`` are the only places
-that touch the operating system.
+buffers and may hand a file to the kernel.
 """
 
 from __future__ import annotations

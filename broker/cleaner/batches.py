@@ -1,4 +1,4 @@
-"""What is left of each batch when a log is compacted, as the bytes to write.
+"""What is left of each batch when a log is compacted, as the bytes to write. Pure.
 
     the record, or batch                               stays
     newest of its key, with a value                    yes

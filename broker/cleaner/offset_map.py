@@ -1,4 +1,4 @@
-"""The newest offset of every key in the dirty part of a log, within a budget of memory.
+"""The newest offset of every key in the dirty part of a log, within a budget of memory. Pure.
 
 Kafka's offset map has slots of 24 bytes; a table of that kind in Python costs more time per record
 than everything else together. A dictionary costs about 170 bytes per key of up to 31 bytes, so a

@@ -1,4 +1,4 @@
-"""Records as compaction sees them: where each lies, its key, and whether it has a value.
+"""Records as compaction sees them: where each lies, its key, and whether it has a value. Pure.
 
 Nothing is decoded that is not needed, and records that survive are copied as they are. HOT: once
 per record of a compacted log.

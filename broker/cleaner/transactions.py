@@ -1,4 +1,4 @@
-"""Transactions as a run of the cleaner meets them, from the log's start on.
+"""Transactions as a run of the cleaner meets them, from the log's start on. Pure.
 
 Data of an aborted transaction goes. A marker may go only once the log holds no batch of its
 transaction any more, not even an empty one: without its end a transaction would be open for ever

@@ -1,7 +1,7 @@
 """What becomes of a request to move a replica to another data directory of its broker (KIP-113).
 
-Decisions only: the directories are looked at, and the copies made, by ``directories/replica_moves.py``.
-The codes and their order are those of Kafka's AlterReplicaLogDirs.
+Decisions only: ``directories/replica_moves.py`` looks at the directories and makes the copies.
+The codes and their order are those of Kafka's AlterReplicaLogDirs. Pure.
 """
 
 from __future__ import annotations

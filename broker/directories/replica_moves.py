@@ -2,8 +2,8 @@
 
 AlterReplicaLogDirs comes in here. For each directory that receives replicas there is one task,
 which copies a little of each in turn, under ``replica.alter.log.dirs.io.max.bytes.per.second``, and
-exchanges a log for its copy as soon as that is complete (log/directories/future_logs.py). A stop of the broker
-leaves the ``-future`` directories; the next start makes those copies again from the beginning.
+exchanges a log for its copy as soon as that is complete (log/directories/future_logs.py). When
+the broker stops, the ``-future`` directories stay; the next start makes those copies again.
 """
 
 from __future__ import annotations

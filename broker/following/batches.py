@@ -2,7 +2,7 @@
 
 The leader has judged records and producers; here it is only made sure that the bytes are those it
 sent and continue this log: checksum, ascending offsets, leader epochs that do not go back. HOT: for
-each fetched batch.
+each fetched batch. Pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one fetcher follows: partitions of one leader, whose turn it is, and who has to wait.
+"""What one fetcher follows: partitions of one leader, whose turn it is, and who has to wait. Pure.
 
 A ``Followed`` is the token of the right to change a partition's log: made for one leader epoch,
 and void as soon as the fetcher holds another one, or none, for the partition (hazards R-06, R-07).

@@ -5,7 +5,7 @@ nothing, or an error of the session     is a full one that asks for a new sessio
 a session was given                     has its id, the next epoch, and what differs
 the leader gives none (id 0)            is a full one, every time
 an answer was lost                      is a full one that replaces the session: what the leader
-                                        has made of the lost request is not known
+                                        has made of the lost request is not known Pure.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@
     anything else                           waits a little and asks again
 
 Nothing is ever cut because of the high watermark (R-01). Whoever is beyond the leader's end with
-records of an epoch is told where they part; that is never an order to start over.
+records of an epoch is told where they part; that is never an order to start over. Pure.
 """
 
 from __future__ import annotations

@@ -32,7 +32,10 @@ IDLE_S = 60.0
 _NICENESS = 19
 _LENGTH = struct.Struct(">Q")
 # The child finds modules where its parent does, installed or not.
-_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from ottla.broker.system.worker_process import serve; serve()"
+_PROGRAM = (
+    "import sys; sys.path[:] = sys.argv[1:]; "
+    "from ottla.broker.system.worker_process import serve; serve()"
+)
 _BEGUN, _ITEM, _END, _FAILED = "begun", "item", "end", "failed"
 Value = TypeVar("Value")
 

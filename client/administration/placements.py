@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from ottla.client.settings.arguments import INT32_MAX, by_partition, partitions_of, whole
+from ottla.client.records.arguments import INT32_MAX, by_partition, partitions_of, whole
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.ids import TopicPartition

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.cluster.config_requests import check_settings
 from ottla.client.cluster.metadata import PartitionView, TopicView
-from ottla.client.settings.arguments import INT16_MAX, INT32_MAX, check_text, whole
+from ottla.client.records.arguments import INT16_MAX, INT32_MAX, check_text, whole
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.ids import TopicPartition

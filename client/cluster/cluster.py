@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ottla.client.cluster.auto_creation import advice_on_missing, makes_topics
 from ottla.client.cluster.metadata import Metadata, TopicView
 from ottla.client.process.event_loop import Home
-from ottla.client.settings.arguments import check_text, check_topic
+from ottla.client.records.arguments import check_text, check_topic
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.messages.metadata import (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from ottla.client.settings.arguments import check_text, texts
+from ottla.client.records.arguments import check_text, texts
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.messages import alter_configs

@@ -8,7 +8,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.client.settings.arguments import check_text
+from ottla.client.records.arguments import check_text
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.messages.find_coordinator import (

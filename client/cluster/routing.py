@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from ottla.client.settings.arguments import partitions_of
+from ottla.client.records.arguments import partitions_of
 from ottla.protocol.errors import ErrorCode
 from ottla.wire.errors import ClientError, RequestRefused, TransportError
 

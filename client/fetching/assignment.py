@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from ottla.client.settings.arguments import partitions_of, whole
+from ottla.client.records.arguments import partitions_of, whole
 from ottla.client.settings.config import Isolation
 
 if TYPE_CHECKING:

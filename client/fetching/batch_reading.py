@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ottla.client.fetching.assignment import Assignment
 from ottla.client.fetching.chunk import Chunk, Enough
+from ottla.client.records.arguments import check_wait, whole
 from ottla.client.records.arrow import schema, to_arrow
-from ottla.client.settings.arguments import check_wait, whole
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

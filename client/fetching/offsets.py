@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.client.fetching.positions import LATEST_TIMESTAMP
-from ottla.client.settings.arguments import by_partition, whole
+from ottla.client.records.arguments import by_partition, whole
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.ids import TopicPartition

@@ -17,7 +17,8 @@ from ottla.client.cluster.coordinators import Coordinators
 from ottla.client.group import requests as requests
 from ottla.client.group.requests import GroupRefused
 from ottla.client.group.stable_positions import fetch_positions
-from ottla.client.settings.arguments import by_partition, texts, whole
+from ottla.client.records.arguments import by_partition, texts, whole
+from ottla.client.records.committed import Committed
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ottla.client.cluster.routing import Router
-    from ottla.client.group.requests import Committed, GroupListing, GroupView
+    from ottla.client.group.requests import GroupListing, GroupView
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.messages.delete_groups import DeleteGroupsResponse
     from ottla.protocol.messages.describe_configs import DescribeConfigsResponse
@@ -128,7 +129,7 @@ class GroupAdmin:
 
         A group with members refuses: UNKNOWN_MEMBER_ID."""
         for position in by_partition("offsets to commit", offsets).values():
-            if not isinstance(position, requests.Committed):
+            if not isinstance(position, Committed):
                 raise TypeError(f"a position to commit is a Committed, not {position!r}")
             whole("an offset to commit", position.offset)
         return await self._coordinators.ask(

@@ -15,25 +15,25 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from ottla.client.fetching.batch_reading import BatchReading
-from ottla.client.fetching.deliveries import Handout
+from ottla.client.fetching.handout import Handout
 from ottla.client.group.administration import GroupAdmin
 from ottla.client.group.group_member import GroupMember
 from ottla.client.group.rebalance_listener import RebalanceListener, check_listener
-from ottla.client.sending.coordinator_requests import ConsumerGroupMetadata
-from ottla.client.settings.arguments import (
+from ottla.client.records.arguments import (
     check_text,
     check_topic,
     partitions_of,
     positions_of,
     texts,
 )
+from ottla.client.records.committed import ConsumerGroupMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ottla.client.cluster.routing import Router
     from ottla.client.fetching.fetcher import Fetcher
-    from ottla.client.sending.coordinator_requests import Committed
+    from ottla.client.records.committed import Committed
     from ottla.client.settings.config import ConsumerConfig
     from ottla.protocol.ids import TopicPartition
 

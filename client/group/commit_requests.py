@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ottla.client.group.identity import MemberIdentity
-    from ottla.client.sending.coordinator_requests import Committed
+    from ottla.client.records.committed import Committed
 
 # 9 is the first for members of the newer protocol (KIP-848); 10 names topics by id.
 MEMBER_OFFSET_COMMIT = declare(

@@ -15,7 +15,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ottla.client.group.commit_verdict import CommitVerdict, judge_commit
-from ottla.client.sending.coordinator_requests import Committed
+from ottla.client.records.committed import Committed
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ottla.client.cluster.routing import Router
     from ottla.client.group.commit_state import Flight, Ticket
     from ottla.client.group.identity import MemberIdentity
-    from ottla.client.sending.coordinator_requests import Committed
+    from ottla.client.records.committed import Committed
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.ports import Clock
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from ottla.client.cluster.cluster import Cluster
-    from ottla.client.fetching.deliveries import Handout
     from ottla.client.fetching.fetcher import Fetcher
+    from ottla.client.fetching.handout import Handout
     from ottla.client.group.change import Change
     from ottla.client.group.identity import MemberIdentity
     from ottla.client.group.rebalance_listener import RebalanceListener

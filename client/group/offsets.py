@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.client.cluster.routing import Router
-from ottla.client.fetching.preparation import commit_listener
+from ottla.client.fetching.deserialization import commit_listener
 from ottla.client.group.commits import Commits
 from ottla.client.group.coordinator_link import OwnCoordinators
 from ottla.client.process.tasks import Tasks
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ottla.client.cluster.cluster import Cluster
-    from ottla.client.fetching.deliveries import Handout
     from ottla.client.fetching.fetcher import Fetcher
+    from ottla.client.fetching.handout import Handout
     from ottla.client.group.identity import MemberIdentity
-    from ottla.client.sending.coordinator_requests import Committed
+    from ottla.client.records.committed import Committed
     from ottla.client.settings.config import ConsumerConfig
     from ottla.protocol.ids import TopicPartition
 

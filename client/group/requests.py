@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.sending.coordinator_requests import Committed as Committed
-from ottla.client.settings.arguments import partitions_of
+from ottla.client.records.arguments import partitions_of
+from ottla.client.records.committed import Committed
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment
 from ottla.protocol.errors import ErrorCode, RemoteProtocolError, error_code

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ottla.client.cluster.coordinators import Coordinators
-    from ottla.client.sending.coordinator_requests import Committed
+    from ottla.client.records.committed import Committed
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.messages.offset_fetch import OffsetFetchResponse
     from ottla.wire.connection import Connection

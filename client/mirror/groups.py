@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.client.mirror.settings import matches
-from ottla.client.sending.coordinator_requests import Committed
+from ottla.client.records.committed import Committed
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.named_tuples import NamedTuple

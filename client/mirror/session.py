@@ -14,7 +14,7 @@ from ottla.client.group.rebalance_listener import RebalanceListener
 from ottla.client.mirror.notebook import read_notes
 from ottla.client.mirror.selection import NOTES_TOPIC
 from ottla.client.mirror.translation import Jotter, Notes, note_key, note_value
-from ottla.client.sending.coordinator_requests import Committed
+from ottla.client.records.committed import Committed
 from ottla.protocol.ids import TopicPartition, uuid_from_text
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.errors import ClientError

@@ -19,7 +19,7 @@ from ottla.client.parallel.scheduler import Lanes, Ordering
 from ottla.client.parallel.workers import Workers, World
 from ottla.client.process.tasks import Tasks
 from ottla.client.process.threads import HandlerThreads
-from ottla.client.settings.arguments import whole
+from ottla.client.records.arguments import whole
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.deadline import TimeLimit
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from ottla.client.group.group_member import GroupMember
     from ottla.client.parallel.policy import OnError, ParallelLimits, RecordHandler
     from ottla.client.process.environment import Environment
+    from ottla.client.records.committed import Committed
     from ottla.client.records.consumer_record import ConsumerRecord
-    from ottla.client.sending.coordinator_requests import Committed
 
     Record = ConsumerRecord[Any, Any]
 

@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from ottla.client.parallel.done_offsets import decode_done, encode_done
-from ottla.client.sending.coordinator_requests import Committed
+from ottla.client.records.committed import Committed
 from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ottla.client.settings.arguments import INT64_MAX, whole
+from ottla.client.records.arguments import INT64_MAX, whole
 from ottla.protocol.errors import ErrorCode
 from ottla.wire.errors import RequestRefused
 

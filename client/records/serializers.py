@@ -118,3 +118,24 @@ TEXT = Serde[str](encode_text, decode_text)
 JSON = Serde[Any](encode_json, decode_json)
 INT = Serde[int](encode_int, decode_int)
 BYTES = Serde[bytes](encode_bytes, decode_bytes)
+
+
+class PerTopic:
+    """A serializer or deserializer, as the function for each topic."""
+
+    __slots__ = ("_functions", "_given")
+
+    def __init__(self, given: Any) -> None:
+        self._given = given
+        self._functions: dict[str, Callable[[Any], Any]] = {}
+
+    def __call__(self, topic: str, value: Any) -> Any:
+        """The value translated; null stays null."""
+        if value is None:
+            return None
+        function = self._functions.get(topic)
+        if function is None:
+            for_topic = getattr(self._given, "for_topic", None)
+            function = self._given if for_topic is None else for_topic(topic)
+            self._functions[topic] = function
+        return function(value)

@@ -20,28 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ottla.client.records.row_runs import Part
+    from ottla.client.settings.accumulator_limits import AccumulatorLimits
     from ottla.protocol.ids import TopicPartition
 
 # Looking a member of an enumeration up costs more than comparing it.
 OPEN = Phase.OPEN
 # From half a batch on, records that came together are encoded as they came.
 SHARE_OF_OWN_BATCH = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What an accumulator is bound by.
-
-    ``first_window`` is the window of a line before its first batch is acknowledged. With
-    ``waits_for_progress`` the delivery timeout begins anew whenever a batch is acknowledged."""
-
-    batch_bytes: int
-    linger_ms: float
-    memory_bytes_max: int
-    request_bytes_max: int
-    delivery_timeout_ms: float
-    first_window: int
-    waits_for_progress: bool = False
 
 
 class Placed(NamedTuple):
@@ -75,7 +60,7 @@ class Accumulator:
         "room_bytes",
     )
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: AccumulatorLimits) -> None:
         self._limits = limits
         # Lines that have a batch, in the order in which they are to be served.
         self._lines: dict[TopicPartition, Line] = {}

@@ -10,12 +10,12 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.client.records.arguments import whole
 from ottla.client.records.delivery import BatchDelivery, Delivery
 from ottla.client.records.record_checks import checked_timestamp, too_large
 from ottla.client.records.row_runs import Rows, part_within
 from ottla.client.records.rows import Divider
 from ottla.client.sending.batch import BATCH_OVERHEAD_BYTES, Phase
-from ottla.client.settings.arguments import whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

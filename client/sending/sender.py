@@ -11,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.client.cluster.upkeep import Upkeep
-from ottla.client.fetching.preparation import reporter
 from ottla.client.process.tasks import guarded
 from ottla.client.records.delivery import BatchDelivered, join
 from ottla.client.records.record_checks import unwritable
 from ottla.client.sending.accumulator import Accumulator
 from ottla.client.sending.batch import Batch, Phase
 from ottla.client.sending.deliveries import Answer, Deliveries
+from ottla.client.sending.preparation import reporter
 from ottla.client.sending.produce_request import PRODUCE, answers_of, build_request, version_for
 from ottla.client.sending.producer_id import ask_for_identity
 from ottla.client.sending.transaction_states import State

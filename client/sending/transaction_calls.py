@@ -14,10 +14,9 @@ import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ottla.client.sending.coordinator_requests import Committed as Committed
-from ottla.client.sending.coordinator_requests import ConsumerGroupMetadata as ConsumerGroupMetadata
+from ottla.client.records.arguments import check_text, positions_of
+from ottla.client.records.committed import Committed, ConsumerGroupMetadata
 from ottla.client.sending.transaction_states import Call, State
-from ottla.client.settings.arguments import check_text, positions_of
 from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ottla.client.cluster.cluster import Cluster
-    from ottla.client.sending.coordinator_requests import Ask, Committed, ConsumerGroupMetadata
+    from ottla.client.records.committed import Committed, ConsumerGroupMetadata
+    from ottla.client.sending.coordinator_requests import Ask
     from ottla.client.sending.sequences import Identity
     from ottla.client.settings.config import ProducerConfig
     from ottla.protocol.ids import TopicPartition

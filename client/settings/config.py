@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from ottla.client.records.partitioners import PARTITIONERS
-from ottla.client.sending.accumulator import Limits
+from ottla.client.settings.accumulator_limits import AccumulatorLimits
 from ottla.client.settings.properties import fields_from
 from ottla.client.settings.spelling import one_of
 from ottla.client.settings.types import check_methods, check_types
@@ -155,12 +155,12 @@ class ProducerConfig(ClientConfig):
             return self.idempotent
         return self.required_acks == -1 and self.in_flight_max <= IDEMPOTENT_IN_FLIGHT_MAX
 
-    def limits(self) -> Limits:
+    def limits(self) -> AccumulatorLimits:
         """What the accumulator keeps to.
 
         An idempotent partition sends its very first batch alone: a leader that has never heard of
         the producer takes any sequence, so a second batch could slip in before a refused first."""
-        return Limits(
+        return AccumulatorLimits(
             batch_bytes=self.batch_bytes,
             linger_ms=self.linger_ms,
             memory_bytes_max=self.memory_bytes_max,

@@ -17,7 +17,7 @@ from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.client.group.administration import GroupAdmin
 from ottla.client.process.environment import real_environment
 from ottla.client.process.loop_thread import shared_loop
-from ottla.client.sending.coordinator_requests import Committed
+from ottla.client.records.committed import Committed
 from ottla.client.settings.config import parse_addresses
 from ottla.client.spark.errors import name_of
 from ottla.client.spark.plan import Limits

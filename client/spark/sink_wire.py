@@ -26,7 +26,7 @@ from ottla.client.group.requests import STABLE_OFFSET_FETCH, committed_offsets, 
 from ottla.client.handover import TakenOver
 from ottla.client.process.environment import real_environment
 from ottla.client.producer import Producer
-from ottla.client.sending.coordinator_requests import Committed, ConsumerGroupMetadata
+from ottla.client.records.committed import Committed, ConsumerGroupMetadata
 from ottla.client.settings.config import parse_addresses
 from ottla.client.spark.checkpoint import planned_at_ms
 from ottla.client.spark.reaching import reached

@@ -1,5 +1,6 @@
-"""Admin for programs that block: the methods of client/admin.py, each on
-the loop of all blocking clients. Written by ``python -m tests.sync_faces`` and not by hand.
+"""Blocking Admin: ``client/admin.py`` on a shared loop thread.
+
+Written by ``python -m tests.sync_faces``, not by hand.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Consumer for programs that block: the methods of client/consumer.py, each on
-the loop of all blocking clients. Written by ``python -m tests.sync_faces`` and not by hand.
+"""Blocking Consumer: ``client/consumer.py`` on a shared loop thread.
+
+Written by ``python -m tests.sync_faces``, not by hand.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ottla.client.parallel.policy import OnError, ParallelLimits
     from ottla.client.parallel.scheduler import Ordering
     from ottla.client.process.environment import Environment
-    from ottla.client.sending.coordinator_requests import Committed, ConsumerGroupMetadata
+    from ottla.client.records.committed import Committed, ConsumerGroupMetadata
     from ottla.client.settings.config import ConsumerConfig
     from ottla.client.settings.keywords import ConsumerSettings
     from ottla.protocol.ids import TopicPartition
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Assignment(Face):
-    """The part of the client that is in client.assignment."""
+    """The part of the client that is in client.fetching.assignment."""
 
     @property
     def _inner(self) -> AsyncAssignment:
@@ -94,7 +95,7 @@ class Assignment(Face):
 
 
 class BatchReading(Assignment):
-    """The part of the client that is in client.batch_reading."""
+    """The part of the client that is in client.fetching.batch_reading."""
 
     @property
     def _inner(self) -> AsyncBatchReading:
@@ -125,7 +126,7 @@ class BatchReading(Assignment):
 
 
 class GroupCalls(BatchReading):
-    """The part of the client that is in client.group_calls."""
+    """The part of the client that is in client.group.calls."""
 
     @property
     def _inner(self) -> AsyncGroupCalls:

@@ -1,5 +1,6 @@
-"""FeatureAdmin for programs that block: the methods of client/administration/features.py, each on
-the loop of all blocking clients. Written by ``python -m tests.sync_faces`` and not by hand.
+"""Blocking FeatureAdmin: ``client/administration/features.py`` on a shared loop thread.
+
+Written by ``python -m tests.sync_faces``, not by hand.
 """
 
 from __future__ import annotations

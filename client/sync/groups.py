@@ -1,5 +1,6 @@
-"""GroupAdmin for programs that block: the methods of client/group/administration.py, each on
-the loop of all blocking clients. Written by ``python -m tests.sync_faces`` and not by hand.
+"""Blocking GroupAdmin: ``client/group/administration.py`` on a shared loop thread.
+
+Written by ``python -m tests.sync_faces``, not by hand.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ottla.client.group.administration import GroupAdmin as AsyncGroupAdmin
-    from ottla.client.group.requests import Committed, GroupListing, GroupView
+    from ottla.client.group.requests import GroupListing, GroupView
     from ottla.client.process.loop_thread import LoopThread
+    from ottla.client.records.committed import Committed
     from ottla.protocol.ids import TopicPartition
     from ottla.wire.errors import RequestRefused
 

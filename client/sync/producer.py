@@ -1,5 +1,6 @@
-"""Producer for programs that block: the methods of client/producer.py, each on
-the loop of all blocking clients. Written by ``python -m tests.sync_faces`` and not by hand.
+"""Blocking Producer: ``client/producer.py`` on a shared loop thread.
+
+Written by ``python -m tests.sync_faces``, not by hand.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from ottla.client.process.environment import Environment
+    from ottla.client.records.committed import Committed, ConsumerGroupMetadata
     from ottla.client.records.producer_record import Headers
     from ottla.client.records.rows import Records
     from ottla.client.sending.bulk import BulkSending as AsyncBulkSending
-    from ottla.client.sending.coordinator_requests import Committed, ConsumerGroupMetadata
     from ottla.client.sending.transaction_calls import TransactionCalls as AsyncTransactionCalls
     from ottla.client.settings.config import ProducerConfig
     from ottla.client.settings.keywords import ProducerSettings
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class BulkSending(Face):
-    """The part of the client that is in client.bulk."""
+    """The part of the client that is in client.sending.bulk."""
 
     @property
     def _inner(self) -> AsyncBulkSending:
@@ -72,7 +73,7 @@ class BulkSending(Face):
 
 
 class TransactionCalls(Face):
-    """The part of the client that is in client.transaction_calls."""
+    """The part of the client that is in client.sending.transaction_calls."""
 
     @property
     def _inner(self) -> AsyncTransactionCalls:

@@ -9,7 +9,7 @@ import pytest
 from ottla.client.cluster.cluster import Cluster
 from ottla.client.handover import TakenOver, leave_open
 from ottla.client.process.environment import real_environment
-from ottla.client.sending.coordinator_requests import Committed, ConsumerGroupMetadata
+from ottla.client.records.committed import Committed, ConsumerGroupMetadata
 from ottla.client.settings.config import parse_addresses
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode

@@ -15,7 +15,7 @@ import pytest
 
 from ottla.client.admin import Admin
 from ottla.client.administration.topic_requests import NewTopic
-from ottla.client.group.requests import Committed
+from ottla.client.records.committed import Committed
 from ottla.client.settings.config import ClientConfig
 from ottla.protocol.ids import TopicPartition
 from ottla.wire.backoff import Backoff

@@ -257,7 +257,7 @@ def test_it_installs_from_the_checkout(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     listed = subprocess.run(
-        [python, "-c", "import ottla.broker.runtime, ottla.protocol.messages, ottla; print(1)"],
+        [python, "-c", "import ottla.broker.partitions, ottla.protocol.messages, ottla; print(1)"],
         capture_output=True,
         text=True,
         check=True,

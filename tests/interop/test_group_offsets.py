@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.client.admin import Admin
-from ottla.client.group.requests import Committed
+from ottla.client.records.committed import Committed
 from ottla.protocol.ids import TopicPartition
 from tests.interop.environments import python_with
 from tests.interop.foreign import Capabilities, Program

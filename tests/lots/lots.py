@@ -32,6 +32,22 @@ class Lot(NamedTuple):
         return [*shared, *(f"--ignore={path}" for path in self.left_out), *self.paths]
 
 
+def _tests_of_pure_modules() -> list[str]:
+    """``test_x.py`` of each ``x.py`` that calls itself pure, outside of the folders below."""
+    found = []
+    for package in ("broker", "client", "wire"):
+        for path in sorted((ROOT / "tests" / package).rglob("test_*.py")):
+            relative = path.relative_to(ROOT / "tests")
+            if "spark" in relative.parts:
+                continue
+            source = ROOT / relative.with_name(relative.name.removeprefix("test_"))
+            if relative.parts[:2] in (("broker", "replica"), ("broker", "policy")):
+                continue
+            if source.is_file() and "Pure." in source.read_text("utf-8").split('"""')[1]:
+                found.append(f"tests/{relative.as_posix()}")
+    return found
+
+
 # Nothing in these looks at a wall clock: what fails here fails always.
 _SIMULATED = (
     *(
@@ -41,12 +57,16 @@ _SIMULATED = (
             "coordinator",
             "checker",
             "simulation",
-            "client/state",
+            "client/group/assignors",
             "broker/replica",
             "broker/policy",
         )
     ),
-    *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/client/*_in_simulation.py"))),
+    *(
+        str(path.relative_to(ROOT))
+        for path in sorted(ROOT.glob("tests/client/**/*_in_simulation.py"))
+    ),
+    *_tests_of_pure_modules(),
 )
 # Spark computes on all cores by itself and takes a gigabyte. The files freeze brokers and stores,
 # cut them off and measure how long nobody is served; the last one installs into this environment.
@@ -68,6 +88,7 @@ _REAL = tuple(
         "zookeeper",
         "client",
         "broker",
+        "wire",
         "ottla",
         "lots",
         "mutants",

@@ -1,193 +1,153 @@
-"""The import drawing. Read it downwards: an arrow means "imports".
+"""The rooms of the tree and the arrows between them: "imports". No room is its own ancestor.
 
-    ottla (verb table) ──► broker.cli, client.cli        broker.testing ──► broker
-    broker (server) ─┬─► broker.network ────────────────────────────────────────────┐
-                     ├─► broker.metrics (reads network, api.dispatch, runtime) ────┤
-                     ├─► broker.api ─┬─► broker.policy ────────────────────────────┤
-                     │               ├─► coordinator.metadata ─────────────────────┤
-                     │               └─► broker.runtime ─┬─► broker.policy ─────────┤
-                     │                                   ├─► broker.replica ────────┤
-                     │                                   ├─► broker.log ────────────┤
-                     │                                   ├─► coordinator.controller ┤
-                     │                                   ├─► coordinator.group ─────┤
-                     │                                   ├─► coordinator.transaction┤
-                     │                                   ├─► coordinator.store ─────┤
-                     │                                   └─► client (wire part) ────┤
-                     └─► all of the above                                           ▼
-                                                                                protocol
+    ottla (verbs, public names) ──► broker.cli, client.*, broker.testing
 
-THINK TWICE BEFORE ADDING AN ARROW. If a lower room needs something of a higher one, the higher
-one should pass it a value or a function.
+    broker.testing ─► broker.cli ─► broker.server (makes, starts and stops all parts of a broker)
+                                       │
+          broker.network ◄─────────────┼──────────────► broker.metrics, broker.system
+                                       ▼
+                                  broker.api ─► broker.handlers.*  (one module for each API)
+                                                       │
+       broker.{coordinating, administration, directories, controlling, following, cleaner,
+               housekeeping}                           ▼
+                                       broker.{partitions, membership, metadata}
+                                                       ▼
+              broker.log.*   broker.replica   broker.policy   broker.engine   coordinator.*
+                                                       ▼
+                                                     wire  ◄── client.process ◄── client.records ...
+                                                       ▼
+                                                   protocol
+
+    client.cli, client.sync, client.spark, client.mirror ─► client (producer, consumer, admin)
+       ─► client.{parallel, group, sending, fetching, administration} ─► client.cluster
+       ─► client.settings ─► client.records ─► client.process ─► wire
+
+The broker stands on ``wire`` and never on ``client``; its commands and its test cluster may use
+both. Think twice before adding an arrow: if a lower room needs something of a higher one, the
+higher one should pass it a value or a function.
 """
 
 from __future__ import annotations
 
-LEAVES = {"broker.context", "broker.tasks", "broker.metrics.histogram", "broker.config"}
+# A room, then the rooms that its files may import beside itself and ``protocol``. ``ottla`` is the
+# package itself: the public names and the verbs, which load what they name when it is used.
+_ARROWS = """
+ottla: broker.testing client client.administration client.cli client.cluster client.fetching
+    client.group client.parallel client.process client.records client.sending client.settings
+    client.sync protocol.records wire
+protocol:
+protocol.messages:
+protocol.records:
+wire: protocol.messages
+coordinator:
+coordinator.store:
+coordinator.metadata: protocol.messages
+coordinator.transaction: coordinator protocol.messages
+coordinator.configs: coordinator.metadata
+coordinator.controller: coordinator coordinator.configs coordinator.metadata coordinator.store
+    protocol.messages
+coordinator.group.common: coordinator coordinator.configs
+coordinator.group.classic: coordinator coordinator.group.common protocol.messages
+coordinator.group.consumer: coordinator coordinator.group.classic coordinator.group.common
+    coordinator.metadata protocol.messages
+coordinator.group.offsets: coordinator coordinator.group.classic coordinator.group.common
+    protocol.messages
+coordinator.group: coordinator coordinator.group.classic coordinator.group.common
+    coordinator.group.consumer coordinator.group.offsets coordinator.metadata protocol.messages
+client.group.assignors:
+client.process: wire
+client.records: client.process protocol.records wire
+client.settings: client.records protocol.records wire
+client.cluster: client.process client.records client.settings protocol.messages wire
+client.administration: client.cluster client.records protocol.messages wire
+client.fetching: client.cluster client.process client.records client.settings protocol.messages
+    protocol.records wire
+client.sending: client.cluster client.process client.records client.settings protocol.messages
+    protocol.records wire
+client.group: client.cluster client.fetching client.group.assignors client.process
+    client.records client.settings protocol.messages wire
+client.parallel: client.group client.process client.records wire
+client: client.administration client.cluster client.fetching client.group client.parallel
+    client.process client.records client.sending client.settings protocol.records wire
+client.mirror: client client.administration client.cluster client.fetching client.group
+    client.process client.records client.settings protocol.records wire
+client.spark: client client.cluster client.fetching client.group client.process client.records
+    client.sending client.settings protocol.records wire
+client.sync: client client.administration client.cluster client.fetching client.group
+    client.parallel client.process client.records client.sending client.settings
+    protocol.records wire
+client.cli: client client.fetching client.mirror client.process client.settings wire
+client.cli.cluster: client client.administration client.cli client.cluster client.fetching
+    client.settings wire
+client.cli.groups: client client.cli client.fetching client.group client.records client.settings
+    wire
+client.cli.parsers: client.cli
+client.cli.transactions: client client.administration client.cli client.fetching client.process
+    client.settings wire
+client.cli.records: client client.administration client.cli client.cli.cluster client.fetching
+    client.group client.records client.settings wire
+client.spark.jobs: client.administration client.cli.parsers client.cluster client.settings
+    client.spark client.sync wire
+broker:
+broker.engine:
+broker.policy:
+broker.log.storage: broker.engine protocol.records
+broker.network: broker.engine
+broker.replica: protocol.records
+broker.log: broker.engine broker.log.storage protocol.records
+broker.log.recovery: broker.log broker.log.storage protocol.records
+broker.log.directories: broker.log broker.log.recovery broker.log.storage
+broker.metadata: broker.engine broker.log.storage broker.policy broker.replica
+    coordinator.configs coordinator.controller coordinator.metadata coordinator.store
+    protocol.messages protocol.records
+broker.membership: broker.engine broker.metadata coordinator.metadata coordinator.store wire
+broker.partitions: broker.engine broker.log broker.log.directories broker.log.storage
+    broker.metadata broker.policy broker.replica coordinator.configs coordinator.controller
+    coordinator.metadata coordinator.store protocol.messages protocol.records
+broker.cleaner: broker.log broker.log.storage broker.partitions broker.replica
+    coordinator.configs protocol.records
+broker.controlling: broker.engine broker.membership broker.metadata broker.partitions
+    coordinator.controller coordinator.metadata coordinator.store protocol.messages wire
+broker.following: broker.engine broker.log.storage broker.membership broker.partitions
+    broker.replica coordinator.configs protocol.messages protocol.records wire
+broker.housekeeping: broker.engine broker.log broker.partitions broker.replica
+broker.administration: broker.controlling broker.membership broker.metadata coordinator.configs
+    coordinator.controller coordinator.metadata coordinator.store protocol.messages wire
+broker.directories: broker.engine broker.following broker.log.directories broker.log.storage
+    broker.metadata broker.partitions coordinator.store protocol.records
+broker.coordinating: broker.administration broker.engine broker.membership broker.metadata
+    broker.partitions broker.replica coordinator coordinator.configs coordinator.group.common
+    coordinator.metadata coordinator.store coordinator.transaction protocol.messages
+    protocol.records wire
+broker.handlers: broker.administration broker.coordinating broker.directories broker.engine
+    broker.metadata broker.partitions broker.policy coordinator.configs protocol.messages
+broker.api: broker.engine broker.handlers coordinator.metadata protocol.messages
+broker.handlers.cluster: broker.administration broker.coordinating broker.directories
+    broker.engine broker.handlers broker.metadata broker.partitions broker.policy
+    coordinator.configs coordinator.metadata protocol.messages
+broker.handlers.data: broker.coordinating broker.engine broker.handlers broker.partitions
+    broker.policy coordinator.metadata protocol.messages
+broker.handlers.groups: broker.coordinating broker.engine broker.handlers broker.policy
+    coordinator protocol.messages
+broker.handlers.security: broker.engine broker.handlers broker.policy protocol.messages
+broker.handlers.transactions: broker.coordinating broker.engine broker.handlers
+    broker.partitions broker.policy coordinator coordinator.metadata coordinator.transaction
+    protocol.messages
+broker.metrics: broker.api broker.coordinating broker.engine broker.following
+    broker.log.directories broker.metadata broker.network broker.partitions coordinator.group
+    coordinator.metadata
+broker.system: broker.metrics wire
+"""
 
-# What both kinds of groups share; the shard above knows both kinds.
-GROUP_LEAVES = {
-    f"coordinator.group.{name}"
-    for name in (
-        "membership",
-        "record_values",
-        "records",
-        "scope",
-        "settings",
-        "timeline",
-    )
-}
 
-# folder -> the folders (or leaf modules of broker) that its files may import.
-ALLOWED: dict[str, set[str]] = {
-    # For type checkers only: the public names, which are loaded when they are first used. The
-    # command completes lines from their parsers alone.
-    "": {
-        "broker.testing",
-        "client",
-        "client.cli.completing",
-        "client.sync",
-        "protocol",
-        # What batches are handed out as, and taken as.
-        "protocol.records.columns",
-    },
-    "protocol": set(),
-    "protocol.messages": {"protocol"},
-    "protocol.records": {"protocol"},
-    "coordinator": {"protocol", "protocol.messages", "protocol.records"},
-    "coordinator.metadata": {"protocol", "protocol.messages", "coordinator"},
-    "coordinator.store": {"protocol", "coordinator"},
-    "coordinator.controller": {
-        "protocol",
-        "protocol.messages",
-        "coordinator",
-        "coordinator.metadata",
-        # The pure halves of the store: znode paths, payloads and operation values.
-        "coordinator.store.deleted_topics",
-        "coordinator.store.full_disks",
-        "coordinator.store.paths",
-        "coordinator.store.store",
-    },
-    "coordinator.group": {
-        "protocol",
-        "protocol.messages",
-        "protocol.records",
-        "coordinator",
-        "coordinator.metadata",
-        "coordinator.group.classic",
-        "coordinator.group.consumer",
-    },
-    "coordinator.group.classic": {"protocol", "protocol.messages", *GROUP_LEAVES, "coordinator"},
-    "coordinator.group.consumer": {
-        "protocol",
-        "protocol.messages",
-        "coordinator",
-        "coordinator.metadata",
-        # Members that speak the older protocol live in the newer kind of group while it migrates.
-        "coordinator.group.classic",
-        *GROUP_LEAVES,
-    },
-    "coordinator.transaction": {
-        "protocol",
-        "protocol.messages",
-        "protocol.records",
-        "coordinator",
-    },
-    "client.state": {"protocol", "protocol.messages", "protocol.records"},
-    "client.state.assignors": {"protocol", "protocol.messages", "client.state"},
-    "client.state.group": {
-        "protocol",
-        "protocol.messages",
-        "client.state",
-        "client.state.assignors",
-    },
-    "client": {
-        "protocol",
-        "protocol.messages",
-        "protocol.records",
-        "client.state",
-        "client.state.assignors",
-        "client.state.group",
-    },
-    # The blocking face of client: one call for each method.
-    "client.sync": {"protocol", "client", "client.state", "protocol.records.columns"},
-    "client.cli": {
-        "protocol",
-        "protocol.messages",
-        "protocol.records",
-        "client",
-        "client.mirror",
-        "client.state",
-        "client.state.group",
-    },
-    "client.mirror": {"protocol", "protocol.records.columns", "client", "client.state"},
-    # A data source of Spark blocks: what it does is a few calls of blocking clients.
-    "client.spark": {
-        "protocol",
-        "protocol.records.columns",
-        "protocol.records.crc32c",
-        "client",
-        "client.state",
-        "client.sync",
-    },
-    "client.spark.jobs": {
-        "protocol",
-        "client",
-        "client.cli.parsers",
-        "client.spark",
-        "client.state",
-        "client.sync",
-    },
-    # Command lines know no client: they must load in no time.
-    "client.cli.parsers": {"client.cli.arguments", "client.cli.places"},
-    "broker.replica": {"protocol", "protocol.messages", "protocol.records"},
-    "broker.policy": {"protocol"},
-    "broker.log": {"protocol", "protocol.records", *LEAVES},
-    "broker.network": {"protocol", *LEAVES},
-    "broker.runtime": {
-        "protocol",
-        "protocol.messages",
-        "protocol.records",
-        "broker.replica",
-        "broker.log",
-        # Services carry the door from the server to the handlers.
-        "broker.policy",
-        "coordinator",
-        "coordinator.metadata",
-        "coordinator.controller",
-        "coordinator.group",
-        "coordinator.transaction",
-        "coordinator.store",
-        "client.api",
-        "client.config",
-        "client.connection",
-        "client.connection_config",
-        "client.errors",
-        "client.pool",
-        "client.state.backoff",
-        *LEAVES,
-    },
-    "broker.metrics": {
-        "protocol",
-        "broker.api.dispatch",
-        "broker.log",
-        "broker.network",
-        "broker.runtime",
-        "coordinator.group",
-        "coordinator.metadata",
-        *LEAVES,
-    },
-    "broker.api": {
-        "protocol",
-        "protocol.messages",
-        "protocol.records",
-        "broker.policy",
-        "broker.runtime",
-        "coordinator",
-        "coordinator.metadata",
-        "coordinator.transaction",
-        *LEAVES,
-    },
-}
-# broker's own files are either leaves, which see little, or the composition, which sees all.
-LEAF_MAY = {"protocol", "coordinator.metadata", *LEAVES}
-COMPOSES = {"broker", "broker.cli", "broker.testing"}
+def _parsed() -> dict[str, set[str]]:
+    allowed = {}
+    for line in _ARROWS.replace("\n    ", " ").strip().splitlines():
+        room, _, targets = line.partition(":")
+        allowed[room.removeprefix("ottla")] = {"protocol", *targets.split()}
+    return allowed
+
+
+ALLOWED = _parsed()
+# These put parts together, and may import every room of the broker and below.
+COMPOSES = {"broker.server", "broker.cli", "broker.testing"}

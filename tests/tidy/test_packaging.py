@@ -46,6 +46,7 @@ ALLOWED_AT_THE_TOP = {
     "examples",
     "ottla",
     "protocol",
+    "wire",
     "pyproject.toml",
     "setup.py",
     "tests",

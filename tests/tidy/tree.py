@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("protocol", "coordinator", "broker", "client")
+PACKAGES = ("protocol", "wire", "coordinator", "broker", "client")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ DescribeConfigs 1-4: 1 synonyms and sources, 3 types and documentation. AlterCon
 all that is set for a resource; IncrementalAlterConfigs 0-1 changes single settings (KIP-339).
 Resources: topics, brokers by id or "" for all of them, and groups, of which their coordinator also
 tells what it remembers (``ottla.timeline``, for those who ask for it by name); broker loggers are
-in ``handlers/cluster/broker_loggers.py``.
+in ``handlers/broker_loggers.py``.
 
 Not done here: client metrics.
 """
@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinating.internal_topics import flaw_of_all
-from ottla.broker.handlers.cluster.broker_loggers import (
+from ottla.broker.handlers.broker_loggers import (
     LOGGER_RESOURCE,
     change_loggers,
     describe_loggers,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.coordinating.internal_topics import is_closed_to
 from ottla.broker.engine.context import Paused
 from ottla.broker.engine.deferred import Later
-from ottla.broker.handlers.data.txn_produces import begin_all, verify_all
+from ottla.broker.handlers.txn_produces import begin_all, verify_all
 from ottla.broker.partitions.produces import (
     ACKS_ALL,
     LEADER_VERSION,

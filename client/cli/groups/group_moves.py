@@ -10,7 +10,7 @@ from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.partitions import OffsetsOf
 from ottla.client.cli.run import CommandError
 from ottla.client.cli.start_offset import resolve
-from ottla.client.group.requests import Committed
+from ottla.client.records.committed import Committed
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import argparse
 
     from ottla.client.admin import Admin
-    from ottla.client.group.requests import Committed, GroupView, MemberView
+    from ottla.client.group.requests import GroupView, MemberView
+    from ottla.client.records.committed import Committed
     from ottla.protocol.ids import TopicPartition
 
 POSITIONS = ("TOPIC", "PARTITION", "POSITION", "END", "LAG", "MEMBER")

@@ -1,4 +1,4 @@
-"""The assignors by name."""
+"""The assignors by name. Pure."""
 
 from __future__ import annotations
 

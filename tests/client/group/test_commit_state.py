@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from ottla.client.group.commit_state import CommitLedger, Flight, Ticket
 from ottla.client.group.commit_verdict import TABLE, CommitVerdict, judge_commit
-from ottla.client.sending.coordinator_requests import Committed
+from ottla.client.records.committed import Committed
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 

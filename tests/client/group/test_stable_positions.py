@@ -8,7 +8,7 @@ import pytest
 
 from ottla.client.consumer import Consumer
 from ottla.client.group.requests import GroupRefused
-from ottla.client.sending.coordinator_requests import Committed
+from ottla.client.records.committed import Committed
 from ottla.client.settings.config import Isolation
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode

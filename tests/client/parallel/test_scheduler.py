@@ -9,7 +9,7 @@ import pytest
 
 from ottla.client.parallel.done_offsets import decode_done
 from ottla.client.parallel.scheduler import Lanes, Ordering, Work
-from ottla.client.sending.coordinator_requests import Committed
+from ottla.client.records.committed import Committed
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:

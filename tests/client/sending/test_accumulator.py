@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from ottla.client.records.producer_record import item_size_bytes
 from ottla.client.records.row_runs import Part, ValueRows
-from ottla.client.sending.accumulator import Accumulator, Limits, within_one_request
+from ottla.client.sending.accumulator import Accumulator, within_one_request
 from ottla.client.sending.batch import Batch, Phase
+from ottla.client.settings.accumulator_limits import AccumulatorLimits
 from ottla.protocol.ids import TopicPartition
 
 FIRST = TopicPartition("t", 0)
 SECOND = TopicPartition("t", 1)
-LIMITS = Limits(
+LIMITS = AccumulatorLimits(
     batch_bytes=300,
     linger_ms=10,
     memory_bytes_max=1500,

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ottla.client.records.producer_record import item_size_bytes
-from ottla.client.sending.accumulator import Accumulator, Limits
+from ottla.client.sending.accumulator import Accumulator
 from ottla.client.sending.batch import Batch, Phase
 from ottla.client.sending.deliveries import Answer, Deliveries
 from ottla.client.sending.sequences import Identity
 from ottla.client.sending.verdict import Verdict
+from ottla.client.settings.accumulator_limits import AccumulatorLimits
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.compression import Codec
 from ottla.wire.backoff import Backoff
 
 FIRST = TopicPartition("t", 0)
-LIMITS = Limits(
+LIMITS = AccumulatorLimits(
     batch_bytes=70,
     linger_ms=0,
     memory_bytes_max=1 << 20,

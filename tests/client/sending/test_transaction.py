@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.client.records.committed import Committed, ConsumerGroupMetadata
 from ottla.client.sending.coordinator_requests import (
     NO_IDENTITY,
     AskEnd,
@@ -11,8 +12,6 @@ from ottla.client.sending.coordinator_requests import (
     AskIdentity,
     AskOffsets,
     AskPartitions,
-    Committed,
-    ConsumerGroupMetadata,
 )
 from ottla.client.sending.sequences import Identity
 from ottla.client.sending.transaction import Transaction

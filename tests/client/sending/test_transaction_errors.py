@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.client.sending.coordinator_requests import Committed, ConsumerGroupMetadata
+from ottla.client.records.committed import Committed, ConsumerGroupMetadata
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import parse_batch

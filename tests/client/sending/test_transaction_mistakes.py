@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.client.sending.coordinator_requests import Committed
+from ottla.client.records.committed import Committed
 from ottla.client.sending.transaction_link import TransactionWire
 from ottla.wire.errors import ClientClosed
 from tests.client.support.transactional import INPUT, one, only_log, producer_of

@@ -47,9 +47,9 @@ ALWAYS = frozenset(
     for name in (
         "test_any_broker",
         "test_any_topic",
-        "test_transactions_real",
-        "cli.test_records",
-        "cli.test_topics",
+        "sending.test_transactions_real",
+        "cli.records.test_records",
+        "cli.cluster.test_topics",
     )
 )
 # What the tests of groups expect of brokers, beyond their defaults.

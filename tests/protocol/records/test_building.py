@@ -17,7 +17,7 @@ from tests.support.broker_process import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-FOLDERS = ("ottla", "protocol", "coordinator", "client", "broker")
+FOLDERS = ("ottla", "protocol", "wire", "coordinator", "client", "broker")
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 SHOW = "from ottla.protocol.records import codec; print(codec.IS_COMPILED, codec.__file__)"
 

@@ -13,7 +13,7 @@ from ottla.client.cluster.routing import Router
 from ottla.client.group.commits import Commits
 from ottla.client.group.identity import MemberIdentity
 from ottla.client.process.environment import Environment
-from ottla.client.sending.coordinator_requests import Committed
+from ottla.client.records.committed import Committed
 from ottla.client.settings.config import ConsumerConfig, parse_addresses
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition

@@ -11,7 +11,7 @@ from ottla.broker.controlling.controller import ControllerCandidate
 from ottla.broker.controlling.controllership import Controllership
 from ottla.broker.controlling.senders import Senders, _Sender
 from ottla.broker.log import flushing
-from ottla.broker.log.recovery.recovery import loading
+from ottla.broker.log.recovery import loading
 from ottla.broker.partitions import isr_writer
 from ottla.broker.partitions.partition import PartitionRuntime
 from ottla.broker.replica import partition as replica_partition

@@ -18,9 +18,9 @@ from ottla.broker.replica.producer import ProducerState
 from ottla.broker.replica.producers import ProducerTable
 from ottla.broker.replica.transactions import Transactions
 from ottla.broker.replica.watermark import Isolation
+from ottla.coordinator.group.offsets import reading as offsets_reading
 from ottla.coordinator.group.offsets.loading import OffsetLoading
 from ottla.coordinator.group.offsets.offsets import OffsetTable
-from ottla.coordinator.group.offsets.offsets import reading as offsets_reading
 from ottla.coordinator.transaction.adding import Adding
 from ottla.coordinator.transaction.ending import Ending
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.fetching.consumed import Handed
-from ottla.client.sending.coordinator_requests import Committed
+from ottla.client.records.committed import Committed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ import pytest
 
 import ottla
 from ottla.client.fetching.offsets import check_times
-from ottla.client.settings.arguments import check_topic, check_wait, partitions_of, texts, whole
+from ottla.client.records.arguments import check_topic, check_wait, partitions_of, texts, whole
 from tests.client.support.toy_log import ToyPartition
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import TypeVar
 
-from ottla.client.sending.coordinator_requests import Committed
+from ottla.client.records.committed import Committed
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.wire.errors import RequestRefused

@@ -1,0 +1,97 @@
+"""What a producer does to records before it takes them: interceptors and serializers.
+
+Made only where a configuration names some, so that other producers pay for a comparison with None.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.client.records.interceptors import DeliveryReport, ProducerRecord
+from ottla.client.records.record_checks import as_bytes
+from ottla.client.records.serializers import PerTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.client.records.delivery import BatchDelivered
+    from ottla.client.sending.batch import Batch
+    from ottla.client.settings.config import ProducerConfig
+
+logger = logging.getLogger(__name__)
+
+
+class Preparation:
+    """What happens to a record before the producer takes it."""
+
+    __slots__ = ("_interceptors", "_key", "_value")
+
+    def __init__(self, config: ProducerConfig) -> None:
+        self._interceptors = config.interceptors
+        self._key = PerTopic(config.key_serializer or as_bytes)
+        self._value = PerTopic(config.value_serializer or as_bytes)
+
+    def prepared(self, record: ProducerRecord) -> ProducerRecord:
+        """The record with its key and value as bytes. Raises what the application's code does."""
+        for interceptor in self._interceptors:
+            record = interceptor.on_send(record)
+        return record._replace(
+            key=self._serialized(self._key, record.topic, record.key, "key"),
+            value=self._serialized(self._value, record.topic, record.value, "value"),
+        )
+
+    def _serialized(
+        self, serialize: PerTopic, topic: str, given: object, what: str
+    ) -> bytes | None:
+        try:
+            return as_bytes(serialize(topic, given))
+        except Exception as error:
+            error.add_note(f"while the {what} of a record for topic {topic!r} was serialized")
+            raise
+
+
+def preparation(config: ProducerConfig) -> Preparation | None:
+    """What there is to do with every record, None if there is nothing."""
+    if config.interceptors or config.key_serializer or config.value_serializer:
+        return Preparation(config)
+    return None
+
+
+class Reporter:
+    """Tells the application the fate of each batch."""
+
+    __slots__ = ("_listeners",)
+
+    def __init__(self, listeners: list[Callable[[DeliveryReport], object]]) -> None:
+        self._listeners = listeners
+
+    def delivered(self, batch: Batch, fate: BatchDelivered) -> None:
+        """The batch is stored."""
+        self._tell(
+            DeliveryReport(
+                *batch.partition, fate.base_offset, batch.record_count, fate.append_time_ms
+            )
+        )
+
+    def failed(self, batch: Batch, error: Exception) -> None:
+        """The batch will not be sent again."""
+        self._tell(DeliveryReport(*batch.partition, -1, batch.record_count, error=error))
+
+    def _tell(self, report: DeliveryReport) -> None:
+        for listener in self._listeners:
+            try:
+                listener(report)
+            except Exception:
+                # Its trouble must not become that of the records behind.
+                logger.exception("a delivery callback has failed")
+
+
+def reporter(config: ProducerConfig) -> Reporter | None:
+    """Who tells of deliveries, None if nobody wants to know."""
+    listeners: list[Callable[[DeliveryReport], object]] = [
+        interceptor.on_delivery for interceptor in config.interceptors
+    ]
+    if config.on_delivery is not None:
+        listeners.append(config.on_delivery)
+    return Reporter(listeners) if listeners else None
