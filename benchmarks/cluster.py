@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException, Producer
 
 from benchmarks.harness import cpu_seconds, resident_bytes
-from tests.cluster.load import QUIET
-from tests.cluster.real import RealCluster
+from tests.cluster.support.load import QUIET
+from tests.cluster.support.real import RealCluster
 from tests.zookeeper.servers import ZooKeeperServer
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from ottla.wire.real import RealNet
 from tests.client.support.sites import ALWAYS, OTTLA, SITES, Apaches, broker_of, difference
 from tests.client.support.toy_broker import ToyCluster
-from tests.support.profiles import PROFILES
+from tests.support.relays.profiles import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -16,11 +16,11 @@ import pytest
 
 from tests.checker.history import Call, Kind, read_lines
 from tests.checker.verdict import judge
-from tests.cluster.client_program import GROUPS
-from tests.cluster.client_program import SESSION_MS as MEMBER_SESSION_MS
-from tests.cluster.pipeline import OFFSETS_TOPIC, OPTIONS
-from tests.cluster.real import SESSION_MS, RealCluster
-from tests.interop.members import Member
+from tests.cluster.support.client_program import GROUPS
+from tests.cluster.support.client_program import SESSION_MS as MEMBER_SESSION_MS
+from tests.cluster.support.pipeline import OFFSETS_TOPIC, OPTIONS
+from tests.cluster.support.real import SESSION_MS, RealCluster
+from tests.interop.support.members import Member
 from tests.zookeeper.servers import ZooKeeperServer
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def run(folder: Path, seconds: float, seed: int) -> Told:
         RealCluster(folder, zookeeper.address, options={**OPTIONS, **SESSIONS}) as cluster,
     ):
         cluster.create_topic(TOPIC, PARTITIONS)
-        command = [sys.executable, "-m", "tests.cluster.client_program", cluster.bootstrap]
+        command = [sys.executable, "-m", "tests.cluster.support.client_program", cluster.bootstrap]
         with Member("clients", command, orders, folder) as program:
             watch = Watch(program)
             watch.wait_for_progress()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.load import PARTITIONS, TOPIC, Load, check
-from tests.cluster.real import SESSION_MS, RealCluster
+from tests.cluster.support.load import PARTITIONS, TOPIC, Load, check
+from tests.cluster.support.real import SESSION_MS, RealCluster
 from tests.zookeeper.servers import Ensemble, ZooKeeperServer
 
 if TYPE_CHECKING:

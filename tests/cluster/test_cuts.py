@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.cuts import CUTS, HOSTS
-from tests.cluster.namespaces import missing, network
+from tests.cluster.support.cuts import CUTS, HOSTS
+from tests.cluster.support.namespaces import missing, network
 from tests.support.broker_process import ROOT
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def cut_repeatedly(folder: Path, rounds: int, within_s: float) -> int:
     with network(HOSTS) as made:
         command = [
             *made.launcher("client"),
-            *(sys.executable, "-m", "tests.cluster.cuts"),
+            *(sys.executable, "-m", "tests.cluster.support.cuts"),
             *(str(os.getpid()), str(rounds), str(seed), str(folder)),
         ]
         done = subprocess.run(

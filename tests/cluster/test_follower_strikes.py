@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from tests.cluster.load import PARTITIONS, QUIET, TOPIC, Load, check, read_partition
-from tests.cluster.real import RealCluster
+from tests.cluster.support.load import PARTITIONS, QUIET, TOPIC, Load, check, read_partition
+from tests.cluster.support.real import RealCluster
 from tests.zookeeper.servers import ZooKeeperServer
 
 if TYPE_CHECKING:

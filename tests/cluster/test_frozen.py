@@ -35,16 +35,16 @@ from ottla.protocol.messages.stop_replica import (
 )
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
 from tests.broker.support.requests import batch, fetched, produce
-from tests.cluster.load import PARTITIONS, TOPIC, Load, check
-from tests.cluster.real import RealCluster
-from tests.cluster.records import values_of
-from tests.cluster.wire import SILENCE, raw, write
+from tests.cluster.support.load import PARTITIONS, TOPIC, Load, check
+from tests.cluster.support.real import RealCluster
+from tests.cluster.support.records import values_of
+from tests.cluster.support.wire import SILENCE, raw, write
 from tests.zookeeper.servers import Ensemble, ZooKeeperServer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cluster.wire import Told
+    from tests.cluster.support.wire import Told
     from tests.support.raw_client import RawClient
 
 SESSION_S = 4.0

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from tests.cluster.load import QUIET
-from tests.cluster.real import RealCluster
-from tests.cluster.records import put_for_sure, values_of
+from tests.cluster.support.load import QUIET
+from tests.cluster.support.real import RealCluster
+from tests.cluster.support.records import put_for_sure, values_of
 from tests.zookeeper.servers import ZooKeeperServer
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.cluster.load import PARTITIONS, TOPIC, Load, check
+from tests.cluster.support.load import PARTITIONS, TOPIC, Load, check
 from tests.support.broker_process import BrokerProcess
 
 if TYPE_CHECKING:

@@ -29,9 +29,9 @@ from ottla.protocol.messages.incremental_alter_configs import (
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from tests.broker.support.groups import Member, commit, coordinated
 from tests.broker.support.requests import batch, fetched, listed, produce, produced
-from tests.cluster.real import RealCluster
-from tests.cluster.watching import Watch
-from tests.cluster.wire import Told, View, raw
+from tests.cluster.support.real import RealCluster
+from tests.cluster.support.watching import Watch
+from tests.cluster.support.wire import Told, View, raw
 from tests.zookeeper.servers import Ensemble
 
 if TYPE_CHECKING:

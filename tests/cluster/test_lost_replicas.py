@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from tests.cluster.real import RealCluster
-from tests.cluster.records import put, put_for_sure, values_of
+from tests.cluster.support.real import RealCluster
+from tests.cluster.support.records import put, put_for_sure, values_of
 from tests.zookeeper.servers import ZooKeeperServer
 
 if TYPE_CHECKING:

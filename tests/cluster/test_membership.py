@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.real import RealCluster
-from tests.cluster.wire import View
+from tests.cluster.support.real import RealCluster
+from tests.cluster.support.wire import View
 from tests.zookeeper.servers import ZooKeeperServer
 
 if TYPE_CHECKING:

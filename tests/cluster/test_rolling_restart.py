@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer
 
-from tests.cluster.load import PARTITIONS, QUIET, TOPIC, Load, check
-from tests.cluster.real import RealCluster
+from tests.cluster.support.load import PARTITIONS, QUIET, TOPIC, Load, check
+from tests.cluster.support.real import RealCluster
 from tests.zookeeper.servers import Ensemble, ZooKeeperServer
 
 if TYPE_CHECKING:

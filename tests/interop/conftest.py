@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.protocol.apis import ApiKey
-from tests.interop.crews import Crew
+from tests.interop.support.crews import Crew
 from tests.support.broker_process import BrokerProcess
-from tests.support.capture import Relay, write_golden
+from tests.support.relays.capture import Relay, write_golden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.answers.asking import ask_all, record, recorded
-from tests.interop.apache import ApacheCluster
-from tests.interop.clients import JAVA_VERSIONS, needs
+from tests.interop.support.apache import ApacheCluster
+from tests.interop.support.clients import JAVA_VERSIONS, needs
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from ottla.protocol.headers import decode_request_header
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from tests.support.broker_process import BrokerProcess
-from tests.support.capture import Relay
+from tests.support.relays.capture import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

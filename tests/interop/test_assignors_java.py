@@ -10,8 +10,8 @@ import pytest
 
 from ottla.client.group.assignors.assignor import GroupDetails
 from ottla.client.group.assignors.registry import make_assignors
-from tests.interop.clients import needs
-from tests.interop.environments import PROGRAMS, java_classpath
+from tests.interop.support.clients import needs
+from tests.interop.support.environments import PROGRAMS, java_classpath
 
 pytestmark = pytest.mark.interop
 CASES = 150

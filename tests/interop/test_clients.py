@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop.clients import INSTALLED, OTHERS, ForeignClient
-from tests.interop.foreign import Program, packed, unpacked
-from tests.interop.samples import BASE_TIMESTAMP, Sample, digest, samples, samples_with_content
+from tests.interop.support.clients import INSTALLED, OTHERS, ForeignClient
+from tests.interop.support.foreign import Program, packed, unpacked
+from tests.interop.support.samples import (
+    BASE_TIMESTAMP,
+    Sample,
+    digest,
+    samples,
+    samples_with_content,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,8 @@ from ottla.protocol.records.batch import iterate_batches
 from ottla.protocol.records.record import read_records
 from tests.broker.support.requests import create, fetched
 from tests.broker.test_compaction import fill, partition_of
-from tests.interop.clients import OTHERS, ForeignClient
-from tests.interop.foreign import Program
+from tests.interop.support.clients import OTHERS, ForeignClient
+from tests.interop.support.foreign import Program
 from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:

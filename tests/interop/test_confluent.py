@@ -13,7 +13,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
-from tests.interop.samples import BASE_TIMESTAMP, Sample, digest
+from tests.interop.support.samples import BASE_TIMESTAMP, Sample, digest
 
 if TYPE_CHECKING:
     from tests.interop.conftest import Bootstrap

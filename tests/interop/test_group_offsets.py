@@ -19,8 +19,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla.client.admin import Admin
 from ottla.client.records.committed import Committed
 from ottla.protocol.ids import TopicPartition
-from tests.interop.environments import python_with
-from tests.interop.foreign import Capabilities, Program
+from tests.interop.support.environments import python_with
+from tests.interop.support.foreign import Capabilities, Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

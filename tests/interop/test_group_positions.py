@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop.crews import KINDS, SETTLED_S, Crew, Kind
-from tests.interop.load import Load
-from tests.interop.members import holes, offsets_read, wait_until
+from tests.interop.support.crews import KINDS, SETTLED_S, Crew, Kind
+from tests.interop.support.load import Load
+from tests.interop.support.members import holes, offsets_read, wait_until
 
 if TYPE_CHECKING:
-    from tests.interop.members import Member, Partition
+    from tests.interop.support.members import Member, Partition
 
 
 def ends_of_reading(member: Member) -> dict[Partition, int]:

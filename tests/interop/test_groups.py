@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop.crews import (
+from tests.interop.support.crews import (
     AIOKAFKA,
     CONFLUENT,
     INSTALLED,
@@ -24,8 +24,8 @@ from tests.interop.crews import (
     Crew,
     Kind,
 )
-from tests.interop.load import PARTITIONS, Load
-from tests.interop.members import count_read, share, wait_until
+from tests.interop.support.load import PARTITIONS, Load
+from tests.interop.support.members import count_read, share, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.interop.crews import AIOKAFKA, CONFLUENT, OTTLA, OTTLA_COOPERATIVE, Crew, Kind
-from tests.interop.load import Load
+from tests.interop.support.crews import AIOKAFKA, CONFLUENT, OTTLA, OTTLA_COOPERATIVE, Crew, Kind
+from tests.interop.support.load import Load
 
 CONFLUENT_COOPERATIVE = CONFLUENT._replace(
     name="confluent-kafka-cooperative", strategy="cooperative-sticky"

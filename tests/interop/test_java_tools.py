@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop.clients import JAVA_VERSIONS, needs
 from tests.interop.conftest import Bootstrap
-from tests.interop.environments import java_classpath
+from tests.interop.support.clients import JAVA_VERSIONS, needs
+from tests.interop.support.environments import java_classpath
 from tests.support.broker_process import BrokerProcess
 
 if TYPE_CHECKING:

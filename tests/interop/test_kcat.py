@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop.clients import needs
+from tests.interop.support.clients import needs
 
 if TYPE_CHECKING:
     from tests.interop.conftest import Bootstrap

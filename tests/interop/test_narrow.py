@@ -13,13 +13,13 @@ from ottla.protocol.headers import RequestHeader, encode_request_header
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest
-from tests.interop.clients import INSTALLED, ForeignClient
-from tests.interop.foreign import Program, packed, unpacked
-from tests.interop.samples import digest, samples_with_content
+from tests.interop.support.clients import INSTALLED, ForeignClient
+from tests.interop.support.foreign import Program, packed, unpacked
+from tests.interop.support.samples import digest, samples_with_content
 from tests.support.memory_broker import memory_broker
-from tests.support.narrow import Narrowed
-from tests.support.profiles import PROFILES
 from tests.support.raw_client import RawClient
+from tests.support.relays.narrow import Narrowed
+from tests.support.relays.profiles import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla import Producer
-from tests.interop.clients import needs
-from tests.interop.environments import PROGRAMS
+from tests.interop.support.clients import needs
+from tests.interop.support.environments import PROGRAMS
 from tests.support.spark_connector import connector_jars, connector_python
 
 if TYPE_CHECKING:

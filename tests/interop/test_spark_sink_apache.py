@@ -10,8 +10,8 @@ import pytest
 from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.sync.admin import Admin
 from tests.client.spark import test_sink_replays as replays
-from tests.interop.apache import apache_kafka
-from tests.interop.clients import JAVA_VERSIONS, needs
+from tests.interop.support.apache import apache_kafka
+from tests.interop.support.clients import JAVA_VERSIONS, needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

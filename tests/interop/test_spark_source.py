@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.client.spark import test_batches, test_streams
-from tests.client.spark.topics import maker_of_topics
-from tests.interop.apache import apache_kafka
-from tests.interop.clients import JAVA_VERSIONS, needs
+from tests.client.spark.support.topics import maker_of_topics
+from tests.interop.support.apache import apache_kafka
+from tests.interop.support.clients import JAVA_VERSIONS, needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.client.admin import Admin
 from ottla.protocol.ids import TopicPartition
-from tests.interop.foreign import Capabilities, Program
-from tests.interop.transacting import STEPWISE
+from tests.interop.support.foreign import Capabilities, Program
+from tests.interop.support.transacting import STEPWISE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

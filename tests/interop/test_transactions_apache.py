@@ -27,9 +27,9 @@ from ottla import (
 from ottla.client.administration.features import Change
 from tests.client.cli.command import ottla
 from tests.client.cli.transactions.test_transactions import NO_VERIFICATION, hang
-from tests.interop.apache import apache_kafka
-from tests.interop.clients import JAVA_VERSIONS, needs
-from tests.interop.environments import java_classpath
+from tests.interop.support.apache import apache_kafka
+from tests.interop.support.clients import JAVA_VERSIONS, needs
+from tests.interop.support.environments import java_classpath
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.pipeline import OPTIONS, Pipeline, Plan
-from tests.cluster.real import RealCluster
-from tests.interop.transacting import PIPELINES, PIPELINES_INSTALLED
+from tests.cluster.support.pipeline import OPTIONS, Pipeline, Plan
+from tests.cluster.support.real import RealCluster
+from tests.interop.support.transacting import PIPELINES, PIPELINES_INSTALLED
 from tests.zookeeper.servers import ZooKeeperServer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cluster.pipeline import Outcome
-    from tests.interop.transacting import Application
+    from tests.cluster.support.pipeline import Outcome
+    from tests.interop.support.transacting import Application
 
 SHORT = Plan(records=5_000, strikes=("coordinator", "client"))
 FULL = Plan(

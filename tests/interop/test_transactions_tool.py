@@ -18,8 +18,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from tests.interop.clients import JAVA_VERSIONS, needs
-from tests.interop.environments import java_classpath
+from tests.interop.support.clients import JAVA_VERSIONS, needs
+from tests.interop.support.environments import java_classpath
 
 if TYPE_CHECKING:
     from tests.interop.conftest import Bootstrap

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tests.interop.environments import zookeeper_jars
+from tests.interop.support.environments import zookeeper_jars
 from tests.support.broker_process import ROOT
 from tests.zookeeper.java import JARS_VARIABLE
 

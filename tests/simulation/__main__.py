@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
     from types import ModuleType
 
-    from tests.simulation.world import Outcome
+    from tests.simulation.world.world import Outcome
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:

@@ -15,9 +15,9 @@ from ottla.broker.testing.faulty_disk import DiskFault, read_only
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from tests.simulation.node import Node
-    from tests.simulation.random import SimRandom
-    from tests.simulation.world import World
+    from tests.simulation.world.node import Node
+    from tests.simulation.world.random import SimRandom
+    from tests.simulation.world.world import World
 
 RESTART_DELAYS_S = (0.02, 0.3, 1.5)
 ACTIVE_MAX = 3

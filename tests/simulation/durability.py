@@ -10,12 +10,12 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from tests.simulation.batches import durable_end
+from tests.simulation.clients.batches import durable_end
 
 if TYPE_CHECKING:
-    from tests.simulation.filesystem import SimFileSystem
     from tests.simulation.history import Partition
-    from tests.simulation.inode import Inode
+    from tests.simulation.world.filesystem import SimFileSystem
+    from tests.simulation.world.inode import Inode
 
 SEGMENT = re.compile(r"/(?P<topic>[^/]+)-(?P<partition>\d+)/(?P<base>\d{20})\.log$")
 

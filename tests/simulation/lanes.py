@@ -17,7 +17,7 @@ from contextlib import suppress
 from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, NamedTuple, Never
 
-from tests.simulation.world import Outcome
+from tests.simulation.world.world import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

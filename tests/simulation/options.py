@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.simulation.disk import DiskProfile
-from tests.simulation.links import NetProfile
-from tests.simulation.node import MachineProfile
-from tests.simulation.random import SimRandom
+from tests.simulation.world.disk import DiskProfile
+from tests.simulation.world.links import NetProfile
+from tests.simulation.world.node import MachineProfile
+from tests.simulation.world.random import SimRandom
 
 PROCESS_FAULTS = ("kill", "kill", "stop", "pause", "power_cut")
 NETWORK_FAULTS = ("cut", "cut_one_way", "reset", "hold", "slow", "swizzle")

@@ -11,17 +11,17 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.protocol.ports import Address
-from tests.simulation.admins import TopicKeeper, Trimmer
 from tests.simulation.chaos import Chaos
 from tests.simulation.checkers.verdict import judge
-from tests.simulation.client import Client, Refused
-from tests.simulation.consumers import Consumer, take_stock
+from tests.simulation.clients.admins import TopicKeeper, Trimmer
+from tests.simulation.clients.client import Client, Refused
+from tests.simulation.clients.consumers import Consumer, take_stock
+from tests.simulation.clients.producers import Kind, Producer
 from tests.simulation.durability import damaged_partitions, durable_ends
 from tests.simulation.history import Fate, History, Loss
-from tests.simulation.node import Server, serve
 from tests.simulation.options import Options, draw_options
-from tests.simulation.producers import Kind, Producer
-from tests.simulation.world import Outcome, World
+from tests.simulation.world.node import Server, serve
+from tests.simulation.world.world import Outcome, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.server.broker import Broker
 from ottla.coordinator.configs.broker_configs import parse_broker_config
-from tests.simulation.toy_broker import ToyBroker
+from tests.simulation.toys.broker import ToyBroker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ottla.protocol.ports import Ports
-    from tests.simulation.node import Server
     from tests.simulation.single_broker import Build
+    from tests.simulation.world.node import Server
 
 
 def build_toy(ports: Ports, _: Mapping[str, str]) -> Server:

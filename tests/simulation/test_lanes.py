@@ -17,7 +17,7 @@ OUTCOMES = """
 import os
 import signal
 from tests.simulation import lanes
-from tests.simulation.world import Outcome
+from tests.simulation.world.world import Outcome
 
 def run(seed):
     if seed == 3:

@@ -13,9 +13,9 @@ import pytest
 from ottla.broker.engine.tasks import Tasks
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.store import StoreError
-from tests.simulation.node import Node, Server, serve
-from tests.simulation.random import SimRandom
-from tests.simulation.world import World
+from tests.simulation.world.node import Node, Server, serve
+from tests.simulation.world.random import SimRandom
+from tests.simulation.world.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable

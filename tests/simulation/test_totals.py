@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.totals import Totals
-from tests.simulation.world import Outcome
+from tests.simulation.world.world import Outcome
 
 
 def outcome(seed: int, counts: dict[str, int], *violations: str) -> Outcome:

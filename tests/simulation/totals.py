@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.simulation.world import Outcome
+    from tests.simulation.world.world import Outcome
 
 FAULT, TRANSACTIONS, RECORDS, LONGEST = "fault ", "transactions ", "records", "recovery ms"
 STRIKE = " at "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.interop.environments import made_once, python_with, run
+from tests.interop.support.environments import made_once, python_with, run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,8 @@ from ottla.broker.server.broker import Broker
 from ottla.broker.server.in_process import BrokersInProcess
 from ottla.coordinator.configs.broker_configs import parse_broker_config
 from ottla.protocol.ports import SocketOptions
-from tests.simulation.links import NetProfile
-from tests.simulation.world import World
+from tests.simulation.world.links import NetProfile
+from tests.simulation.world.world import World
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 
-from tests.tidy.tree import Module, compiled_texts, functions, modules_of_tests, product_modules
+from tests.tidy.tree import (
+    ROOT,
+    Module,
+    compiled_texts,
+    functions,
+    modules_of_tests,
+    product_modules,
+)
 
 FILE_LINES_MAX = 400
 COMPILED_LINES_MAX = 300
 FUNCTION_LINES_MAX = 70
+ROOM_FILES_MAX = 25
+# One file for each message of the protocol.
+LONG_ROOMS = {"protocol/messages"}
 PARAMETERS_MAX = 5
 CONSTRUCTOR_PARAMETERS_MAX = 8
 METHODS_MAX = 20
@@ -40,6 +51,18 @@ def test_files_are_one_thought_long() -> None:
     ]
 
     assert long_files == []
+
+
+def test_rooms_have_few_files() -> None:
+    """A folder is a table of contents: past 25 lines it is not read."""
+    rooms = Counter(
+        module.path.parent.relative_to(ROOT).as_posix()
+        for module in product_modules() + modules_of_tests()
+        if module.path.name != "__init__.py"
+    )
+    crowded = {room: n for room, n in rooms.items() if n > ROOM_FILES_MAX}
+
+    assert crowded.keys() <= LONG_ROOMS, crowded
 
 
 def test_files_that_are_compiled_are_one_thought_long() -> None:

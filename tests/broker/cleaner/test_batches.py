@@ -17,7 +17,7 @@ from ottla.protocol.records.batch import RecordBatch, check_crc, parse_batch
 from ottla.protocol.records.builder import BatchOptions, encode_batch
 from ottla.protocol.records.compression import Codec
 from ottla.protocol.records.record import Record, read_records, record_bytes
-from tests.broker.replica.batches import data_batch, marker_batch
+from tests.broker.replica.support.batches import data_batch, marker_batch
 
 if TYPE_CHECKING:
     from ottla.protocol.records.record import Entry

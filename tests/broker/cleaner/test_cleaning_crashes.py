@@ -9,7 +9,7 @@ from ottla.broker.testing.faulty_disk import DiskFault
 from tests.broker.log.bench import DIRECTORY
 from tests.broker.log.crash_disk import PowerCut
 from tests.broker.support.clean_room import CleanRoom, latest, living
-from tests.simulation.random import SimRandom
+from tests.simulation.world.random import SimRandom
 
 
 async def written() -> CleanRoom:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.broker.log.crash_disk import PowerCut
 from tests.broker.support.moving_house import PARTITION, MovingHouse
-from tests.simulation.random import SimRandom
+from tests.simulation.world.random import SimRandom
 
 FATES = ("kill", "ordered", "unordered")
 

@@ -10,7 +10,7 @@ from ottla.broker.following.fetcher_state import Followed, Following, Pauses
 from ottla.broker.following.steps import Action, Ask, Step
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
-from tests.broker.replica.replicas import led_by, replica_of
+from tests.broker.replica.support.replicas import led_by, replica_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

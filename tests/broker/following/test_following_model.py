@@ -25,7 +25,7 @@ from tests.broker.replica.test_replication_model import NODES, WHO, Cluster
 
 if TYPE_CHECKING:
     from ottla.broker.replica.partition import Replica
-    from tests.broker.replica.nodes import Entry, Node
+    from tests.broker.replica.support.nodes import Entry, Node
 
 WHERE = TopicPartition("t", 0)
 

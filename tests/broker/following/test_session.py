@@ -10,7 +10,7 @@ from ottla.broker.following.session import Asked, Delta, FetchSession
 from ottla.broker.following.steps import Ask
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
-from tests.broker.replica.replicas import replica_of
+from tests.broker.replica.support.replicas import replica_of
 
 NONE = ErrorCode.NONE
 

@@ -11,7 +11,7 @@ from ottla.broker.replica.leading import ReplicaLimits
 from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.roles import LogBounds
 from ottla.protocol.errors import ErrorCode
-from tests.broker.replica.replicas import led_by
+from tests.broker.replica.support.replicas import led_by
 
 EPOCH = 9
 LEADER = 2

@@ -14,7 +14,7 @@ from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.batch import RecordBatch, iterate_batches, parse_batch
 from ottla.protocol.records.builder import BatchOptions, encode_batch
 from tests.broker.log.crash_disk import CrashDisk, ManualClock
-from tests.simulation.random import SimRandom
+from tests.simulation.world.random import SimRandom
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -7,9 +7,9 @@ import os
 from typing import TYPE_CHECKING
 
 from ottla.broker.testing.faulty_disk import FaultPlan
-from tests.simulation.filesystem import SimFileSystem
-from tests.simulation.inode import Inode
-from tests.simulation.random import SimRandom
+from tests.simulation.world.filesystem import SimFileSystem
+from tests.simulation.world.inode import Inode
+from tests.simulation.world.random import SimRandom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -21,7 +21,7 @@ from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.protocol.errors import KafkaError
 from tests.broker.log.bench import PARTITION, Notebook, Seams, batch_at, read_all
 from tests.broker.log.crash_disk import ManualClock
-from tests.simulation.random import SimRandom
+from tests.simulation.world.random import SimRandom
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

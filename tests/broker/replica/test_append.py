@@ -22,7 +22,7 @@ from ottla.protocol.records.batch import refresh_crc
 from ottla.protocol.records.builder import BatchOptions, encode_batch
 from ottla.protocol.records.compression import Codec
 from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
-from tests.broker.replica.batches import WALL_MS
+from tests.broker.replica.support.batches import WALL_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

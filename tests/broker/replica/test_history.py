@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.replica.history import ReplicaHistory
-from tests.broker.replica.batches import data_batch, marker_batch, plain_batch
+from tests.broker.replica.support.batches import data_batch, marker_batch, plain_batch
 
 if TYPE_CHECKING:
     from ottla.broker.log.observer import LogObserver

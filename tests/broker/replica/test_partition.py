@@ -9,8 +9,8 @@ from ottla.broker.replica.partition import GOOD, FetchVerdict, Replica
 from ottla.broker.replica.roles import LogBounds
 from ottla.broker.replica.watermark import Isolation
 from ottla.protocol.errors import ErrorCode
-from tests.broker.replica.batches import data_batch, marker_batch
-from tests.broker.replica.replicas import fetch, leader_of, led_by, replica_of
+from tests.broker.replica.support.batches import data_batch, marker_batch
+from tests.broker.replica.support.replicas import fetch, leader_of, led_by, replica_of
 
 
 @pytest.mark.requirement("REP-06", "REP-28")

@@ -13,7 +13,7 @@ from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.producer import Action, Verdict
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.control import ControlType, TransactionMarker
-from tests.broker.replica.batches import data_batch, marker_batch
+from tests.broker.replica.support.batches import data_batch, marker_batch
 
 if TYPE_CHECKING:
     from ottla.protocol.records.batch import RecordBatch

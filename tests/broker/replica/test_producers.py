@@ -8,7 +8,7 @@ from ottla.broker.replica.producer import APPEND, Action, Verdict
 from ottla.broker.replica.producers import ProducerTable
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.control import ControlType, TransactionMarker
-from tests.broker.replica.batches import WALL_MS, data_batch, marker_batch, plain_batch
+from tests.broker.replica.support.batches import WALL_MS, data_batch, marker_batch, plain_batch
 
 GAP = Verdict(Action.REFUSE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 OLD = Verdict(Action.REFUSE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)

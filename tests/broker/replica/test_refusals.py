@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.replica.refusals import BEHIND_MAX, PRODUCERS_MAX, Refusals
 from ottla.protocol.errors import ErrorCode
-from tests.broker.replica.batches import data_batch
+from tests.broker.replica.support.batches import data_batch
 
 TOO_FEW = ErrorCode.NOT_ENOUGH_REPLICAS
 

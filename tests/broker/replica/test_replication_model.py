@@ -19,7 +19,7 @@ from ottla.broker.replica.isr import ChangeOutcome, IsrChange, eligible_after
 from ottla.broker.replica.leading import Leadership
 from ottla.broker.replica.roles import Role
 from ottla.protocol.errors import ErrorCode
-from tests.broker.replica.nodes import Entry, Fetched, Node, fetch, receive
+from tests.broker.replica.support.nodes import Entry, Fetched, Node, fetch, receive
 
 if TYPE_CHECKING:
     from ottla.broker.replica.partition import Replica

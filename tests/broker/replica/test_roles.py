@@ -12,7 +12,7 @@ from ottla.broker.replica.leading import ReplicaLimits
 from ottla.broker.replica.partition import FetchVerdict, Replica
 from ottla.broker.replica.roles import LogBounds, Role, RoleChange
 from ottla.protocol.errors import ErrorCode
-from tests.broker.replica.replicas import fetch, leader_of, led_by, replica_of
+from tests.broker.replica.support.replicas import fetch, leader_of, led_by, replica_of
 
 if TYPE_CHECKING:
     from ottla.broker.replica.progress import FollowerFetch

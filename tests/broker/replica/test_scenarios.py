@@ -8,8 +8,8 @@ from ottla.broker.replica.isr import ChangeOutcome
 from ottla.broker.replica.leading import Leadership
 from ottla.broker.replica.producer import Action
 from ottla.broker.replica.producers import ProducerTable
-from tests.broker.replica.batches import data_batch
-from tests.broker.replica.nodes import Node, catch_up, fetch, receive
+from tests.broker.replica.support.batches import data_batch
+from tests.broker.replica.support.nodes import Node, catch_up, fetch, receive
 
 A, B, C = 0, 1, 2
 M1, M2, M3, M4 = 101, 102, 103, 104

@@ -12,7 +12,7 @@ from ottla.broker.replica.producers import ProducerTable
 from ottla.broker.replica.snapshots import SnapshotEntry, decode_snapshot, encode_snapshot
 from ottla.protocol.errors import CorruptLogError, ErrorCode
 from ottla.protocol.records.control import ControlType, TransactionMarker
-from tests.broker.replica.batches import data_batch, marker_batch
+from tests.broker.replica.support.batches import data_batch, marker_batch
 
 VECTOR = bytes.fromhex(
     "0001524603b0000000010000000000000fa00000000000010000000000000001000000010000018bcfe56805"

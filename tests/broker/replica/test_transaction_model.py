@@ -20,7 +20,7 @@ from ottla.broker.replica.producer import Action
 from ottla.broker.replica.verification import Claim, Guard, Verifications, judge_batch
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.control import ControlType, TransactionMarker
-from tests.broker.replica.batches import data_batch, marker_batch
+from tests.broker.replica.support.batches import data_batch, marker_batch
 
 PRODUCER = 4000
 NUMBERS = st.integers(0, 1 << 30)

@@ -9,7 +9,7 @@ from ottla.broker.replica.producers import ProducerTable
 from ottla.broker.replica.verification import Claim, Guard, Verifications, judge_batch
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import NO_SEQUENCE
-from tests.broker.replica.batches import data_batch, marker_batch
+from tests.broker.replica.support.batches import data_batch, marker_batch
 
 PRODUCER = 4000
 

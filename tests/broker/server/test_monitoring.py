@@ -16,9 +16,9 @@ from ottla.protocol.ports import Address, SocketOptions
 from tests.broker.support.groups import QUICK, Member, commit, coordinated
 from tests.broker.support.requests import batch, create, fetched, produced
 from tests.broker.support.transactional import Producer, coordinator_of
-from tests.simulation.node import serve
 from tests.simulation.subject import build_broker
-from tests.simulation.world import World
+from tests.simulation.world.node import serve
+from tests.simulation.world.world import World
 from tests.support.in_process import running_broker
 from tests.support.pages import Figures, figure, page, parse_figures
 

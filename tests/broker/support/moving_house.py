@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ottla.broker.log.directories.future_logs import Future
     from ottla.broker.log.partition_log import PartitionLog
     from ottla.broker.log.storage.settings import LogSettings
-    from tests.simulation.filesystem import SimFileSystem
+    from tests.simulation.world.filesystem import SimFileSystem
 
 PARTITION = TopicPartition("orders", 0)
 APPENDED_MAX = 45

@@ -11,7 +11,7 @@ from ottla.client.cli import settings
 from ottla.protocol.ids import TopicPartition
 from tests.client.cli.command import in_process
 from tests.support.broker_process import BrokerProcess
-from tests.support.slow_link import SlowLink
+from tests.support.relays.slow_link import SlowLink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

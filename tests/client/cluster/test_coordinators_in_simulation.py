@@ -12,7 +12,7 @@ from ottla.client.process.environment import Environment
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from tests.client.support.toy_broker import ToyCluster
-from tests.simulation.world import World
+from tests.simulation.world.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -24,16 +24,16 @@ from ottla import (
 )
 from tests.client.support.story import ADDRESS, SERVER, SETTINGS, environment_of, started
 from tests.simulation.chaos import Chaos
-from tests.simulation.node import serve
 from tests.simulation.subject import build_broker
-from tests.simulation.world import World
+from tests.simulation.world.node import serve
+from tests.simulation.world.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.ports import Ports
-    from tests.simulation.node import Node, Program
+    from tests.simulation.world.node import Node, Program
 
 FAULTS = ("kill", "stop", "pause", "cut", "cut_one_way", "reset", "hold", "slow")
 TOPIC = "t"

@@ -31,7 +31,7 @@ from tests.client.support.story import ADDRESS, environment_of, started
 if TYPE_CHECKING:
     from ottla.client.records.consumer_record import ConsumerRecord
     from ottla.protocol.ports import Ports
-    from tests.simulation.node import Program
+    from tests.simulation.world.node import Program
 
 KEYS = 5
 LIMITS = ParallelLimits(window_max=60, farewell_ms=3_000)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.client.spark.jobs.session import home_without_zip
-from tests.client.spark.sessions import SETTINGS, small_session
-from tests.client.spark.topics import maker_of_topics
+from tests.client.spark.support.sessions import SETTINGS, small_session
+from tests.client.spark.support.topics import maker_of_topics
 from tests.support.memory_broker import memory_broker
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ottla.client.sync.admin import Admin
 from ottla.client.sync.producer import Producer
 from ottla.protocol.ids import TopicPartition
 from ottla.wire.errors import RequestRefused
-from tests.client.spark.topics import fill, given, offsets_in
+from tests.client.spark.support.topics import fill, given, offsets_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ottla
-from tests.client.spark.driven import Query
-from tests.client.spark.topics import fill, given
+from tests.client.spark.support.driven import Query
+from tests.client.spark.support.topics import fill, given
 
 if TYPE_CHECKING:
     from pathlib import Path

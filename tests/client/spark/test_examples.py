@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.client.spark.jobs.session import home_without_zip
-from tests.client.spark.sessions import prepare_environment
+from tests.client.spark.support.sessions import prepare_environment
 from tests.client.test_examples import FOLDER, announced
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.client.spark.sessions import prepare_environment
+from tests.client.spark.support.sessions import prepare_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

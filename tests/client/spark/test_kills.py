@@ -12,7 +12,7 @@ import pytest
 from ottla import Cluster
 from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.sync.admin import Admin
-from tests.client.spark.killing import (
+from tests.client.spark.support.killing import (
     PARTITIONS,
     Driver,
     Job,

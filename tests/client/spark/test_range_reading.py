@@ -18,7 +18,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition, uuid_to_text
 from ottla.protocol.records.builder import encode_batch
 from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
-from tests.client.spark.topics import given
+from tests.client.spark.support.topics import given
 from tests.client.support.toy_broker import ToyBroker
 from tests.client.test_ranges import put
 

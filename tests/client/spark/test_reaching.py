@@ -17,8 +17,8 @@ from ottla.client.spark.sink_options import sink_options
 from ottla.client.spark.writer import columns_of, write_plainly
 from ottla.protocol.ports import Address
 from ottla.wire.errors import BrokerUnreachable
-from tests.client.spark.driven import Query
-from tests.client.spark.topics import fill, given
+from tests.client.spark.support.driven import Query
+from tests.client.spark.support.topics import fill, given
 from tests.support.ports import free_row
 
 PATIENCE_S = 60.0

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 
 from ottla.client.spark.jobs.running import sentence_of
 from ottla.client.sync.producer import Producer
-from tests.client.spark.topics import fill, frame, given
+from tests.client.spark.support.topics import fill, frame, given
 
 if TYPE_CHECKING:
     from collections.abc import Callable

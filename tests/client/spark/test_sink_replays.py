@@ -15,7 +15,7 @@ from ottla.client.spark.sink_task import OnceTask, TaskId
 from ottla.client.spark.sink_wire import commit_with_entry, connected, entry_of
 from ottla.client.spark.stream_writer import StreamWriter
 from ottla.client.spark.writer import Written, run, write_once, write_plainly
-from tests.client.spark.killing import in_topic, settle
+from tests.client.spark.support.killing import in_topic, settle
 from tests.support.memory_broker import memory_broker
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from ottla.client.spark.options import READING
-from tests.client.spark.topics import fill
+from tests.client.spark.support.topics import fill
 from tests.tidy.tree import ROOT
 
 if TYPE_CHECKING:

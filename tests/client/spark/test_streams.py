@@ -12,8 +12,8 @@ from ottla.client.spark.pyspark_api import ReadAllAvailable
 from ottla.client.sync.admin import Admin
 from ottla.client.sync.producer import Producer
 from ottla.protocol.ids import TopicPartition
-from tests.client.spark.driven import Query
-from tests.client.spark.topics import fill, remade
+from tests.client.spark.support.driven import Query
+from tests.client.spark.support.topics import fill, remade
 
 if TYPE_CHECKING:
     from collections.abc import Callable

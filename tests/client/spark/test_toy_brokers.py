@@ -10,8 +10,8 @@ import pytest
 from ottla.client.spark.reader import BatchReader
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.records.builder import encode_batch
-from tests.client.spark.driven import Query
-from tests.client.spark.topics import given, offsets_in
+from tests.client.spark.support.driven import Query
+from tests.client.spark.support.topics import given, offsets_in
 from tests.client.test_ranges import put
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 
 from ottla.client.sync.admin import Admin
 from ottla.client.sync.consumer import Consumer
-from tests.client.spark.killing import in_topic, settle
-from tests.client.spark.topics import fill
+from tests.client.spark.support.killing import in_topic, settle
+from tests.client.spark.support.topics import fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 import pytest
 
 from ottla import Cluster, Consumer, RequestRefused
-from tests.interop.apache import ApacheCluster
-from tests.interop.clients import JAVA_VERSIONS, needs
+from tests.interop.support.apache import ApacheCluster
+from tests.interop.support.clients import JAVA_VERSIONS, needs
 from tests.support.memory_broker import memory_broker
-from tests.support.narrow import Narrowed
-from tests.support.profiles import PROFILES
+from tests.support.relays.narrow import Narrowed
+from tests.support.relays.profiles import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping

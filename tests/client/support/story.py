@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from ottla.client.process.environment import Environment
 from ottla.wire.errors import TransportError
 from tests.simulation.chaos import Chaos
-from tests.simulation.node import serve
 from tests.simulation.subject import build_broker
-from tests.simulation.world import World
+from tests.simulation.world.node import serve
+from tests.simulation.world.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.protocol.ports import Ports
-    from tests.simulation.node import Node
+    from tests.simulation.world.node import Node
 
 SERVER = "broker-0"
 ADDRESS = f"{SERVER}:9092"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tests.simulation.batches import batch_ends
+from tests.simulation.clients.batches import batch_ends
 from tests.simulation.cluster.chaos import ClusterChaos
 from tests.simulation.cluster.ensemble import STORE_HOST
 

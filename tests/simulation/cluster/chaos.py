@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.ensemble import Ensemble
     from tests.simulation.cluster.oracles import Cluster
     from tests.simulation.history import Partition
-    from tests.simulation.node import Node
-    from tests.simulation.process import SimProcess
-    from tests.simulation.random import SimRandom
-    from tests.simulation.world import World
+    from tests.simulation.world.node import Node
+    from tests.simulation.world.process import SimProcess
+    from tests.simulation.world.random import SimRandom
+    from tests.simulation.world.world import World
 
 ACTIVE_MAX = 3
 FAST_S = (0.02, 0.2, 0.8)

@@ -17,8 +17,8 @@ from ottla.protocol.messages.create_topics import (
 )
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.ports import Address
-from tests.simulation.client import RETRIABLE, Client, Refused
-from tests.simulation.wire import Gone, Wire, open_wire
+from tests.simulation.clients.client import RETRIABLE, Client, Refused
+from tests.simulation.clients.wire import Gone, Wire, open_wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

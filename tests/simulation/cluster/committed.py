@@ -8,14 +8,14 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING
 
-from tests.simulation.batches import read_batches
+from tests.simulation.clients.batches import read_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.log.storage.segment import Segment
     from ottla.broker.partitions.partition import PartitionRuntime
-    from tests.simulation.node import Node
+    from tests.simulation.world.node import Node
 
 HEADER_BYTES = 12
 Identity = tuple[bytes, int]

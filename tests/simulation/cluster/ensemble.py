@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ottla.coordinator.store.store import Watch, WatchEvent
     from ottla.coordinator.store.tree import Step, StepResult
-    from tests.simulation.random import SimRandom
+    from tests.simulation.world.random import SimRandom
 
 # Its place in the network: what cuts, slows or heals links takes it for a host.
 STORE_HOST = "store"

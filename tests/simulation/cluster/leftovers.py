@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ottla.coordinator.store.paths import TopicPayload
-    from tests.simulation.filesystem import SimFileSystem
+    from tests.simulation.world.filesystem import SimFileSystem
 
 DATA = "/data"
 

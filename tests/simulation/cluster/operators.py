@@ -23,9 +23,9 @@ from ottla.protocol.messages.create_partitions import (
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from tests.simulation.client import EARLIEST, LATEST
+from tests.simulation.clients.client import EARLIEST, LATEST
+from tests.simulation.clients.producers import Kind
 from tests.simulation.cluster.workload import ClusterProducer
-from tests.simulation.producers import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tests.simulation.clients.producers import Kind
 from tests.simulation.cluster.ensemble import StoreProfile
-from tests.simulation.disk import DiskProfile
-from tests.simulation.links import NetProfile
-from tests.simulation.node import MachineProfile
-from tests.simulation.producers import Kind
-from tests.simulation.random import SimRandom
+from tests.simulation.world.disk import DiskProfile
+from tests.simulation.world.links import NetProfile
+from tests.simulation.world.node import MachineProfile
+from tests.simulation.world.random import SimRandom
 
 PROCESS_FAULTS = (
     "kill",

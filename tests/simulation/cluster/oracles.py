@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.store.paths import StatePayload
     from ottla.coordinator.store.tree import Transaction, Tree
     from tests.simulation.cluster.evidence import ClusterHistory
-    from tests.simulation.node import Node
+    from tests.simulation.world.node import Node
 
 # A replica by its topic's id and its partition's number.
 Replicated = tuple[bytes, int]

@@ -16,7 +16,9 @@ from ottla.broker.server.broker import Broker
 from ottla.coordinator.configs.broker_configs import parse_broker_config
 from ottla.coordinator.store import paths
 from ottla.protocol.ports import Address
-from tests.simulation.client import Refused
+from tests.simulation.clients.client import Refused
+from tests.simulation.clients.consumers import take_stock
+from tests.simulation.clients.producers import Kind
 from tests.simulation.cluster.ambushes import Ambushes
 from tests.simulation.cluster.chaos import BrokerChaos
 from tests.simulation.cluster.client import ClusterClient
@@ -29,11 +31,9 @@ from tests.simulation.cluster.oracles import Cluster, Watchman
 from tests.simulation.cluster.rooms import ONLY_DISKS, RoomWatch
 from tests.simulation.cluster.store import SimStore, Surroundings
 from tests.simulation.cluster.workload import ClusterConsumer, ClusterProducer
-from tests.simulation.consumers import take_stock
 from tests.simulation.history import Fate
-from tests.simulation.node import serve
-from tests.simulation.producers import Kind
-from tests.simulation.world import Outcome, World
+from tests.simulation.world.node import serve
+from tests.simulation.world.world import Outcome, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from ottla.protocol.ports import Ports
     from tests.simulation.history import Partition
-    from tests.simulation.node import Node
+    from tests.simulation.world.node import Node
 
 PORT = 9092
 LOOK_S = 0.1

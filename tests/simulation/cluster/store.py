@@ -28,8 +28,8 @@ from ottla.coordinator.store.store import (
 from ottla.coordinator.store.tree import in_group
 from tests.simulation.cluster.attachment import Ask, Connection
 from tests.simulation.cluster.ensemble import STORE_HOST
-from tests.simulation.process import SimProcess
-from tests.simulation.random import SimRandom
+from tests.simulation.world.process import SimProcess
+from tests.simulation.world.random import SimRandom
 
 if TYPE_CHECKING:
     import contextvars

@@ -18,13 +18,13 @@ from ottla.coordinator.store.store import (
 )
 from tests.coordinator.store.contract import StoreContract
 from tests.coordinator.store.support import Heard
-from tests.simulation.clock import SimClock
 from tests.simulation.cluster.ensemble import STORE_HOST, Ensemble, StoreProfile
 from tests.simulation.cluster.store import SimStore, Surroundings
-from tests.simulation.links import Links, NetProfile
-from tests.simulation.loop import SimLoop
-from tests.simulation.random import SimRandom
-from tests.simulation.world import World
+from tests.simulation.world.clock import SimClock
+from tests.simulation.world.links import Links, NetProfile
+from tests.simulation.world.loop import SimLoop
+from tests.simulation.world.random import SimRandom
+from tests.simulation.world.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.errors import ErrorCode
-from tests.simulation.client import EARLIEST
+from tests.simulation.clients.client import EARLIEST
+from tests.simulation.clients.consumers import Consumer
+from tests.simulation.clients.producers import Kind, Producer
 from tests.simulation.cluster.evidence import ClusterHistory
-from tests.simulation.consumers import Consumer
 from tests.simulation.history import Fate
-from tests.simulation.producers import Kind, Producer
 
 if TYPE_CHECKING:
     from ottla.protocol.messages.fetch import FetchRequest
+    from tests.simulation.clients.producers import Outgoing
     from tests.simulation.cluster.client import PartitionClient
     from tests.simulation.history import Partition
-    from tests.simulation.producers import Outgoing
 
 EPOCHS_FROM_VERSION = 9
 RACKS_FROM_VERSION = 11

@@ -22,18 +22,18 @@ from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.simulation.clients.wire import Gone
 from tests.simulation.groups.assigning import assign, by_topic
 from tests.simulation.groups.coordination import COORDINATION, GroupVersions, find_coordinator
 from tests.simulation.groups.evidence import Owned
 from tests.simulation.groups.identity import Identity
 from tests.simulation.groups.reading import Reader
 from tests.simulation.groups.terms import LOST_ID, LOST_PLACE, Kind
-from tests.simulation.wire import Gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.simulation.client import Client
+    from tests.simulation.clients.client import Client
     from tests.simulation.groups.evidence import GroupEvidence
     from tests.simulation.groups.terms import Terms
 

@@ -16,6 +16,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
+from tests.simulation.clients.wire import Gone
 from tests.simulation.groups.coordination import (
     COORDINATION,
     OUTDATED,
@@ -25,13 +26,12 @@ from tests.simulation.groups.coordination import (
 )
 from tests.simulation.groups.identity import Identity
 from tests.simulation.groups.reading import Reader
-from tests.simulation.wire import Gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.protocol.ids import Uuid
-    from tests.simulation.client import Client
+    from tests.simulation.clients.client import Client
     from tests.simulation.groups.evidence import GroupEvidence
     from tests.simulation.groups.terms import Terms
     from tests.simulation.history import Partition

@@ -16,17 +16,17 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from tests.simulation.client import RETRIABLE, Refused
+from tests.simulation.clients.client import RETRIABLE, Refused
 from tests.simulation.groups.evidence import Fetched
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ottla.protocol.ids import Uuid
-    from tests.simulation.client import Client
+    from tests.simulation.clients.client import Client
     from tests.simulation.groups.evidence import GroupEvidence
     from tests.simulation.history import Partition
-    from tests.simulation.random import SimRandom
+    from tests.simulation.world.random import SimRandom
 
 COORDINATION = RETRIABLE | {ErrorCode.NOT_COORDINATOR, ErrorCode.UNSTABLE_OFFSET_COMMIT}
 # What a member of KIP-848 is told that is not what it was.

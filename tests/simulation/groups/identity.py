@@ -9,7 +9,7 @@ from tests.simulation.groups.claims import Owner
 from tests.simulation.groups.evidence import Told
 
 if TYPE_CHECKING:
-    from tests.simulation.client import Client
+    from tests.simulation.clients.client import Client
     from tests.simulation.groups.coordination import GroupVersions
     from tests.simulation.groups.evidence import GroupEvidence
     from tests.simulation.groups.terms import Terms

@@ -12,8 +12,8 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.simulation.batches import read_batches
-from tests.simulation.client import EARLIEST, RETRIABLE
+from tests.simulation.clients.batches import read_batches
+from tests.simulation.clients.client import EARLIEST, RETRIABLE
 from tests.simulation.groups.coordination import COORDINATION, fetch_offsets
 from tests.simulation.groups.evidence import Commit, Outcome
 

@@ -12,7 +12,8 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.protocol.ports import Address
-from tests.simulation.client import LATEST, Client
+from tests.simulation.clients.client import LATEST, Client
+from tests.simulation.clients.wire import Gone
 from tests.simulation.groups.checks import judge_groups
 from tests.simulation.groups.classic_member import ClassicMember
 from tests.simulation.groups.consumer_member import ConsumerMember
@@ -20,9 +21,8 @@ from tests.simulation.groups.coordination import describe, describe_consumer, fe
 from tests.simulation.groups.evidence import GroupEvidence, Outcome
 from tests.simulation.groups.terms import Kind, Terms
 from tests.simulation.options import Options, draw_options
-from tests.simulation.random import SimRandom
 from tests.simulation.single_broker import PORT, SERVER, SingleBroker
-from tests.simulation.wire import Gone
+from tests.simulation.world.random import SimRandom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from ottla.protocol.ports import Ports
     from tests.simulation.history import Partition
-    from tests.simulation.node import Node
     from tests.simulation.single_broker import Build
-    from tests.simulation.world import Outcome as WorldOutcome
+    from tests.simulation.world.node import Node
+    from tests.simulation.world.world import Outcome as WorldOutcome
 
 CHAOS_S = 10.0
 SETTLE_S = 45.0

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.simulation.client import RETRIABLE
-from tests.simulation.wire import Gone
+from tests.simulation.clients.client import RETRIABLE
+from tests.simulation.clients.wire import Gone
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.client import ClusterClient
-    from tests.simulation.random import SimRandom
+    from tests.simulation.world.random import SimRandom
 
 # With these the outcome is open, or nothing has happened: ask again, perhaps somebody else.
 COME_AGAIN = RETRIABLE | {ErrorCode.NOT_COORDINATOR, ErrorCode.CONCURRENT_TRANSACTIONS}

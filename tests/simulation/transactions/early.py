@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.simulation.batches import Batch
+    from tests.simulation.clients.batches import Batch
     from tests.simulation.history import Partition
 
 

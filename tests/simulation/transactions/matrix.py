@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.coordinating.internal_topics import TRANSACTIONS_TOPIC
 from tests.simulation.cluster.options import draw_cluster_options
-from tests.simulation.links import NetProfile
 from tests.simulation.transactions.options import TransactionOptions
 from tests.simulation.transactions.points import Points
 from tests.simulation.transactions.scenario import TransactionsOfACluster
+from tests.simulation.world.links import NetProfile
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.client import ClusterClient
-    from tests.simulation.world import Outcome
+    from tests.simulation.world.world import Outcome
 
 PIPE = "pipe-0"
 CHAOS_S = 4.0

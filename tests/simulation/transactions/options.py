@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tests.simulation.cluster.options import ClusterOptions, draw_cluster_options
-from tests.simulation.random import SimRandom
 from tests.simulation.transactions.strikes import StrikeOptions
 from tests.simulation.transactions.terms import Habits
+from tests.simulation.world.random import SimRandom
 
 # Old clients cannot tell a late end of one transaction from the end of the next (KIP-890), so
 # theirs are judged only where no message is held up longer than its sender waits for an answer.

@@ -8,15 +8,15 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.checker.history import Call, Kind, Read
-from tests.simulation.batches import read_batches
-from tests.simulation.client import EARLIEST
+from tests.simulation.clients.batches import read_batches
+from tests.simulation.clients.client import EARLIEST
+from tests.simulation.clients.wire import Gone
 from tests.simulation.transactions.books import decode_value, key_of
-from tests.simulation.wire import Gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.simulation.batches import Batch
+    from tests.simulation.clients.batches import Batch
     from tests.simulation.cluster.client import ClusterClient, PartitionClient
     from tests.simulation.history import Partition
     from tests.simulation.transactions.books import Books

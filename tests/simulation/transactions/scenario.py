@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Ports
     from tests.simulation.cluster.ambushes import Ambushes
     from tests.simulation.history import Partition
-    from tests.simulation.node import Node
-    from tests.simulation.random import SimRandom
-    from tests.simulation.world import Outcome
+    from tests.simulation.world.node import Node
+    from tests.simulation.world.random import SimRandom
+    from tests.simulation.world.world import Outcome
 
 DISTURBANCE_S = (2.0, 6.0, 20.0)
 # With the setting that tells how many partitions each has.

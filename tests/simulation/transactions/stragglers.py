@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.simulation.wire import REQUEST_TIMEOUT_MS, Gone, open_wire
+from tests.simulation.clients.wire import REQUEST_TIMEOUT_MS, Gone, open_wire
 
 if TYPE_CHECKING:
     from ottla.protocol.apis import ApiKey

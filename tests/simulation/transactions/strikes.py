@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tests.simulation.cluster.ambushes import Ambushes
-    from tests.simulation.world import World
+    from tests.simulation.world.world import World
 
 DELAYS_S = (0.0, 0.0, 0.002, 0.01, 0.03)
 HOLDS_S = (0.3, 1.0, 3.0)

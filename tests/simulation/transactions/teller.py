@@ -23,6 +23,7 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.protocol.records.builder import BatchOptions, encode_batch
 from tests.checker.history import Call, Kind, Sent
+from tests.simulation.clients.wire import Gone
 from tests.simulation.transactions.books import encode_value, key_of
 from tests.simulation.transactions.coordination import (
     COME_AGAIN,
@@ -34,7 +35,6 @@ from tests.simulation.transactions.coordination import (
 )
 from tests.simulation.transactions.stragglers import Late, Stragglers
 from tests.simulation.transactions.terms import Wanted
-from tests.simulation.wire import Gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.batches import Batch
+from tests.simulation.clients.batches import Batch
 from tests.simulation.transactions.early import Showings
 
 PARTITION = ("t", 0)

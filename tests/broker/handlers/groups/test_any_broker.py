@@ -17,7 +17,7 @@ from tests.support.virtual_time import elapsed_ms, in_virtual_time, virtual_brok
 
 if TYPE_CHECKING:
     from ottla.protocol.ports import Ports
-    from tests.simulation.disk import SimDisk
+    from tests.simulation.world.disk import SimDisk
 
 AT_ONCE_MS = 50.0
 BLOCKED_MS = 5_000.0

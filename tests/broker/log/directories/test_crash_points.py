@@ -14,11 +14,11 @@ from ottla.protocol.ids import TopicPartition
 from tests.broker.log.bench import read_all
 from tests.broker.log.crash_disk import CrashDisk, PowerCut
 from tests.broker.log.house import TOPIC_ID, House
-from tests.simulation.random import SimRandom
+from tests.simulation.world.random import SimRandom
 
 if TYPE_CHECKING:
     from ottla.broker.log.directories.directories import LogDirectories
-    from tests.simulation.filesystem import SimFileSystem
+    from tests.simulation.world.filesystem import SimFileSystem
 
 ORDERS = TopicPartition("orders", 0)
 Batches = list[tuple[int, int, bytes]]

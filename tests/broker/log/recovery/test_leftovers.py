@@ -11,7 +11,7 @@ from ottla.broker.log.recovery.loading import Known
 from ottla.broker.log.storage.settings import LogSettings
 from tests.broker.log.bench import DIRECTORY, Bench, batch_at, read_all
 from tests.broker.log.crash_disk import CrashDisk, PowerCut
-from tests.simulation.filesystem import SimFileSystem
+from tests.simulation.world.filesystem import SimFileSystem
 
 BASES = (0, 12, 24)
 

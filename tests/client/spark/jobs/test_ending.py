@@ -17,9 +17,9 @@ from ottla.client.cli.parsers.spark import parser
 from ottla.client.spark.jobs import running, transform
 from ottla.client.spark.jobs.running import Job, run
 from tests.client.spark.jobs.pipelines import Lasting, committed
-from tests.client.spark.sessions import prepare_environment
-from tests.client.spark.standalone import Standalone, script_of
-from tests.client.spark.topics import fill
+from tests.client.spark.support.sessions import prepare_environment
+from tests.client.spark.support.standalone import Standalone, script_of
+from tests.client.spark.support.topics import fill
 from tests.support.terminals import HEARS_HANGUPS
 
 if TYPE_CHECKING:

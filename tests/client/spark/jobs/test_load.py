@@ -20,7 +20,7 @@ from ottla.client.sync.consumer import Consumer
 from ottla.client.sync.producer import Producer
 from ottla.protocol.ids import TopicPartition
 from tests.client.spark.jobs.pipelines import KEPT
-from tests.client.spark.topics import await_topic
+from tests.client.spark.support.topics import await_topic
 
 if TYPE_CHECKING:
     import argparse

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.client.spark.sessions import prepare_environment
-from tests.client.spark.topics import fill
+from tests.client.spark.support.sessions import prepare_environment
+from tests.client.spark.support.topics import fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from ottla.client.spark.jobs.session import read_options
 from ottla.client.sync.admin import Admin
 from ottla.client.sync.producer import Producer
 from tests.client.spark.jobs.pipelines import KEPT, committed, patiently, send
-from tests.client.spark.topics import fill
+from tests.client.spark.support.topics import fill
 from tests.support.memory_broker import memory_broker
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 
 from ottla.client.spark.jobs.session import home_without_zip
 from tests.client.spark.jobs.pipelines import committed
-from tests.client.spark.standalone import Standalone, script_of
-from tests.client.spark.topics import fill
+from tests.client.spark.support.standalone import Standalone, script_of
+from tests.client.spark.support.topics import fill
 from tests.tidy.tree import ROOT
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.client.spark.jobs.aggregate import views
 from tests.client.spark.jobs.pipelines import KEPT, example, send
-from tests.client.spark.topics import frame
+from tests.client.spark.support.topics import frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable

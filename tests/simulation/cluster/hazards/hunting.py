@@ -9,7 +9,7 @@ from tests.simulation.cluster.options import draw_cluster_options
 from tests.simulation.cluster.scenario import ClusterRun
 
 if TYPE_CHECKING:
-    from tests.simulation.world import Outcome
+    from tests.simulation.world.world import Outcome
 
 
 def run(seed: int, hazard: str, chaos_s: float | None = None) -> Outcome:

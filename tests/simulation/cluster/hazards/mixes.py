@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.simulation.clients.producers import Kind
 from tests.simulation.cluster.ensemble import StoreProfile
 from tests.simulation.cluster.options import NEVER_MS
-from tests.simulation.producers import Kind
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.options import ClusterOptions

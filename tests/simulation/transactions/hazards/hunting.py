@@ -9,7 +9,7 @@ from tests.simulation.transactions.options import draw_transaction_options
 from tests.simulation.transactions.scenario import TransactionsOfACluster
 
 if TYPE_CHECKING:
-    from tests.simulation.world import Outcome
+    from tests.simulation.world.world import Outcome
 
 
 def run(seed: int, hazard: str, chaos_s: float | None = None) -> Outcome:

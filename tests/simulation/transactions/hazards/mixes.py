@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.simulation.cluster.ensemble import StoreProfile
 from tests.simulation.cluster.options import NEVER_MS
-from tests.simulation.links import NetProfile
-from tests.simulation.node import MachineProfile
 from tests.simulation.transactions.strikes import PRODUCE, VERDICT, StrikeOptions
 from tests.simulation.transactions.terms import Habits
+from tests.simulation.world.links import NetProfile
+from tests.simulation.world.node import MachineProfile
 
 if TYPE_CHECKING:
     from tests.simulation.transactions.options import TransactionOptions

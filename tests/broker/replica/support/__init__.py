@@ -1,0 +1,1 @@
+"""Replicas and batches that these tests share."""

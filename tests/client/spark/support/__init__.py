@@ -1,0 +1,1 @@
+"""Spark sessions, processes and topics that these tests share."""

@@ -1,0 +1,1 @@
+"""Real clusters, loads and network namespaces that tests of processes share."""

@@ -1,0 +1,1 @@
+"""Transactions and commits of real clusters while brokers die or freeze."""

@@ -1,0 +1,1 @@
+"""Foreign clients and brokers, and what tests with them share."""

@@ -1,0 +1,1 @@
+"""Toys to try the simulator on before it judges the real broker."""

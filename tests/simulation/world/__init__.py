@@ -1,0 +1,1 @@
+"""The simulated world: event loop, clocks, network, disks and nodes under virtual time."""

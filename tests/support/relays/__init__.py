@@ -1,0 +1,1 @@
+"""Relays between clients and brokers."""
