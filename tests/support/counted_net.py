@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 
 
 class CountedNet:
-    """``ports.Net`` of one broker: counts what it sends to those who connect to it."""
+    """``ports.Net`` of one broker: counts what it sends to those who connect to it. It may be that
+    of a platform without sendfile."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_sendfile: bool = True) -> None:
+        self.has_sendfile = has_sendfile
         # Handed to the kernel as regions of a file, and as bytes from the broker's memory.
         self.sendfile_bytes = 0
         self.memory_bytes = 0
@@ -61,6 +63,8 @@ class CountedSocket:
         return sent
 
     def sendfile(self, file: File, position: int, count: int) -> int:
+        if not self._net.has_sendfile:
+            raise NotImplementedError("as on Windows")
         sent = self._below.sendfile(file, position, count)
         self._net.sendfile_bytes += sent
         return sent

@@ -65,17 +65,21 @@ class Site:
             time.sleep(0.02)
         return time.monotonic() - begin
 
+    def close(self) -> None:
+        """Kill the brokers that run, and leave."""
+        for broker in self.brokers:
+            if broker.is_running:
+                broker.kill()
+        self.tree.stop()
+        self.tree.close()
+
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     """Nothing runs yet."""
     made = Site(tmp_path)
     yield made
-    for broker in made.brokers:
-        if broker.is_running:
-            broker.kill()
-    made.tree.stop()
-    made.tree.close()
+    made.close()
 
 
 @pytest.mark.slow

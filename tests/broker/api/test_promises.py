@@ -83,7 +83,6 @@ async def test_twenty_readers_cost_no_byte_more_than_one() -> None:
         assert partition.log.size_bytes == before
 
 
-@pytest.mark.requirement("ARC-08")
 async def test_a_slow_consumer_gets_what_it_asks_for_and_no_more() -> None:
     """The consumer pulls: its lag is a number in its own head, nothing in the broker's memory."""
     async with running_broker() as running, running.connect() as writer:

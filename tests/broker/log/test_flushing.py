@@ -67,7 +67,6 @@ async def test_what_was_cut_off_before_it_was_flushed_asks_for_no_flush() -> Non
     assert log.flush_deadline_ms is not None
 
 
-@pytest.mark.requirement("LOG-09")
 async def test_by_default_nothing_is_ever_forced_to_the_disk() -> None:
     """Durability comes from replication; the page cache writes when it likes."""
     bench = Bench()

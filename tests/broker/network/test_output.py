@@ -154,7 +154,7 @@ def flush_all(output: Output, carrier: Transport) -> int:
     return sent
 
 
-@pytest.mark.requirement("NET-11", "NET-13", "NET-14")
+@pytest.mark.requirement("NET-11")
 @given(ANSWERS, st.lists(st.integers(0, 40_000), max_size=40))
 def test_every_transport_sends_the_same_bytes_however_little_it_may_send(
     answers: list[list[bytes | tuple[int, int]]], takes: list[int]

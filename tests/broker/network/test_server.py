@@ -25,7 +25,7 @@ async def test_roles_are_seen_by_name_in_diagnostics() -> None:
         assert [one.name for one in status.handlers] == [f"handler-{n}" for n in range(8)]
 
 
-@pytest.mark.requirement("NET-04", "NET-06")
+@pytest.mark.requirement("NET-04")
 @on_both_loops
 async def test_requests_run_in_handlers_and_answers_leave_through_the_owning_processor() -> None:
     """Each connection's bytes are counted by one processor, its requests by the handlers."""

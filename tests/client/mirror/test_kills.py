@@ -115,6 +115,37 @@ async def slowly(source: Cluster, topic: str, values: list[bytes]) -> None:
                 await asyncio.sleep(0.02)
 
 
+@pytest.mark.requirement("OPS-01")
+async def test_a_mirror_process_is_a_member_of_a_group_at_its_source(
+    source: Cluster, target: Cluster
+) -> None:
+    """So whatever shows groups, their lag and their members shows mirrors, and nothing but reading
+    is asked of the source."""
+    topic, group = "as-a-group", "as-a-group.west"
+    source.create_topic(topic, 2)
+    await fill(source.bootstrap_servers, topic, [b"%d" % number for number in range(100)])
+    ends_of_source = await ends(source, topic)
+    process = await start(source, target, topic, "--name", topic)
+    await has_copied(target, topic, 100)
+    async with Admin(source.bootstrap_servers) as admin, asyncio.timeout(PATIENCE_S):
+        view = await admin.groups.describe(group)
+        process.terminate()
+        await process.communicate()
+        stored = await admin.groups.offsets(group)
+        topics = {one.name for one in await admin.list_topics()}
+        after = await admin.groups.describe(group)
+
+    (member,) = view.members
+    assert member.client_id == "ottla-mirror"
+    assert sorted(member.partitions or ()) == [TopicPartition(topic, number) for number in range(2)]
+    assert {where.partition: one.offset for where, one in stored.items()} == dict(
+        enumerate(ends_of_source)
+    )
+    assert after.members == ()
+    assert await ends(source, topic) == ends_of_source
+    assert {one for one in topics if one.startswith("__")} == {"__consumer_offsets"}
+
+
 @pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_a_mirror_that_is_asked_to_end_leaves_no_duplicate(
     source: Cluster, target: Cluster, signal_: signal.Signals

@@ -40,7 +40,7 @@ def source(cluster: Cluster, alias: str, *topics: str, rename: str = "{topic}") 
 
 
 @MODES
-@pytest.mark.requirement("ARC-16", "OPS-01", "OPS-02", "OPS-03")
+@pytest.mark.requirement("ARC-16", "OPS-02", "OPS-03")
 async def test_several_clusters_feed_one_through_mirrors_only(
     west: Cluster, east: Cluster, central: Cluster, *, exactly_once: bool
 ) -> None:

@@ -35,7 +35,7 @@ def test_murmur2_is_the_one_of_the_java_client(key: bytes, expected: int) -> Non
     ("key", "partition_count", "expected"),
     [(b"21", 50, 40), (b"foobar", 12, 6), (b"abc", 6, 3), (b"user-42", 12, 4), (b"", 50, 31)],
 )
-@pytest.mark.requirement("PRD-14", "PRD-16")
+@pytest.mark.requirement("PRD-16")
 def test_a_key_has_one_partition(key: bytes, partition_count: int, expected: int) -> None:
     """The sign bit is dropped, not negated: abs() of the smallest integer is negative in Java."""
     assert partition_for_key(key, partition_count) == expected

@@ -38,7 +38,6 @@ def test_defaults_are_kafkas() -> None:
     assert config.compression_type == "producer"
 
 
-@pytest.mark.requirement("LOG-09")
 def test_flush_settings_exist_and_are_off() -> None:
     """By default durability comes from replication, not from forcing the disk."""
     config = topic_config({"flush.messages": "100", "flush.ms": "1000"}, NOTHING)

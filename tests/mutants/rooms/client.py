@@ -152,7 +152,7 @@ MUTANTS = (
         "        await self._commit()\n        await self._write_notes()\n",
         "A mirror reads, sends, hears that it is stored, notes where, and only then stores its "
         "position.",
-        ("tests/client/mirror/test_kills.py", "tests/client/mirror/test_mirror.py"),
+        ("tests/client/mirror/test_order.py",),
     ),
     Mutant(
         "mirror-stores-before-it-has-sent",
@@ -164,6 +164,6 @@ MUTANTS = (
         "            if is_due:\n",
         "A mirror reads, sends, hears that it is stored, notes where, and only then stores its "
         "position.",
-        ("tests/client/mirror/test_kills.py",),
+        ("tests/client/mirror/test_order.py",),
     ),
 )

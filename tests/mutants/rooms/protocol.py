@@ -14,10 +14,10 @@ MUTANTS = (
         ("tests/protocol/records",),
     ),
     Mutant(
-        "count-of-tags-believed",
+        "size-of-a-tag-believed",
         "protocol/primitives.py",
-        "    if count * 2 > end - position:\n",
-        "    if False:\n",
+        "        if position > end:\n",
+        "        if False:\n",
         "A size is believed only after it was compared with the bytes that are left.",
         ("tests/protocol/test_primitives.py",),
     ),

@@ -50,9 +50,12 @@ def test_markers_round_trip(control_type: ControlType) -> None:
 
 @pytest.mark.requirement("FMT-31")
 @pytest.mark.parametrize("value", [None, b"", b"\x00\x09", b"any bytes at all, of any length"])
-def test_the_value_does_not_matter_to_who_asks_for_the_type(value: bytes | None) -> None:
+@pytest.mark.parametrize("kind", ControlType)
+def test_the_value_does_not_matter_to_who_asks_for_the_type(
+    value: bytes | None, kind: ControlType
+) -> None:
     """A consumer decides by the key alone; values may change in later versions."""
-    assert read_control_type(_control_batch(struct.pack(">hh", 0, 1), value)) is ControlType.COMMIT
+    assert read_control_type(_control_batch(struct.pack(">hh", 0, kind), value)) is kind
 
 
 @pytest.mark.parametrize("number", [-1, 2, 3, 6])

@@ -102,7 +102,6 @@ async def test_the_leader_epoch_is_fenced_both_ways(client: RawClient) -> None:
         assert older.error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
-@pytest.mark.requirement("NET-19")
 async def test_each_partition_has_its_own_error(client: RawClient) -> None:
     """One unknown topic does not spoil the rest of the request."""
     await create(client)
@@ -124,7 +123,7 @@ async def test_a_topic_that_compresses_with_zstd_needs_version_10(client: RawCli
     assert (await fetched(client, 0, 10)).error_code == ErrorCode.NONE
 
 
-@pytest.mark.requirement("NET-11", "NET-13")
+@pytest.mark.requirement("NET-11")
 async def test_zero_copy_and_buffered_give_the_same_bytes() -> None:
     """TLS and platforms without sendfile must not be a different broker."""
     answers = []

@@ -136,6 +136,29 @@ def test_an_error_of_one_partition_answers_for_the_others_at_once() -> None:
     assert waited_ms < AT_ONCE_MS
 
 
+@pytest.mark.requirement("NET-19")
+@pytest.mark.parametrize("min_bytes", [1, 1_000_000])
+def test_every_partition_is_read_before_it_is_decided_whether_to_wait(min_bytes: int) -> None:
+    """The first partition alone would be enough for a byte, and the last one's error ends the wait
+    for a million: either way the answer has the records of all."""
+
+    async def story(client: RawClient) -> tuple[Any, float]:
+        await produced(client, batch(b"first"))
+        await produced(client, batch(b"second"), partition=1)
+        request = of_partitions(0, 1, max_wait_ms=LONG_MS, min_bytes=min_bytes)
+        request.topics += fetch(0, topic="missing").topics
+        return await timed(client, request)
+
+    answer, waited_ms = asked(story)
+
+    there, missing = answer.responses
+    assert b"first" in bytes(there.partitions[0].records)
+    assert b"second" in bytes(there.partitions[1].records)
+    assert [one.high_watermark for one in there.partitions] == [1, 1]
+    assert missing.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert waited_ms < AT_ONCE_MS
+
+
 @pytest.mark.requirement("NET-26")
 @BOTH_WAYS
 def test_otherwise_it_waits_for_its_time(client_id: str | None) -> None:

@@ -65,6 +65,37 @@ async def test_records_take_the_way_that_the_setting_says(
         assert net.memory_bytes > got_bytes
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no sendfile")
+@pytest.mark.requirement("NET-13")
+@pytest.mark.parametrize("client_id", ["raw", None])
+async def test_a_platform_without_sendfile_gives_the_same_bytes(
+    tmp_path: Path, client_id: str | None
+) -> None:
+    """One broker, one log, three fetches: by sendfile, then without it on a connection that has it
+    no more, and on one that never had it. The last two go through the broker's memory."""
+    net, offload = CountedNet(), RealOffload(2)
+    frames, by_memory = [], []
+    async with (
+        running_broker({"log.dirs": str(tmp_path)}, RealDisk(offload), net=net) as running,
+        running.connect() as first,
+        running.connect() as second,
+    ):
+        await create(first)
+        for _ in range(RECORDS):
+            await produced(first, batch(b"x" * RECORD_BYTES))
+        for client, has_sendfile in ((first, True), (first, False), (second, False)):
+            net.has_sendfile, net.memory_bytes = has_sendfile, 0
+            client.send(12, fetch(0), client_id)
+            # Behind the correlation id.
+            frames.append((await client.frame())[4:])
+            by_memory.append(net.memory_bytes > RECORD_BYTES * RECORDS)
+    offload.close()
+
+    assert len(frames[0]) > RECORD_BYTES * RECORDS
+    assert frames[0] == frames[1] == frames[2]
+    assert by_memory == [False, True, True]
+
+
 @pytest.mark.skipif(not can_trace(), reason="strace is missing or may not trace here")
 @pytest.mark.requirement("NET-10")
 async def test_the_kernel_is_told_to_send_the_segment_and_the_broker_does_not_read_it(

@@ -87,10 +87,12 @@ def test_a_load_goes_on_where_the_last_one_ended(lake: Lake) -> None:
 
 
 @pytest.mark.requirement("OPS-08", "CON-24")
+@pytest.mark.parametrize("step", ["write", "rename"])
 def test_a_load_that_was_killed_leaves_no_row_twice(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """Between its last row and its commit is the worst place to die."""
+    """Between its last row and its commit are the worst places to die: before its offsets are
+    written, and before rows and offsets get their name."""
     lake.fill(range(6))
     lake.load()
     lake.fill(range(6, 12))
@@ -99,7 +101,7 @@ def test_a_load_that_was_killed_leaves_no_row_twice(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Files, "rename", die)
+        patch.setattr(Files, step, die)
         with pytest.raises(KeyboardInterrupt):
             lake.load()
     assert lake.values() == list(range(6))
