@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.engine.concurrently import pipelined
 from ottla.broker.engine.tasks import to_its_end
 from ottla.broker.log.storage.checkpoints import encode_leader_epochs, replace_file
 from ottla.broker.log.storage.health import SCARCE_MS, is_out_of_descriptors
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 SNAPSHOT_INTERVAL_BYTES = 16 * 1024 * 1024
 # Besides those at segment starts; the saved recovery point may be a few flushes behind.
 EXTRA_SNAPSHOTS_MAX = 3
+# Segments that are flushed side by side: file systems make several files durable in little more
+# time than one. As many as the worker threads of a broker, so that other logs wait for one flush.
+FLUSHED_AT_ONCE = 4
 
 
 async def flush_log(log: OpenLog, end_offset: int | None = None) -> None:
@@ -77,24 +81,36 @@ async def _try_to_flush(log: OpenLog, target: int, synced: set[Segment]) -> bool
 
 async def _sync_files(log: OpenLog) -> None:
     while log.files_to_sync:
-        await log.files_to_sync[0].fsync()
-        del log.files_to_sync[0]
+        some = log.files_to_sync[:FLUSHED_AT_ONCE]
+        await pipelined(lambda file: file.fsync(), some, FLUSHED_AT_ONCE)
+        del log.files_to_sync[: len(some)]
 
 
 async def _flush_segments(log: OpenLog, target: int, synced: set[Segment]) -> bool:
     """False if one could not be, for want of a descriptor: the others may have some to give back.
 
     Raises OSError."""
-    is_done = True
-    for segment in log.segments:
-        if segment.base_offset < target:
-            try:
-                await _flush_segment(segment, synced)
-            except OSError as error:
-                if not is_out_of_descriptors(error):
-                    raise
-                is_done = False
-    return is_done
+    waiting = [
+        segment
+        for segment in log.segments
+        if segment.base_offset < target and not _is_flushed(segment)
+    ]
+    done = await pipelined(lambda one: _try_segment(one, synced), waiting, FLUSHED_AT_ONCE)
+    return all(done)
+
+
+def _is_flushed(segment: Segment) -> bool:
+    return segment.synced_bytes == segment.size_bytes and segment.indexes.is_written
+
+
+async def _try_segment(segment: Segment, synced: set[Segment]) -> bool:
+    try:
+        await _flush_segment(segment, synced)
+    except OSError as error:
+        if not is_out_of_descriptors(error):
+            raise
+        return False
+    return True
 
 
 async def _save_producers(log: OpenLog) -> None:
@@ -112,8 +128,6 @@ async def _save_producers(log: OpenLog) -> None:
 async def _flush_segment(segment: Segment, synced: set[Segment]) -> None:
     """``synced``: whose data is on the disk by an earlier try; the log's lock is held since."""
     size_bytes = segment.size_bytes
-    if segment.synced_bytes == size_bytes and segment.indexes.is_written:
-        return
     # The data first: an index that knows more than the data is refused at the next start.
     if segment not in synced:
         await segment.file.fsync()

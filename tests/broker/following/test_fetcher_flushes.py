@@ -343,6 +343,32 @@ async def test_a_follower_that_catches_up_flushes_when_it_counts_again() -> None
     await site.stop()
 
 
+async def test_a_slow_disk_flushes_many_small_segments_side_by_side() -> None:
+    """One after the other, they take as long as the leader needs to write as many again."""
+    plan = FaultPlan()
+    site = Site(configs={"segment.bytes": "600", **FLUSHES})
+    site.nodes[2].disk = FaultyDisk(MemoryDisk(), plan, site.clock)
+    await site.start()
+    site.cut = {(2, 1)}
+    await site.lead(1, isr=(1, 3))
+    for number in range(300):
+        site.nodes[1].produce(*values(2, 2 * number))
+    await site.settle(1_000)
+    await site.nodes[1].partition().flush()
+    plan.add(slow(".log", 20))
+    site.cut.clear()
+    asked = len(site.requests)
+    while not any(source == 2 for source, _, _ in site.requests[asked:]):
+        await site.settle(10)
+    await site.settle(500)
+    segments = len(site.nodes[2].partition().log.segments)
+
+    assert segments * 20 > 800
+    assert flushed(site, 2) == acknowledged(site) == 600
+    plan.clear()
+    await site.stop()
+
+
 async def test_a_stop_waits_for_a_flush_under_way() -> None:
     """P-04: the log is closed behind it, with everything on the disk."""
     plan = FaultPlan()
