@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ottla.broker.partitions.partitions import Partitions
     from ottla.broker.partitions.produces import Flushes
     from ottla.broker.partitions.reads import Reads
+    from ottla.broker.partitions.refused_batches import RefusalLog
     from ottla.broker.policy.door import Door
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.protocol.messages.api_versions import ApiVersion
@@ -44,6 +45,7 @@ class Services:
     partitions: Partitions
     reads: Reads
     flushes: Flushes
+    refusal_log: RefusalLog
     waiting: Waiting
     admin: ClusterAdmin
     internal_topics: InternalTopics

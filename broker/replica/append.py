@@ -149,7 +149,7 @@ def judge_produced(
     if not check_crc(batch):
         return _refuse(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
     if number > _ZSTD:
-        return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no codec number {number}")
+        return _refuse_told(f"the batch names compression codec {number}, which does not exist")
     reason = _contradiction(batch)
     if reason is not None:
         return _refuse(ErrorCode.INVALID_RECORD, reason)
@@ -171,16 +171,19 @@ def _misframed(records: Buffer) -> AppendPlan | None:
             records[position + LENGTH_POSITION : position + LENGTH_END], signed=True
         )
         if size < _OLDEST_BYTES_MIN:
-            return _corrupt(f"a batch of {size} bytes is none")
+            return _corrupt(f"the batch gives its size as {size} bytes, less than any batch has")
         if len(records) - position <= MAGIC_POSITION:
             break
         magic = records[position + MAGIC_POSITION]
         if magic > MAGIC:
-            return _corrupt(f"there is no format {magic}")
+            return _corrupt(f"the batch has format {magic}, which does not exist")
         if len(records) - position < size:
             break
         if magic != MAGIC:
-            return _refuse_early(ErrorCode.INVALID_RECORD, f"format {magic} is too old")
+            return _refuse_early(
+                ErrorCode.INVALID_RECORD,
+                f"the batch has format {magic}, only 2 is stored",
+            )
         count += 1
         position += size
     if count != 1:
@@ -192,6 +195,11 @@ def _misframed(records: Buffer) -> AppendPlan | None:
 
 def _refuse(error: ErrorCode, message: str) -> AppendPlan:
     return AppendPlan(error, message)
+
+
+def _refuse_told(message: str) -> AppendPlan:
+    # Kafka answers UNKNOWN_SERVER_ERROR, which leaves open whether the batch is stored.
+    return AppendPlan(ErrorCode.INVALID_RECORD, message, is_told=True)
 
 
 def _refuse_early(error: ErrorCode, message: str) -> AppendPlan:

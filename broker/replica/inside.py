@@ -85,9 +85,10 @@ def look_at_length(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> Inside
 def _refusal(error: KafkaError) -> Inside:
     code = error.code
     if code is ErrorCode.CORRUPT_MESSAGE:
-        # The checksum was right, so the producer has compressed nothing that decompresses: sending
-        # the same again cannot help.
-        code = ErrorCode.UNKNOWN_SERVER_ERROR
+        # The checksum was right, so the producer built data that does not decompress, and sending
+        # the same again cannot help. Kafka answers UNKNOWN_SERVER_ERROR; clients treat both codes
+        # as final, but only this one says that the batch is not stored, and why.
+        return Inside(AppendPlan(ErrorCode.INVALID_RECORD, error.message, is_told=True))
     return Inside(AppendPlan(code, error.message))
 
 

@@ -44,6 +44,7 @@ from ottla.broker.partitions.lease import Lease
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.partitions.produces import Flushes
 from ottla.broker.partitions.read_barriers import ReadBarriers
+from ottla.broker.partitions.refused_batches import RefusalLog
 from ottla.broker.partitions.throttles import ReplicationThrottles
 from ottla.broker.policy.door import Door
 from ottla.broker.server.assembly import (
@@ -268,6 +269,7 @@ class Broker:
             partitions=self.partitions,
             reads=reads,
             flushes=self._flushes,
+            refusal_log=RefusalLog(self.ports.clock, self.tasks),
             waiting=self.waiting,
             admin=admin,
             internal_topics=InternalTopics(self.config, making, self.tasks),

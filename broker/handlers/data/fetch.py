@@ -103,6 +103,9 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
         if not is_follower:
             _hide_offsets_of_failed(news)
         response = _response(services, context, news)
+        if context.api_version >= _ENDPOINTS_VERSION and not is_follower:
+            # Followers hear of leaders from the controller.
+            _add_endpoints(services, context, response)
         response.session_id = session_id
         return response
 
@@ -176,8 +179,6 @@ def _response(
             last = topic
             response.responses.append(FetchableTopicResponse(topic=topic[0], topic_id=topic[1]))
         response.responses[-1].partitions.append(_partition(services, context, read))
-    if context.api_version >= _ENDPOINTS_VERSION:
-        _add_endpoints(services, context, response)
     return response
 
 

@@ -206,6 +206,9 @@ def _write(
     appended = partition.write(part.plan, acks)
     _fill(part, appended, context.api_version)
     if appended.error_code is not _NONE:
+        services.refusal_log.note(
+            partition.partition, context.client_id, appended.error_code, appended.error_message
+        )
         return
     needs_replication = acks == ACKS_ALL and (
         partition.replication_state(appended.next_offset, appended.leader_epoch) is not _NONE

@@ -110,7 +110,7 @@ def test_a_good_batch_is_kept_as_it_came() -> None:
         (changed(">i", 23, -1), ErrorCode.INVALID_RECORD),
         (changed(">h", 21, 0x20), ErrorCode.INVALID_RECORD),
         (changed(">h", 21, 0x10), ErrorCode.INVALID_RECORD),
-        (changed(">h", 21, 0x05), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (changed(">h", 21, 0x05), ErrorCode.INVALID_RECORD),
         (changed(">q", 43, 7), ErrorCode.INVALID_RECORD),
     ],
 )

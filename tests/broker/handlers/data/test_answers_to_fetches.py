@@ -150,3 +150,17 @@ async def test_a_stranger_that_asks_as_a_replica_is_not_answered(
     (part,) = _parts(await client.call(12, fetch(offset, replica_id=5)))
 
     assert part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("version", [16, 18])
+async def test_a_follower_gets_no_addresses_of_leaders(client: RawClient, version: int) -> None:
+    """It follows the controller's word, as the followers of Kafka 4.1 do."""
+    await _filled(client, version)
+    request = fetch(0)
+    await name_by_id(client, request)
+    request.replica_state.replica_id = 1
+
+    response = await client.call(version, request)
+
+    assert _parts(response)[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert response.node_endpoints == []

@@ -1,5 +1,4 @@
-"""Batches with broken records: refused before they are acknowledged, with Kafka's code, and nothing
-of them is stored."""
+"""Batches with broken records: they are refused before they are acknowledged, and not stored."""
 
 from __future__ import annotations
 
@@ -36,15 +35,15 @@ GOOD = batch_around(record())
 SIZES = {"small": b"", "large": bytes(range(256)) * 400}
 
 
-def table(codec: Codec) -> dict[str, tuple[bytes, ErrorCode]]:
-    """Everything that is wrong with records of one codec, and the code for it."""
+def table(codec: Codec) -> dict[str, tuple[bytes, bool]]:
+    """Everything that is wrong with records of one codec, and whether the answer says what."""
     broken = {
-        name: (batch_around(payload, count, codec), ErrorCode.INVALID_RECORD)
+        name: (batch_around(payload, count, codec), False)
         for name, (count, payload) in BROKEN.items()
     }
     if codec is not Codec.NONE:
         for how in SPOILED:
-            broken[how] = (spoiled(codec, how), ErrorCode.UNKNOWN_SERVER_ERROR)
+            broken[how] = (spoiled(codec, how), True)
     return broken
 
 
@@ -73,10 +72,12 @@ async def test_broken_records_are_refused_and_nothing_is_stored(
     await both_ways(client, GOOD)
     end = await ends(client)
     wrong = []
-    for name, (records, code) in table(codec).items():
+    for name, (records, has_message) in table(codec).items():
         for answer in await both_ways(client, records):
             told = (answer.error_code, answer.base_offset, answer.record_errors)
-            if told != (code, -1, []) or answer.error_message is not None:
+            if told != (ErrorCode.INVALID_RECORD, -1, []) or has_message != bool(
+                answer.error_message
+            ):
                 wrong.append((name, told))
 
     assert wrong == []
@@ -109,7 +110,7 @@ async def test_a_refused_batch_without_acks_closes_the_connection(codec: Codec) 
     async with running_broker() as running:
         async with running.connect() as client:
             await create(client)
-        for name, (records, _code) in table(codec).items():
+        for name, (records, _has_message) in table(codec).items():
             async with running.connect() as client:
                 client.send(9, produce(records, acks=0))
                 with pytest.raises(EOFError):

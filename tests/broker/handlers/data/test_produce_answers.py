@@ -47,11 +47,11 @@ TABLE = {
     "a wrong checksum": (with_field(17, b"\0\0\0\0", sealed=False), CORRUPT, -1, False),
     "a base offset": (with_field(0, (5).to_bytes(8)), INVALID, 1, False),
     "a control batch": (with_field(21, b"\0\x20"), INVALID, 1, False),
-    "a codec that is none": (with_field(21, b"\0\5"), ErrorCode.UNKNOWN_SERVER_ERROR, 1, False),
+    "a codec that does not exist": (with_field(21, b"\0\5"), INVALID, 1, True),
     "a count of -1": (with_field(57, b"\xff" * 4), INVALID, 1, False),
     "a last offset delta of -1": (with_field(23, b"\xff" * 4), INVALID, 1, False),
     "a broken record": (batch_around(BROKEN["a length of 0"][1]), INVALID, 1, False),
-    "broken gzip": (spoiled(Codec.GZIP, "garbage"), ErrorCode.UNKNOWN_SERVER_ERROR, 1, False),
+    "broken gzip": (spoiled(Codec.GZIP, "garbage"), INVALID, 1, True),
     "a sequence of -1": (batch(b"a", producer_id=7, producer_epoch=0), INVALID, 1, False),
 }
 
