@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from ottla.protocol.messages.produce import ProduceRequest
 from tests.answers.cases import Case, all_cases
 from tests.answers.masks import masked
+from tests.answers.produces import TOPICS, produce_cases
 from tests.broker.support.groups import commit, coordinated
-from tests.broker.support.requests import batch, create, produced
+from tests.broker.support.requests import batch, create, produced, topic_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 Answers = dict[str, Any]
 CLOSED = "the connection is closed"
 SILENT = "no answer"
+KEPT = "no answer, and the connection is kept"
+TOPIC_ID_VERSION = 13
 # Kafka leaves some mistakes without any answer.
 PATIENCE_S = 10
 ASKING_S = 300
@@ -62,15 +67,16 @@ def record(version: str, answers: Answers) -> None:
 
 async def ask_all(connect: Any) -> Answers:
     """All answers of a fresh broker; ``connect`` gives a connection to it each time."""
+    answers: Answers = {}
     async with asyncio.timeout(ASKING_S):
-        async with connect() as client:
-            await _prepare(client)
-        answers: Answers = {}
-        cases = list(all_cases())
-        while cases:
+        for prepare, cases in ((_prepare, all_cases()), (_prepare_produces, produce_cases())):
             async with connect() as client:
-                await _ask(client, cases, answers)
-        return answers
+                await prepare(client)
+            left = list(cases)
+            while left:
+                async with connect() as client:
+                    await _ask(client, left, answers)
+    return answers
 
 
 async def _ask(client: RawClient, cases: list[Case], answers: Answers) -> None:
@@ -80,7 +86,7 @@ async def _ask(client: RawClient, cases: list[Case], answers: Answers) -> None:
         assert name not in answers, f"two cases are named {name}"
         try:
             async with asyncio.timeout(PATIENCE_S):
-                answer = masked(await client.call(version, request))
+                answer = await _answer(client, version, request)
         except TimeoutError:
             answers[name] = SILENT
             return
@@ -88,6 +94,28 @@ async def _ask(client: RawClient, cases: list[Case], answers: Answers) -> None:
             answers[name] = CLOSED
             return
         answers[name] = json.loads(json.dumps(answer))
+
+
+async def _answer(client: RawClient, version: int, request: Any) -> Any:
+    if isinstance(request, ProduceRequest):
+        if version >= TOPIC_ID_VERSION:
+            for topic in request.topic_data:
+                topic.topic_id = await topic_id_of(client, topic.name)
+        if request.acks == 0:
+            client.send(version, request)
+            # A broker that hangs up does so before it answers the next request.
+            await client.call(0, ApiVersionsRequest())
+            return KEPT
+    return masked(await client.call(version, request))
+
+
+async def _prepare_produces(client: RawClient) -> None:
+    for topic, (partitions, configs) in TOPICS.items():
+        named = {name.replace(".", "_"): value for name, value in configs.items()}
+        made = await create(client, topic, partitions, **named)
+        assert made.error_code == ErrorCode.NONE, made
+        for index in range(partitions):
+            await _led(client, topic, index)
 
 
 async def _prepare(client: RawClient) -> None:
