@@ -1,10 +1,10 @@
-"""Administration: topics, partitions, records, configurations; as ``groups`` groups, as
-``placements`` replicas and leaders, as ``transactions`` those, as ``features`` what is switched on,
-as ``brokers`` what single brokers tell of themselves.
+"""Administers a cluster: topics, partitions, records and configurations.
 
-Calls over several things return one result for each, so that one refusal does not hide the
-successes; calls over one thing raise. A change whose connection was lost before the answer raises
-the TransportError and is not repeated: it may have been made.
+``Admin`` has parts: ``groups``, ``placements`` (replicas and leaders), ``transactions``,
+``features`` and ``brokers``. Calls about several things return a result for each, so that one
+refusal does not hide the successes; calls about one thing raise. If the connection is lost before
+the answer to a change arrives, the call raises TransportError and does not repeat the change,
+because it may have been made.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from ottla.client.process.unclosed import warn_unclosed
 from ottla.client.records.arguments import INT32_MAX, by_partition, check_text, texts, whole
 from ottla.client.settings.config import ClientConfig, Isolation, parse_addresses
 from ottla.client.settings.keywords import configured
+from ottla.client.settings.listing import lists_settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.errors import ClientError, RequestRefused
@@ -59,15 +60,38 @@ if TYPE_CHECKING:
 
 
 class ClusterDescription(NamedTuple):
-    """The cluster as one broker sees it; ``controller_id`` is -1 while there is none."""
+    """The cluster as one broker sees it.
+
+    Attributes:
+        cluster_id: The cluster's id; None from very old brokers.
+        controller_id: The id of the controller; -1 if there is none.
+        brokers: The live brokers.
+    """
 
     cluster_id: str | None
     controller_id: int
     brokers: list[BrokerView]
 
 
+@lists_settings(ClientConfig)
 class Admin:
-    """Use it as ``async with Admin("127.0.0.1:9092") as admin:``."""
+    """Administers a cluster, from one event loop.
+
+    Args:
+        bootstrap: Addresses of some brokers, as ``"host:port,host:port"``; the port defaults to
+            9092.
+        config: Settings as an object; the defaults of ``ClientConfig`` if None.
+        environment: Clock, network and random source; the real ones if None. For simulations.
+        settings: Single settings, which override those of ``config``.
+
+    Raises:
+        ValueError: A setting has an invalid value, or settings contradict each other.
+        TypeError: A setting is unknown or has the wrong type.
+
+    Example:
+        async with ottla.Admin("127.0.0.1:9092") as admin:
+            await admin.create_topic(ottla.NewTopic("orders", partition_count=6))
+    """
 
     # Started and not closed, for ``__del__``, which also comes where ``__init__`` has failed.
     _is_open = False
@@ -90,7 +114,11 @@ class Admin:
         self.features = FeatureAdmin(self._router, self._timeout_ms)
 
     async def start(self) -> None:
-        """Reach the cluster. Raises TransportError; a wrong address is BrokerUnreachable."""
+        """Connect to the cluster. ``async with`` calls it.
+
+        Raises:
+            TransportError: No broker answered; BrokerUnreachable for a wrong address.
+        """
         try:
             await self._cluster.refresh()
         except BaseException:
@@ -122,15 +150,23 @@ class Admin:
     # Looking.
 
     async def describe_cluster(self) -> ClusterDescription:
-        """Who is there."""
+        """Describe the cluster: its id, its controller and its live brokers."""
         await self._cluster.describe([])
         metadata = self._cluster.metadata
         brokers = [metadata.brokers[node_id] for node_id in sorted(metadata.brokers)]
         return ClusterDescription(metadata.cluster_id, metadata.controller_id, brokers)
 
     async def unreachable(self, brokers: Iterable[BrokerView]) -> set[int]:
-        """Which of them cannot be connected to now, though the cluster lists them: a broker that
-        died is listed until its session ends."""
+        """Find the brokers that accept no connection although the cluster lists them.
+
+        The cluster lists a broker that died until its session ends.
+
+        Args:
+            brokers: The brokers to try, from ``describe_cluster``.
+
+        Returns:
+            The ids of the brokers that cannot be reached.
+        """
         found: set[int] = set()
 
         async def reach(node_id: int) -> None:
@@ -145,11 +181,21 @@ class Admin:
         return found
 
     async def list_topics(self) -> list[TopicView]:
-        """All topics, internal ones too, by name."""
+        """List all topics by name, including internal topics."""
         return await self._cluster.describe(None)
 
     async def describe_topic(self, name: str) -> TopicView:
-        """One topic with its partitions. Raises RequestRefused for an unknown one."""
+        """Describe one topic and its partitions.
+
+        Args:
+            name: The topic's name.
+
+        Returns:
+            The topic with its partitions, leaders and replicas.
+
+        Raises:
+            RequestRefused: The topic does not exist.
+        """
         check_text("a topic", name)
         (view,) = await self._cluster.describe([name])
         if view.error is not ErrorCode.NONE:
@@ -159,8 +205,17 @@ class Admin:
     async def list_offsets(
         self, times: Mapping[TopicPartition, int], isolation: Isolation = Isolation.READ_UNCOMMITTED
     ) -> dict[TopicPartition, OffsetAt | ClientError]:
-        """Offsets at times in ms; -1 stands for the end, -2 for the beginning, and -3 for the
-        record with the highest timestamp, which brokers before Kafka 3.0 do not know."""
+        """Find for each partition the first record at or after a time.
+
+        Args:
+            times: A time in milliseconds since 1970 for each partition. -1 means the end, -2 the
+                beginning, and -3 the record with the highest timestamp (brokers from Kafka 3.0 on).
+            isolation: READ_COMMITTED ends before the first open transaction; READ_UNCOMMITTED
+                (default) at the high watermark.
+
+        Returns:
+            The offset, or the error, of each partition.
+        """
         check_times(times)
         if not isinstance(isolation, Isolation):
             raise TypeError(f"isolation is an Isolation, not {isolation!r}")
@@ -169,9 +224,19 @@ class Admin:
     async def describe_configs(
         self, resource: ResourceType, name: str, keys: Sequence[str] | None = None
     ) -> list[ConfigEntry]:
-        """The settings of a topic or broker, by name; all of them unless some are named.
+        """Return the settings of a topic, a broker or a group.
 
-        Raises RequestRefused."""
+        Args:
+            resource: What kind of thing has the settings.
+            name: The topic's name, the broker's id as text, or the group's name.
+            keys: The names of the settings; None (default) for all.
+
+        Returns:
+            The settings by name.
+
+        Raises:
+            RequestRefused: The broker refused.
+        """
         request = describe_request(resource, name, keys)
         if resource is ResourceType.BROKER and name:
             response = await self._router.to_node(node_of(name), DESCRIBE_CONFIGS, request)
@@ -183,9 +248,19 @@ class Admin:
     async def describe_partitions(
         self, topics: Iterable[str] | None = None, *, page_partitions: int = PAGE_PARTITIONS
     ) -> dict[TopicPartition, PartitionDetail]:
-        """The partitions of these topics, or of all, with what only newer brokers tell (KIP-966).
+        """Describe partitions with their eligible leader replicas (KIP-966).
 
-        Raises RequestRefused, and UnsupportedByBroker before Kafka 3.8."""
+        Args:
+            topics: Names of topics; None (default) for all.
+            page_partitions: How many partitions one request asks for.
+
+        Returns:
+            The details of each partition.
+
+        Raises:
+            RequestRefused: A topic does not exist.
+            UnsupportedByBroker: The broker is older than Kafka 3.8.
+        """
         names = None if topics is None else texts("topics", topics)
         return await describe_partitions(self._router, names, page_partitions)
 
@@ -194,7 +269,15 @@ class Admin:
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, TopicView | RequestRefused]:
-        """Create topics; a created one is described as the answer describes it."""
+        """Create topics.
+
+        Args:
+            topics: The topics to create.
+            validate_only: Only check whether they could be created; False by default.
+
+        Returns:
+            For each name the created topic, or why it was not created.
+        """
         if not isinstance(topics, Iterable):
             raise TypeError(f"topics to create are a list of NewTopic, not {topics!r}")
         request = requests.create_request(list(topics), self._timeout_ms, validate_only)
@@ -206,7 +289,18 @@ class Admin:
         return requests.created_topics(response)
 
     async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> TopicView:
-        """Create one topic. Raises RequestRefused."""
+        """Create one topic.
+
+        Args:
+            topic: The topic to create.
+            validate_only: Only check whether it could be created; False by default.
+
+        Returns:
+            The created topic.
+
+        Raises:
+            RequestRefused: The topic was not created.
+        """
         results = await self.create_topics([topic], validate_only=validate_only)
         result = results[topic.name]
         if isinstance(result, RequestRefused):
@@ -214,7 +308,14 @@ class Admin:
         return result
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, RequestRefused | None]:
-        """Delete topics with all their records; None means deleted."""
+        """Delete topics with all their records.
+
+        Args:
+            names: The topics' names.
+
+        Returns:
+            For each name None if it was deleted, or why it was not.
+        """
         request = requests.delete_request(texts("topics", names), self._timeout_ms)
         response = await self._router.to_controller(
             requests.DELETE_TOPICS, request, requests.check_deleted
@@ -224,9 +325,15 @@ class Admin:
         return deleted
 
     async def create_partitions(self, topic: str, count: int) -> None:
-        """Make the topic have that many partitions. Raises RequestRefused.
+        """Add partitions to a topic. Keys map to other partitions from then on.
 
-        Keys map to other partitions from then on."""
+        Args:
+            topic: The topic's name.
+            count: How many partitions the topic has afterwards.
+
+        Raises:
+            RequestRefused: The controller refused.
+        """
         check_text("a topic", topic)
         count = whole("the number of partitions", count, 1, INT32_MAX)
         request = requests.partitions_request(topic, count, self._timeout_ms)
@@ -238,8 +345,14 @@ class Admin:
     async def delete_records(
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | ClientError]:
-        """Delete each partition's records before an offset, -1 for all; the values are the new
-        first offsets."""
+        """Delete the records of partitions before an offset.
+
+        Args:
+            before: For each partition the first offset to keep; -1 deletes all records.
+
+        Returns:
+            For each partition its new log start offset, or the error.
+        """
         for offset in by_partition("offsets to delete before", before).values():
             whole("an offset to delete before", offset, -1)
         ask = partial(requests.delete_records, before, self._timeout_ms)
@@ -253,7 +366,18 @@ class Admin:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change some settings and leave the others (KIP-339). Raises RequestRefused."""
+        """Change some settings and leave the others (KIP-339).
+
+        Args:
+            resource: What kind of thing has the settings.
+            name: The topic's name, the broker's id as text (empty for all brokers), or the group's
+                name.
+            changes: The changes.
+            validate_only: Only check the changes; False by default.
+
+        Raises:
+            RequestRefused: A change is invalid.
+        """
         request = alter_request(resource, name, changes, validate_only)
         if resource is ResourceType.BROKER and name:
             response = await self._router.to_node(node_of(name), INCREMENTAL_ALTER_CONFIGS, request)
@@ -269,8 +393,19 @@ class Admin:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Have exactly these settings; all others go back to their defaults. For brokers before
-        2.3, which know no single changes. Raises RequestRefused."""
+        """Set exactly these settings and reset all others to their defaults.
+
+        For brokers older than Kafka 2.3, which cannot change single settings.
+
+        Args:
+            resource: What kind of thing has the settings.
+            name: The topic's name, or the broker's id as text (empty for all brokers).
+            values: The value of each setting by name.
+            validate_only: Only check the settings; False by default.
+
+        Raises:
+            RequestRefused: A setting is invalid.
+        """
         request = replace_request(resource, name, values, validate_only)
         if resource is ResourceType.BROKER and name:
             response = await self._router.to_node(node_of(name), ALTER_CONFIGS, request)

@@ -1,7 +1,8 @@
-"""Reading records, of partitions that a group assigns or the application itself.
+"""Reads records, from partitions that the group assigns or that the application chooses.
 
-Who subscribes shares the topics with the other members of the group, and the group keeps the
-positions. Who assigns says where to begin, and may keep the positions anywhere.
+A consumer that subscribes shares the topics with the other members of its group, and the group
+stores the positions. A consumer that assigns says where to begin, and may store its positions
+anywhere.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ottla.client.records.arguments import check_wait, partitions_of, whole
 from ottla.client.records.serializers import ReadKey, ReadValue
 from ottla.client.settings.config import ConsumerConfig, parse_addresses
 from ottla.client.settings.keywords import ConsumerSettings, configured
+from ottla.client.settings.listing import lists_settings
 from ottla.protocol.ids import TopicPartition
 from ottla.wire.deadline import TimeLimit
 from ottla.wire.errors import (
@@ -50,10 +52,30 @@ RECORDS_PER_STEP = 2_000
 STEP_WAIT_MS = 60_000.0
 
 
+@lists_settings(ConsumerConfig)
 class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
-    """Use it as ``async with Consumer("127.0.0.1:9092") as consumer:``.
+    """Reads records of assigned partitions, on one event loop; one task at a time may poll.
 
-    Belongs to one event loop, and one task at a time may poll."""
+    Records hold bytes unless the consumer has deserializers. Leaving the ``async with`` block
+    commits what was returned (with automatic commits) and leaves the group.
+
+    Args:
+        bootstrap: Addresses of some brokers, as ``"host:port,host:port"``; the port defaults to
+            9092.
+        config: Settings as an object; the defaults of ``ConsumerConfig`` if None.
+        environment: Clock, network and random source; the real ones if None. For simulations.
+        settings: Single settings, which override those of ``config``.
+
+    Raises:
+        ValueError: A setting has an invalid value, or settings contradict each other.
+        TypeError: A setting is unknown or has the wrong type.
+
+    Example:
+        async with ottla.Consumer("127.0.0.1:9092", group_id="billing") as consumer:
+            await consumer.subscribe(["orders"])
+            async for record in consumer:
+                print(record.offset, record.value)
+    """
 
     # Started and not closed, for ``__del__``, which also comes where ``__init__`` has failed.
     _is_open = False
@@ -75,7 +97,12 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         self._closed = False
 
     async def start(self) -> None:
-        """Reach the cluster. Raises TransportError; a wrong address is BrokerUnreachable."""
+        """Connect to the cluster and start fetching. ``async with`` calls it.
+
+        Raises:
+            TransportError: No broker answered; BrokerUnreachable for a wrong address.
+            ClientClosed: The consumer was started before.
+        """
         if self._closed or self._started:
             raise ClientClosed(started_before("consumer"))
         try:
@@ -87,8 +114,9 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         self._fetcher.start()
 
     async def close(self) -> None:
-        """End: what was handed out counts as read, the group is left, then all stops. May be
-        called again. Raises what a rebalance listener raises."""
+        """End the consumer: commit what was returned, leave the group, close the connections.
+
+        A second call does nothing. It raises what a rebalance listener raises."""
         await self._close(has_failed=False)
 
     async def _close(self, *, has_failed: bool) -> None:
@@ -132,17 +160,35 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     # Offsets.
 
     async def partitions_of(self, topic: str) -> list[TopicPartition]:
-        """The topic's partitions. Raises RequestRefused for an unknown topic."""
+        """List the partitions of a topic.
+
+        Args:
+            topic: The topic's name.
+
+        Returns:
+            The topic's partitions.
+
+        Raises:
+            RequestRefused: The topic does not exist.
+        """
         view = await self._cluster.topic(topic)
         return [TopicPartition(topic, number) for number in view.partitions]
 
     async def offsets_at(
         self, times: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAt]:
-        """For each partition the first record at that time (ms since 1970) or later.
+        """Find for each partition the first record at or after a time.
 
-        -1 stands for the end, -2 for the beginning, and -3 for the record with the highest
-        timestamp, which brokers before Kafka 3.0 do not know. Raises the first ClientError."""
+        Args:
+            times: A time in milliseconds since 1970 for each partition. -1 means the end, -2 the
+                beginning, and -3 the record with the highest timestamp (brokers from Kafka 3.0 on).
+
+        Returns:
+            The offset, timestamp and leader epoch for each partition.
+
+        Raises:
+            ClientError: The first error of any partition.
+        """
         self._check_running()
         check_times(times)
         found = await list_offsets(self._router, times, self.config.isolation)
@@ -154,7 +200,17 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         return offsets
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets after the last visible records."""
+        """Find the end of each partition: the offset after the last visible record.
+
+        Args:
+            partitions: The partitions to ask for.
+
+        Returns:
+            The end offset of each partition.
+
+        Raises:
+            ClientError: The first error of any partition.
+        """
         times = dict.fromkeys(partitions_of(partitions), LATEST_TIMESTAMP)
         found = await self.offsets_at(times)
         return {partition: answer.offset for partition, answer in found.items()}
@@ -164,9 +220,21 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     async def poll(
         self, max_wait_ms: float = 1_000, max_records: int = RECORDS_PER_POLL_MAX
     ) -> list[ConsumerRecord[ReadKey, ReadValue]]:
-        """The next records of any partition, in order within each; empty when none came in time.
+        """Return the next records of any partitions, in order within each partition.
 
-        Raises RequestRefused, NoOffset, or whatever has ended the consumer."""
+        Args:
+            max_wait_ms: How long to wait for records, in milliseconds (default 1000).
+            max_records: At most this many records (default 500).
+
+        Returns:
+            The records; empty if none arrived in time.
+
+        Raises:
+            RequestRefused: A broker refused to serve a partition.
+            NoOffset: A position is missing or out of range, and ``offset_reset`` is ``"none"``.
+            DeserializationFailed: The first record cannot be deserialized.
+            ClientClosed: The consumer is not running.
+        """
         records: list[ConsumerRecord[Any, Any]] = []
         max_records = whole("max_records", max_records)
 
@@ -180,8 +248,9 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     def _read(
         self, reading: Reading, records: list[ConsumerRecord]
     ) -> list[ConsumerRecord[ReadKey, ReadValue]]:
-        """The records as the application wants them, up to the first that cannot be read. The
-        next poll begins with that one, so no commit can go past it unseen."""
+        """Deserialize the records up to the first that fails, and move the positions back to it:
+        the next poll begins there, so no commit can pass a record that the application did not
+        get."""
         read, failure = reading.read(records)
         if failure is not None:
             firsts: dict[TopicPartition, int] = {}
@@ -206,8 +275,8 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     def _one_by_one(
         self, records: list[ConsumerRecord[ReadKey, ReadValue]]
     ) -> Iterator[ConsumerRecord[ReadKey, ReadValue]]:
-        """One after the other, until it is interrupted: what is left may be somebody else's to
-        read then, and the next poll knows. Also called outside of the event loop's thread."""
+        """Iterate over the records until an interruption: the group may have assigned the rest to
+        another member, and the next poll knows. Also called outside of the event loop's thread."""
         return iter(self._handout.handed.iterate(records))
 
     def parallel(
@@ -219,9 +288,29 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         on_error: OnError = "stop",
         limits: ParallelLimits | None = None,
     ) -> ParallelRun:
-        """Call the handler, a coroutine function or a plain one (then in threads), for every record
-        from here on, for that many at once; those of one key, or of one partition, one after the
-        other. ``await`` what is returned; only what is done is committed. See docs/parallel.md."""
+        """Handle records with several calls of a handler at once, in order for each key or
+        partition.
+
+        The consumer must not be polled during the run. Only handled records are committed. See
+        docs/parallel.md.
+
+        Args:
+            handler: Called with each record: a coroutine function, or a plain function, which runs
+                in a thread.
+            concurrency: How many records are handled at once (default 16).
+            ordering: ``"key"`` (default) and ``"partition"`` handle records of one key, or of one
+                partition, one after the other; ``"none"`` handles them in any order.
+            on_error: What follows an exception of the handler: ``"stop"`` (default), ``"skip"``,
+                ``"retry"``, a ``Retry`` or a ``DeadLetter``.
+            limits: Limits of the run; the defaults of ``ParallelLimits`` if None.
+
+        Returns:
+            A ``ParallelRun`` that has not begun: call its ``run``, or await it.
+
+        Raises:
+            ValueError: An argument has an invalid value.
+            TypeError: ``handler`` is not callable.
+        """
         interval_ms = self.config.auto_commit_interval_ms if self.config.auto_commit else None
         return ParallelRun(
             self,
@@ -265,7 +354,8 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         return True
 
     def _begin_poll(self) -> None:
-        """The application has finished with all that it was given."""
+        """Mark the records that the last poll returned as processed, and commit them if that is
+        due."""
         self._handout.interrupt()
         self._handout.handed.finish()
         group = self._group

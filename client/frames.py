@@ -1,7 +1,7 @@
-"""Topics as tables: a bounded read into Arrow, polars or pandas.
+"""Reads a bounded part of a topic into an Arrow, polars or pandas table.
 
-Where it ends is settled once at the beginning, so it ends however fast the topic grows. What
-aborted transactions have left is not part of it unless it is asked for.
+The end is fixed at the beginning of the read, so the read ends however fast the topic grows.
+Records of aborted transactions are left out unless ``isolation`` is READ_UNCOMMITTED.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _JOINED_BYTES = 64 * 1024 * 1024
 
 
 class ReadOptions(TypedDict, total=False):
-    """What to read: see ``moments.Moment`` for start and end, which is not part of it."""
+    """What to read; ``offset_specs`` explains ``start`` and ``end`` (exclusive)."""
 
     bootstrap_servers: Required[str]
     start: Moment
@@ -50,11 +50,32 @@ class ReadOptions(TypedDict, total=False):
 
 
 async def aread_arrow(topic: str, **options: Unpack[ReadOptions]) -> pa.Table:
-    """A part of a topic as a table of ``arrow.SCHEMA``, partition after partition.
+    """Read a part of a topic into an Arrow table, partition by partition.
 
-    ``start`` is "earliest" and ``end`` "latest" by default; an offset, a time or "1h" ago will do.
-    ``columns`` are the names to keep. Raises RequestRefused for an unknown topic or partition,
-    ValueError for what is no place or column, TransportError, and ImportError without pyarrow."""
+    Args:
+        topic: The topic's name.
+        options: ``bootstrap_servers``: addresses of some brokers, required. ``start``: an offset, a
+            ``datetime``, or a text like ``"1h"`` for one hour ago; ``"earliest"`` by default.
+            ``end``: the same, exclusive; ``"latest"`` by default. ``partitions``: partition
+            numbers; all by default. ``isolation``: ``"read_committed"`` (default) or
+            ``"read_uncommitted"``. ``columns``: names of the columns to keep; all by default.
+
+    Returns:
+        A table with the schema ``arrow.SCHEMA``.
+
+    Raises:
+        RequestRefused: The topic or a partition does not exist.
+        ValueError: An option has an invalid value.
+        TypeError: An option is unknown, or ``bootstrap_servers`` is missing.
+        TransportError: No broker answered.
+        RangeLost: Records in the range were lost during the read.
+        ImportError: pyarrow is not installed.
+
+    Example:
+        table = await ottla.aread_arrow(
+            "orders", bootstrap_servers="127.0.0.1:9092", start="1h"
+        )
+    """
     _check_names(options)
     check_topic(topic)
     kept = _checked(options.get("columns"))
@@ -76,38 +97,96 @@ async def aread_arrow(topic: str, **options: Unpack[ReadOptions]) -> pa.Table:
 
 
 async def aread_polars(topic: str, **options: Unpack[ReadOptions]) -> pl.DataFrame:
-    """As ``aread_arrow``, for polars. Raises ImportError without it."""
+    """Read a part of a topic into a polars DataFrame.
+
+    Args:
+        topic: The topic's name.
+        options: As for ``aread_arrow``.
+
+    Returns:
+        The DataFrame.
+
+    Raises:
+        ImportError: polars or pyarrow is not installed; else as ``aread_arrow``.
+    """
     polars = library("polars", "polars")
     frame: pl.DataFrame = polars.from_arrow(await aread_arrow(topic, **options))
     return frame
 
 
 async def aread_pandas(topic: str, **options: Unpack[ReadOptions]) -> pd.DataFrame:
-    """As ``aread_arrow``, for pandas. Raises ImportError without it."""
+    """Read a part of a topic into a pandas DataFrame.
+
+    Args:
+        topic: The topic's name.
+        options: As for ``aread_arrow``.
+
+    Returns:
+        The DataFrame.
+
+    Raises:
+        ImportError: pandas or pyarrow is not installed; else as ``aread_arrow``.
+    """
     library("pandas", "pandas")
     frame: pd.DataFrame = (await aread_arrow(topic, **options)).to_pandas()
     return frame
 
 
 def read_arrow(topic: str, **options: Unpack[ReadOptions]) -> pa.Table:
-    """``aread_arrow`` for programs that block."""
+    """Read a part of a topic into an Arrow table, from blocking code.
+
+    Args:
+        topic: The topic's name.
+        options: As for ``aread_arrow``.
+
+    Returns:
+        A table with the schema ``arrow.SCHEMA``.
+
+    Raises:
+        RuntimeError: An event loop runs in this thread; else as ``aread_arrow``.
+
+    Example:
+        table = ottla.read_arrow("orders", bootstrap_servers="127.0.0.1:9092", start="1h")
+    """
     return _blocking("aread_arrow", aread_arrow(topic, **options))
 
 
 def read_polars(topic: str, **options: Unpack[ReadOptions]) -> pl.DataFrame:
-    """``aread_polars`` for programs that block."""
+    """Read a part of a topic into a polars DataFrame, from blocking code.
+
+    Args:
+        topic: The topic's name.
+        options: As for ``aread_arrow``.
+
+    Returns:
+        The DataFrame.
+
+    Raises:
+        RuntimeError: An event loop runs in this thread; else as ``aread_polars``.
+    """
     return _blocking("aread_polars", aread_polars(topic, **options))
 
 
 def read_pandas(topic: str, **options: Unpack[ReadOptions]) -> pd.DataFrame:
-    """``aread_pandas`` for programs that block."""
+    """Read a part of a topic into a pandas DataFrame, from blocking code.
+
+    Args:
+        topic: The topic's name.
+        options: As for ``aread_arrow``.
+
+    Returns:
+        The DataFrame.
+
+    Raises:
+        RuntimeError: An event loop runs in this thread; else as ``aread_pandas``.
+    """
     return _blocking("aread_pandas", aread_pandas(topic, **options))
 
 
 def iterate_range(
     one: Range, *, bootstrap_servers: str, isolation: Isolation = Isolation.READ_COMMITTED
 ) -> Iterator[pa.RecordBatch]:
-    """``ranges.read_range`` for a worker that blocks, a batch at a time."""
+    """Run ``ranges.read_range`` from blocking code, one batch at a time."""
     batches = read_range(one, bootstrap_servers=bootstrap_servers, isolation=isolation)
     loop = shared_loop()
     try:
@@ -129,7 +208,7 @@ def _blocking(name: str, work: Coroutine[Any, Any, Result]) -> Result:
 
 
 def _check_names(options: ReadOptions) -> None:
-    """Raise TypeError for an option that nobody knows, or without the one that must be there."""
+    """Raise TypeError for an unknown option, or if ``bootstrap_servers`` is missing."""
     known = ReadOptions.__annotations__
     for name in options:
         if name not in known:
@@ -149,7 +228,7 @@ def _checked(columns: Sequence[str] | None) -> list[str] | None:
 
 
 class _Table:
-    """The batches of one partition, with as many parts joined as is worth while."""
+    """The batches of one partition. Joins small parts, because each batch has a fixed cost."""
 
     def __init__(self, where: TopicPartition, columns: list[str] | None) -> None:
         self._where = where

@@ -1,8 +1,9 @@
-"""Sending records.
+"""Sends records.
 
-``send`` puts a record into memory and returns at once unless that is full; batches leave by size
-and by time. There is one future per batch, not per record, because a future costs more than a
-record. Idempotent by default: no retry stores a record twice or out of order.
+``Producer.send`` stores a record in memory and returns at once unless memory is full; the sender
+sends batches when they are full or their linger time is over. There is one future per batch, not
+per record, because a future costs more than a record. The producer is idempotent by default: no
+retry stores a record twice or out of order.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from ottla.client.sending.sender import Sender
 from ottla.client.sending.transaction_calls import TransactionCalls
 from ottla.client.settings.config import ProducerConfig, parse_addresses
 from ottla.client.settings.keywords import configured
+from ottla.client.settings.listing import lists_settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.compression import compress
@@ -57,11 +59,30 @@ if TYPE_CHECKING:
 FILLING_MAX = 64
 
 
+@lists_settings(ProducerConfig)
 class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
-    """Use it as ``async with Producer("127.0.0.1:9092") as producer:``.
+    """Sends records to topics, in batches, from one event loop.
 
-    Leaving the block delivers what is still in memory, and aborts a transaction that is open.
-    Belongs to one event loop. ``send`` takes bytes unless the producer has serializers."""
+    Leaving the ``async with`` block delivers the records that are in memory and aborts an open
+    transaction. Records hold bytes unless the producer has serializers.
+
+    Args:
+        bootstrap: Addresses of some brokers, as ``"host:port,host:port"``; the port defaults to
+            9092.
+        config: Settings as an object; the defaults of ``ProducerConfig`` if None.
+        environment: Clock, network and random source; the real ones if None. For simulations.
+        settings: Single settings, which override those of ``config``.
+
+    Raises:
+        ValueError: A setting has an invalid value, or settings contradict each other.
+        TypeError: A setting is unknown or has the wrong type.
+        ImportError: The library of the chosen compression is not installed.
+
+    Example:
+        async with ottla.Producer("127.0.0.1:9092", linger_ms=20) as producer:
+            delivery = await producer.send("orders", b"value", key=b"key")
+            delivered = await delivery
+    """
 
     # Started and not closed, for ``__del__``, which also comes where ``__init__`` has failed.
     _is_open = False
@@ -96,7 +117,12 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         self._closed = False
 
     async def start(self) -> None:
-        """Reach the cluster. Raises TransportError; a wrong address is BrokerUnreachable."""
+        """Connect to the cluster and start the sender. ``async with`` calls it.
+
+        Raises:
+            TransportError: No broker answered; BrokerUnreachable for a wrong address.
+            ClientClosed: The producer was started before.
+        """
         if self._closed or self._cluster is not None:
             raise ClientClosed(started_before("producer"))
         cluster = Cluster(self._environment, self._bootstrap, self.config)
@@ -124,7 +150,11 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         await self.close(deliver=kind is None)
 
     async def close(self, *, deliver: bool = True) -> None:
-        """Deliver what is in memory, unless told not to, and end. May be called again."""
+        """End the producer and close its connections. A second call does nothing.
+
+        Args:
+            deliver: Deliver the records in memory first (default); False drops them.
+        """
         if self._closed:
             return
         if self._cluster is not None:
@@ -147,8 +177,9 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
             warn_unclosed(self)
 
     async def flush(self) -> None:
-        """Return when all that was sent so far is delivered or has failed; it never raises for a
-        record, since each record's own ``Delivery`` does."""
+        """Wait until every record sent so far is delivered or has failed.
+
+        It raises nothing for a failed record: the record's own ``Delivery`` raises."""
         await self._flush(self._running())
 
     async def _flush(self, sender: Sender) -> None:
@@ -162,8 +193,17 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
             sender.accumulator.flushing -= 1
 
     async def partitions_of(self, topic: str) -> int:
-        """How many partitions the topic has, as heard of within ``metadata_max_age_ms``. Raises
-        RequestRefused."""
+        """Count the partitions of a topic, from metadata no older than ``metadata_max_age_ms``.
+
+        Args:
+            topic: The topic's name.
+
+        Returns:
+            The number of partitions.
+
+        Raises:
+            RequestRefused: The topic does not exist.
+        """
         self._running()
         view = await self._topic(topic)
         if self._cluster is not None and self._cluster.is_stale:
@@ -181,11 +221,24 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         timestamp: int | None = None,
         headers: Headers = (),
     ) -> Delivery:
-        """Take one record; waits only for the topic's metadata and while the memory is full.
+        """Take one record; wait only for the topic's metadata and while memory is full.
 
-        A null value is a tombstone in compacted topics. ``timestamp`` is in milliseconds since
-        1970 and defaults to now. Raises RequestRefused for an unknown topic or partition and for
-        a record that is larger than ``request_bytes_max``."""
+        Args:
+            topic: The topic's name.
+            value: The value; None (default) is a tombstone in compacted topics.
+            key: The key, which chooses the partition; None (default) for no key.
+            partition: The partition's number; None (default) leaves the choice to the partitioner.
+            timestamp: Milliseconds since 1970; None (default) for now.
+            headers: Pairs of a name and bytes; none by default.
+
+        Returns:
+            The record's ``Delivery``, which reports the acknowledgement.
+
+        Raises:
+            RequestRefused: The topic or partition does not exist, or the record is larger than
+                ``request_bytes_max``.
+            ClientClosed: The producer is not running.
+        """
         sender = self._sender
         if sender is None or self._closed or sender.failure is not None:
             sender = self._running()

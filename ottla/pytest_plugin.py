@@ -1,8 +1,8 @@
-"""Fixtures for pytest: a broker for the session, a cluster for the test, a topic of its own.
+"""Pytest fixtures: a broker for the session, a cluster for a test, a topic for a test.
 
-Every run of pytest in the environment loads this file, so nothing of Ottla is loaded before a test
-asks for a fixture. ``cluster_fixture`` and ``topic_fixture`` make variants in a ``conftest.py``.
-Workers of pytest-xdist have brokers of their own, on free ports.
+Every pytest run in the environment loads this file, so it loads nothing of Ottla before a test
+uses a fixture. ``cluster_fixture`` and ``topic_fixture`` create variants in a ``conftest.py``.
+Each worker of pytest-xdist has its own brokers, on free ports.
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ Scope = Literal["session", "package", "module", "class", "function"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Each option has an ini setting of the same name; the command line wins."""
+    """Add the options. Each has an ini setting of the same name; the command line wins.
+
+    Args:
+        parser: Pytest's parser of options.
+    """
     group = parser.getgroup("ottla", "brokers that speak Kafka's protocol")
     group.addoption(
         "--ottla-brokers", type=int, metavar="N", help="how many brokers ottla_cluster has (3)"
@@ -70,9 +74,24 @@ def cluster_fixture(
     data_dir: str | os.PathLike[str] | None = None,
     subprocess: bool | None = None,
 ) -> Any:
-    """A fixture that is a running cluster: ``my_cluster = cluster_fixture(brokers=2)``.
+    """Create a fixture that is a running cluster.
 
-    What is left out is as the options of pytest say."""
+    An argument that is None takes its value from the options of pytest.
+
+    Args:
+        brokers: How many brokers; None (default) for ``--ottla-brokers``.
+        scope: How long the cluster lives (default ``"function"``).
+        settings: Settings of all brokers by Kafka's names, beside ``--ottla-setting``.
+        data_dir: As for ``ottla.Cluster``; None (default) keeps all data in memory.
+        subprocess: Whether each broker runs in its own process; None (default) for
+            ``--ottla-subprocess``.
+
+    Returns:
+        The fixture, whose value is an ``ottla.Cluster``.
+
+    Example:
+        pair = cluster_fixture(brokers=2, settings={"min.insync.replicas": 2})
+    """
 
     @pytest.fixture(scope=scope)
     def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
@@ -120,10 +139,21 @@ def topic_fixture(
     replication_factor: int | None = None,
     configs: Mapping[str, object] | None = None,
 ) -> Any:
-    """A fixture that is the name of an empty topic, which no other test has.
+    """Create a fixture that is the name of a new, empty topic.
 
-    ``cluster``: the fixture of the cluster that it is made in; by default ``ottla_cluster`` if the
-    test uses that, else ``ottla_broker``."""
+    Args:
+        cluster: The name of the fixture of the cluster; None (default) for ``ottla_cluster`` if the
+            test uses it, else ``ottla_broker``.
+        partitions: How many partitions (default 1).
+        replication_factor: How many replicas; None (default) for the cluster's default.
+        configs: Topic settings by Kafka's names; none by default.
+
+    Returns:
+        The fixture, whose value is the topic's name.
+
+    Example:
+        wide_topic = topic_fixture(partitions=12)
+    """
 
     @pytest.fixture
     def topic(request: pytest.FixtureRequest) -> str:
@@ -143,7 +173,8 @@ ottla_topic = topic_fixture()
 
 @pytest.fixture
 def ottla_client_config(request: pytest.FixtureRequest) -> dict[str, str]:
-    """What confluent-kafka's clients take: the addresses, and a group that no other test has."""
+    """The settings for confluent-kafka's clients: addresses, and a group that no other test
+    uses."""
     cluster = request.getfixturevalue(_cluster_of(request))
     return {
         "bootstrap.servers": cluster.bootstrap_servers,
@@ -156,7 +187,11 @@ def ottla_client_config(request: pytest.FixtureRequest) -> dict[str, str]:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Of a test that failed, tell what was done to its clusters and what they said."""
+    """Add to a failed test what was injected into its clusters and what they logged.
+
+    Args:
+        item: The test.
+    """
     report = yield
     used = _clusters_of(item)
     if report.failed:
@@ -168,7 +203,7 @@ def pytest_runtest_makereport(
 
 
 def _clusters_of(item: pytest.Item) -> dict[str, Cluster]:
-    """The clusters that the test and its fixtures have used so far, also those that are gone."""
+    """The clusters that the test and its fixtures have used so far, including stopped ones."""
     used = item.stash.setdefault(_USED, {})
     module = sys.modules.get(CLUSTER_MODULE)
     if module is not None:

@@ -1,7 +1,7 @@
-"""Serializers and deserializers that are there: ``JSON.encode`` writes, ``JSON.decode`` reads.
+"""Ready-made serializers and deserializers: ``JSON.encode`` writes, ``JSON.decode`` reads.
 
-``TEXT`` is UTF-8, ``INT`` eight bytes as Kafka's LongSerializer writes them, ``BYTES`` leaves
-everything as it is. Any function from a value to bytes, or back, does as well.
+``TEXT`` is UTF-8, ``INT`` eight bytes like Kafka's LongSerializer, ``BYTES`` leaves everything
+unchanged. Any function from a value to bytes, or back, works too.
 """
 
 from __future__ import annotations

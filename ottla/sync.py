@@ -1,7 +1,7 @@
-"""The clients for programs that do not use asyncio: ``ottla.sync.Producer`` and so on.
+"""Blocking clients: ``ottla.sync.Producer``, ``Consumer`` and ``Admin``.
 
-They are the same clients. One thread of the process runs the event loop of all of them; each
-method waits there for its result, may be called by any thread, and is ended by Ctrl-C.
+They wrap the asyncio clients. One thread of the process runs the event loop of all of them; each
+method waits for its result there, may be called from any thread, and is ended by Ctrl-C.
 """
 
 from __future__ import annotations

@@ -19,7 +19,12 @@ ONE_UUID: Uuid = bytes(15) + b"\x01"
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic, by name."""
+    """One partition of a topic.
+
+    Attributes:
+        topic: The topic's name.
+        partition: The partition's number.
+    """
 
     topic: str
     partition: int

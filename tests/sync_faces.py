@@ -1,7 +1,7 @@
 """Writes ``client/sync/*.py`` from the asyncio clients, so that both faces cannot drift.
 
-``python -m tests.sync_faces`` writes them anew; a test compares what is there with what would be
-written. Each public method becomes one call; nothing is decided here.
+``python -m tests.sync_faces`` writes all files; a test compares the files with what it would write.
+Each public method becomes one call.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tests.sync_face_texts import EXAMPLES, PARTS, SECTION, SENTENCES, docstring
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "client" / "sync"
@@ -31,20 +33,8 @@ FACES = {
     "brokers": ["administration.brokers:BrokerAdmin"],
     "parallel": ["parallel.parallel:ParallelRun"],
 }
-# The parts of an Admin.
-PARTS = {
-    "groups": ("groups", "GroupAdmin"),
-    "placements": ("placements", "Placements"),
-    "transactions": ("transactions", "TransactionAdmin"),
-    "features": ("features", "FeatureAdmin"),
-    "brokers": ("brokers", "BrokerAdmin"),
-}
-# A line of a method's docstring: 100 less its indentation.
-DOCSTRING_COLUMNS = 92
 # What is given back in its blocking form, and where that is.
 WRAPPED = {"Delivery": "deliveries", "BatchDelivery": "deliveries", "ParallelRun": "parallel"}
-# Where the sentence of the asyncio client is not true of this one.
-SENTENCES = {"ParallelRun": "Call ``run`` to begin, and to wait for its end; only once."}
 HEAD = '''"""Blocking {name}: ``{module}`` on a shared loop thread.
 
 Written by ``python -m tests.sync_faces``, not by hand.
@@ -155,13 +145,6 @@ def default_text(function: Any, name: str) -> str:
     return next(ast.unparse(default) for argument, default in pairs if argument.arg == name)
 
 
-def first_sentence(function: Any) -> str:
-    """The first sentence of a docstring, on a line of its own if it must be."""
-    text = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
-    end = text.find(". ")
-    return text if end < 0 else text[: end + 1]
-
-
 def wrapped(text: Text, annotation: str) -> tuple[str, str]:
     """How a result is given back, ``{}`` standing for it: deliveries get a face of their own."""
     for name in WRAPPED:
@@ -184,7 +167,7 @@ def method_text(text: Text, name: str, member: Any, table: dict[str, tuple[str, 
             name,
             [],
             annotation,
-            first_sentence(member.fget),
+            docstring(member.fget),
             f"return self._call(lambda: self._inner.{name})",
             "@property",
         )
@@ -212,20 +195,19 @@ def method_text(text: Text, name: str, member: Any, table: dict[str, tuple[str, 
             line = f"return {shape.format(f'self._call(lambda: {call})')}"
         if annotation == "None":
             line = line.removeprefix("return ")
-    return definition(name, declared, annotation, first_sentence(member), line, decorator)
+    return definition(name, declared, annotation, docstring(member), line, decorator)
 
 
 def definition(
-    name: str, declared: list[str], annotation: str, sentence: str, line: str, decorator: str
+    name: str, declared: list[str], annotation: str, text: str, line: str, decorator: str
 ) -> str:
     """The text of a method."""
     signature = ", ".join(["self", *declared])
-    quoted = f'"""{sentence}"""'
-    doc = "\n".join(textwrap.wrap(quoted, DOCSTRING_COLUMNS, break_long_words=False))
-    doc = textwrap.indent(doc, "    ") + "\n" if sentence else ""
+    end = "\n" if SECTION.search(text) else ""
+    doc = textwrap.indent(f'"""{text}{end}"""', "    ") + "\n" if text else ""
     head = f"{decorator}\n" if decorator else ""
-    text = f"{head}def {name}({signature}) -> {annotation}:\n{doc}    {line}\n"
-    return "".join(f"    {part}\n" if part else "\n" for part in text.splitlines())
+    method = f"{head}def {name}({signature}) -> {annotation}:\n{doc}    {line}\n"
+    return "".join(f"    {part}\n" if part else "\n" for part in method.splitlines())
 
 
 def public_members(kind: type[Any]) -> list[tuple[str, Any]]:
@@ -262,16 +244,22 @@ def class_text(text: Text, kind: type[Any], *, is_last: bool, bases: list[str]) 
     name = kind.__name__
     where = kind.__module__
     text.typing_imports.add((where, f"{name} as Async{name}"))
-    lines = [f"class {name}({', '.join(heads)}):"]
+    config = "ClientConfig" if name == "Admin" else f"{name}Config"
+    decorated = is_last and name in EXAMPLES
+    lines = [f"@lists_settings({config})"] if decorated else []
+    lines += [f"class {name}({', '.join(heads)}):"]
+    if decorated:
+        text.imports.add(("ottla.client.settings.config", config))
+        text.imports.add(("ottla.client.settings.listing", "lists_settings"))
     if not is_last:
         lines += [
-            f'    """The part of the client that is in {where.removeprefix("ottla.")}."""',
+            f'    """The calls of ``{where.removeprefix("ottla.")}``."""',
             "",
         ]
         lines += ["    @property", f"    def _inner(self) -> Async{name}:"]
         lines += ["        raise NotImplementedError", ""]
     elif kind.__name__ in ["ParallelRun", *(part for _, part in PARTS.values())]:
-        lines += [f'    """{SENTENCES.get(name, first_sentence(kind))}"""', ""]
+        lines += [f'    """{SENTENCES.get(name, docstring(kind))}"""', ""]
         text.typing_imports.add(("ottla.client.process.loop_thread", "LoopThread"))
         lines += [f"    def __init__(self, inner: Async{name}, loop: LoopThread) -> None:"]
         lines += ["        super().__init__(loop)", "        self._inner = inner", ""]
@@ -293,10 +281,15 @@ def client_text(
     text.typing_imports.add(("types", "TracebackType"))
     declared, handed = parameters_of(text, kind.__init__, table)
     made = f"Async{name}{subscript}({', '.join(handed)})"
+    arguments, _, _ = docstring(kind).partition("\nArgs:\n")[2].partition("\n\nExample:")
     lines = [
-        f'    """Use it as ``with ottla.sync.{name}("127.0.0.1:9092") as {name.lower()}:``.',
+        f'    """``ottla.{name}`` for blocking code; several threads may use it.',
         "",
-        f"    It is ``ottla.{name}`` for programs that block, and may be used by several threads.",
+        "    Args:",
+        *(f"    {line}".rstrip() for line in arguments.splitlines()),
+        "",
+        "    Example:",
+        *(f"        {line}" for line in EXAMPLES[name]),
         '    """',
         "",
         f"    def __init__(self, {', '.join(declared)}) -> None:",

@@ -1,4 +1,4 @@
-"""The settings of one connection: all that brokers need of them to speak to each other."""
+"""The settings of one connection: all that brokers need to speak to each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from ottla.wire.backoff import Backoff
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionConfig:
-    """One connection to one broker."""
+    """The settings of one connection to one broker.
+
+    Args:
+        client_id: The name that brokers see in requests and use for quotas.
+        request_timeout_ms: How long to wait for the answer to one request, in milliseconds.
+        connect_timeout_ms: How long to wait for a connection, in milliseconds.
+        reconnect_backoff: The waits between attempts to connect to a broker.
+        response_bytes_max: The largest answer to accept, in bytes.
+        socket: Options of the TCP socket.
+    """
 
     client_id: str = "ottla"
     request_timeout_ms: float = 30_000

@@ -1,8 +1,8 @@
-"""What a client call can raise.
+"""The errors that client calls raise.
 
-Each error says in one sentence what happened where, and ``retriable`` says whether the very same
-call may succeed later. The one thing that must never be guessed is whether a request took effect:
-``was_sent`` is False only when not a byte of it left this process.
+Each error says in one sentence what happened where, and ``retriable`` says whether the same call
+may succeed later. Whether a request took effect must never be guessed: ``was_sent`` is False only
+if no byte of the request left this process.
 """
 
 from __future__ import annotations
@@ -19,8 +19,15 @@ if TYPE_CHECKING:
 
 
 class ClientError(Exception):
-    """The root of everything below. What does not apply is NONE or None; ``code`` is what a broker
-    has answered, ``broker`` its address."""
+    """The base class of the errors that client calls raise.
+
+    Attributes:
+        retriable: Whether the same call may succeed later.
+        code: The broker's error code; NONE if no broker answered with one.
+        broker: The address of the broker, or None.
+        topic: The topic's name, or None.
+        partition: The partition's number, or None.
+    """
 
     retriable: bool = False
     code: ErrorCode = ErrorCode.NONE
@@ -30,15 +37,17 @@ class ClientError(Exception):
 
     @property
     def can_retry(self) -> str:
-        """Whether the very same call can be made again, in a sentence."""
+        """A sentence that says whether the same call can be made again."""
         if self.retriable:
             return "the same call may succeed later"
         return "the same call will fail again"
 
 
 class TransportError(ClientError):
-    """A request got no answer. With ``was_sent`` its outcome is unknown: it may have taken effect,
-    or may still do so; otherwise it certainly has not and never will."""
+    """A request got no answer.
+
+    If ``was_sent`` is True its outcome is unknown: it may have taken effect or may still do so. If
+    False, it has not taken effect and never will."""
 
     retriable = True
 
@@ -57,7 +66,7 @@ class TransportError(ClientError):
 
 
 class BrokerUnreachable(TransportError):
-    """No connection could be made."""
+    """No connection to the broker could be made."""
 
     def __init__(self, address: Address, reason: str) -> None:
         text = f"cannot reach a broker at {address}: {reason}"
@@ -65,7 +74,7 @@ class BrokerUnreachable(TransportError):
 
 
 class ConnectionLost(TransportError):
-    """The connection went while the request was on it."""
+    """The connection broke while a request was in flight."""
 
     def __init__(self, address: Address, reason: str, *, was_sent: bool) -> None:
         doubt = "; whether the request took effect is unknown" if was_sent else ""
@@ -74,9 +83,11 @@ class ConnectionLost(TransportError):
 
 
 class RequestTimedOut(TransportError):
-    """The broker did not answer in time. After ``request_timeout_ms`` its connection is closed: the
-    answers behind are late too. Where only the call has no time left, the answer is waited for by
-    nobody, and the connection is there for others."""
+    """The broker did not answer in time.
+
+    After ``request_timeout_ms`` the client closes the connection, because later answers on it are
+    late too. If only the call's own time limit ended, the connection stays open for other calls and
+    the late answer is dropped."""
 
     def __init__(self, address: Address, name: str, timeout_ms: float, *, was_sent: bool) -> None:
         reason = f"no answer to {name} within {timeout_ms:.0f} ms"
@@ -84,10 +95,10 @@ class RequestTimedOut(TransportError):
 
 
 class AnswerTooLarge(ConnectionLost):
-    """An answer is larger than ``response_bytes_max``; mostly it brings one batch that is. Its
-    connection is closed, since there is no way to what comes behind it.
+    """A response is larger than ``response_bytes_max``, usually because it holds one larger batch.
 
-    A consumer stays in front of the batch: seek behind it, or read with more room."""
+    The client closes the connection, because it cannot skip the response. A consumer's position
+    stays before the batch: seek past it, or raise ``response_bytes_max``."""
 
     retriable = False
 
@@ -99,7 +110,12 @@ class AnswerTooLarge(ConnectionLost):
         self.offset: int | None = None
 
     def locate(self, where: TopicPartition, offset: int) -> None:
-        """It was the answer about that partition alone, from that offset on."""
+        """Internal: add that the response was for this partition alone, from this offset on.
+
+        Args:
+            where: The partition.
+            offset: The offset of the batch.
+        """
         self.topic, self.partition = where
         self.offset = offset
         self.args = (
@@ -114,7 +130,7 @@ class AnswerTooLarge(ConnectionLost):
 
 
 class UnsupportedByBroker(ClientError):
-    """The broker does not speak an API that is needed, or no version of it that we do."""
+    """The broker does not support a needed API, or no version of it that the client supports."""
 
 
 class RequestRefused(ClientError, KafkaError):
@@ -143,6 +159,14 @@ class RequestRefused(ClientError, KafkaError):
         broker: str | None = None,
         message: str | None = None,
     ) -> RequestRefused:
+        """Internal: create the error for one partition.
+
+        Args:
+            code: The broker's error code.
+            where: The partition.
+            broker: The broker's address; None (default) if unknown.
+            message: The broker's message; None (default) for the code's own text.
+        """
         return cls(code, message, broker=broker, topic=where.topic, partition=where.partition)
 
     def __str__(self) -> str:
@@ -155,8 +179,9 @@ class RequestRefused(ClientError, KafkaError):
 
 
 class DeliveryTimedOut(ClientError):
-    """A record was not acknowledged in time. With ``was_sent`` it may be in the log all the same,
-    so sending it again may store it twice."""
+    """A record was not acknowledged within ``delivery_timeout_ms``.
+
+    If ``was_sent`` is True the record may be in the log, so sending it again may store it twice."""
 
     retriable = True
 
@@ -189,7 +214,7 @@ class DeliveryTimedOut(ClientError):
 
 
 class NoOffset(ClientError):
-    """A partition's position is unknown or out of range and the reset policy is ``none``."""
+    """A position is missing or out of range, and ``offset_reset`` is ``"none"``."""
 
     def __init__(self, where: TopicPartition, offset: int | None) -> None:
         if offset is None:
@@ -203,8 +228,8 @@ class NoOffset(ClientError):
 
 
 class LogTruncated(NoOffset):
-    """The log of a partition's new leader goes another way from ``end`` on, before the position:
-    committed records were lost, and the reset policy is ``none``. Seek to go on."""
+    """The new leader's log differs from offset ``end`` on, before the consumer's position:
+    committed records were lost, and ``offset_reset`` is ``"none"``. Seek to continue."""
 
     def __init__(self, where: TopicPartition, offset: int, end: int) -> None:
         super().__init__(where, offset)
@@ -216,11 +241,11 @@ class LogTruncated(NoOffset):
 
 
 class RangeLost(ClientError):
-    """A bounded read cannot come to its end: an unclean election took records that it was to
-    bring, or has brought, or the topic was deleted, perhaps to be made again.
+    """A bounded read cannot reach its end.
 
-    ``offset`` is where it was and ``stop`` where it was to end. ``end`` is up to where the log that
-    is there now goes, or is the one that was read; None if there is no log."""
+    An unclean election lost records of the range, or the topic was deleted (and possibly
+    recreated). ``offset`` is the read's position and ``stop`` its end. ``end`` is how far the
+    present log reaches, or agrees with the log that was read; None if there is no log."""
 
     def __init__(self, where: TopicPartition, offset: int, stop: int, end: int | None) -> None:
         present = "the topic or partition is not there any more"
@@ -242,11 +267,11 @@ class RangeLost(ClientError):
 
 
 class CommitFailed(ClientError):
-    """Positions were not stored since this consumer is not the member any more that read them.
+    """Positions were not stored because this consumer is no longer the member that read them.
 
-    Whoever has the partitions now goes on from the positions before, so these records are read
-    once more. It happens to members that were away for longer than their session, or did not poll
-    for ``max_poll_interval_ms``."""
+    The partitions' new owner continues from the previous positions, so it reads these records once
+    more. This happens to members without heartbeats for their session timeout, and to members that
+    do not poll for ``max_poll_interval_ms``."""
 
     def __init__(
         self, group_id: str, code: ErrorCode, partitions: Iterable[TopicPartition]
@@ -264,9 +289,10 @@ class CommitFailed(ClientError):
 
 
 class DeserializationFailed(ClientError):
-    """A record's key or value cannot be read; the cause is what the deserializer raised.
+    """A record's key or value cannot be deserialized; ``__cause__`` is the deserializer's
+    exception.
 
-    The consumer stays in front of it: seek to ``offset`` + 1 to go on without it."""
+    The consumer's position stays at the record: seek to ``offset`` + 1 to skip it."""
 
     def __init__(self, where: TopicPartition, offset: int, what: str, reason: Exception) -> None:
         super().__init__(
@@ -284,19 +310,20 @@ class ClientClosed(ClientError):
 
 
 def not_running(kind: str, *, is_closed: bool) -> str:
-    """Why a client of that kind does nothing."""
+    """The text for a call of a client that does not run."""
     if is_closed:
         return f"the {kind} is closed"
     return f"the {kind} is not started: use it under 'with' or 'async with', or call start()"
 
 
 def started_before(kind: str) -> str:
-    """Why it does not start."""
+    """The text for a second start."""
     return f"a {kind} starts once: make another"
 
 
 class TransactionError(ClientError):
-    """Something about a transaction. ``code`` is what a broker answered, NONE where none did."""
+    """An error of a transaction. ``code`` is the broker's error code; NONE if no broker
+    answered."""
 
     def __init__(self, text: str, code: ErrorCode = ErrorCode.NONE) -> None:
         super().__init__(text)
@@ -304,28 +331,30 @@ class TransactionError(ClientError):
 
 
 class TransactionMisuse(TransactionError):
-    """The call has no meaning where the transaction stands; nothing has changed by it."""
+    """The transaction's state does not allow the call; the call changed nothing."""
 
 
 class AbortRequired(TransactionError):
-    """This transaction cannot be committed any more: abort it, then begin another."""
+    """This transaction can no longer be committed: abort it, then begin another."""
 
 
 class TransactionAborted(TransactionError):
-    """The record was sent in a transaction that has been aborted before it left."""
+    """The transaction was aborted before this record was sent."""
 
 
 class TransactionTimedOut(TransactionError):
-    """The call has not ended in time and goes on by itself. Its outcome is unknown: the same call,
-    and no other, tells it. (Offsets are part of the transaction all the same: a commit waits.)"""
+    """The call did not end in time and continues in the background; its outcome is unknown.
+
+    Only the same call is allowed now, and it reports the outcome. Offsets are part of the
+    transaction in any case: a commit waits for them."""
 
     retriable = True
 
 
 class ProducerUnusable(TransactionError):
-    """Nothing more can be done with this producer: close it. What was committed stays so."""
+    """The producer cannot continue: close it. Committed transactions stay committed."""
 
 
 class ProducerFenced(ProducerUnusable):
-    """Another producer has the transactional id now, or the coordinator has aborted a transaction
+    """Another producer took over the transactional id, or the coordinator aborted a transaction
     that was open for too long."""

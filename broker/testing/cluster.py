@@ -63,11 +63,25 @@ TEMPORARY = "temporary"
 
 
 class Cluster:
-    """Use it as ``with Cluster() as cluster:`` or ``async with Cluster(brokers=3) as cluster:``.
+    """A cluster of real brokers for tests, in threads or processes.
 
-    ``data_dir``: None keeps everything in memory, ``"temporary"`` in a directory that goes with the
-    cluster, any other value in that directory. ``settings``: Kafka's, by their names. Calls block
-    for some milliseconds, in coroutines too."""
+    Calls block for some milliseconds, in coroutines too.
+
+    Args:
+        brokers: How many brokers (default 1).
+        data_dir: None (default) keeps all data in memory, ``"temporary"`` in a directory that is
+            deleted with the cluster, any other value in that directory.
+        settings: Settings of all brokers by Kafka's names; none by default.
+        subprocess: Whether each broker runs in its own process; False by default.
+
+    Raises:
+        ClusterError: A cluster like this cannot be started.
+
+    Example:
+        with ottla.Cluster(brokers=3) as cluster:
+            cluster.create_topic("orders", partitions=6)
+            client = SomeClient(cluster.bootstrap_servers)
+    """
 
     def __init__(
         self,
@@ -77,7 +91,7 @@ class Cluster:
         settings: Mapping[str, object] | None = None,
         subprocess: bool = False,
     ) -> None:
-        """Starts nothing. Raises ClusterError for what cannot be started."""
+        """Check the arguments; ``start`` starts the brokers."""
         if type(brokers) is not int or brokers < 1:
             raise ClusterError("a cluster has at least one broker")
         if data_dir is not None and not os.fspath(data_dir):
@@ -106,7 +120,12 @@ class Cluster:
     # ---- life ----
 
     def start(self) -> Self:
-        """Return when every broker serves. Raises CannotStart, ClusterError."""
+        """Start all brokers; return when every broker serves requests.
+
+        Raises:
+            ClusterError: The cluster runs already, or its directory is in use.
+            CannotStart: A broker could not start.
+        """
         thread = self._begin()
         try:
             thread.call(self._start)
@@ -116,7 +135,7 @@ class Cluster:
         return self
 
     def stop(self) -> None:
-        """Leave nothing behind: no thread, no task, no socket, no temporary file."""
+        """Stop all brokers and remove all threads, tasks, sockets and temporary files."""
         if self._thread is not None:
             try:
                 self._thread.call(self._stop)
@@ -161,19 +180,19 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients take: the addresses of all brokers, also of those that are dead now."""
+        """The addresses of all brokers, dead ones included, as clients take them."""
         return ",".join(self.address_of(broker_id) for broker_id in self.brokers)
 
     @property
     def faults(self) -> Faults:
-        """What can be made to go wrong. Raises ClusterError before the start."""
+        """The faults that can be injected. Raises ClusterError before the start."""
         self._running()
         assert self._faults is not None
         return self._faults
 
     @property
     def data_dir(self) -> str | None:
-        """Where the brokers keep their data; None for in memory."""
+        """The directory of the brokers' data; None if it is in memory."""
         return self._temporary if self._data_dir == TEMPORARY else _path(self._data_dir)
 
     def create_topic(
@@ -184,9 +203,18 @@ class Cluster:
         replication_factor: int | None = None,
         configs: Mapping[str, object] | None = None,
     ) -> None:
-        """Make a topic, and return when every broker that runs knows who leads its partitions.
+        """Create a topic; return when every running broker knows the leaders of its partitions.
 
-        By default on three brokers, or on all if there are fewer. Raises RequestRefused."""
+        Args:
+            name: The topic's name.
+            partitions: How many partitions (default 1).
+            replication_factor: How many replicas; None (default) for three, or for the number of
+                brokers if there are fewer.
+            configs: Topic settings by Kafka's names; none by default.
+
+        Raises:
+            RequestRefused: The controller refused.
+        """
         self._call(
             lambda: _topics().create_topic(
                 self._inner_servers(),
@@ -199,17 +227,34 @@ class Cluster:
         self._call(lambda: wait_for_topic(self._running(), name, partitions))
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The number of the broker that leads it, -1 for nobody; waits a while until the brokers
-        that run agree on one that is not dead. Raises ClusterError."""
+        """Return the leader of a partition. Waits until the running brokers agree on a live one.
+
+        Args:
+            topic: The topic's name.
+            partition: The partition's number (default 0).
+
+        Returns:
+            The leader's id; -1 if the partition has none.
+
+        Raises:
+            ClusterError: The brokers did not agree in time.
+        """
         return self._call(lambda: leader_of(self._running(), topic, partition))
 
     def log_lines(self, count: int = 20) -> list[str]:
-        """The last lines that the brokers have logged: warnings, or whatever the level of the
-        logger ``ottla`` lets through."""
+        """Return the last log lines of the brokers, as the level of the logger ``ottla`` allows.
+
+        Args:
+            count: How many lines at most (default 20).
+        """
         return list(self._log.lines)[-count:]
 
     def report(self, log_lines: int = 20) -> str:
-        """What was injected and what the brokers said at last, for a test that has failed."""
+        """Describe the injected faults and the last log lines, for a failed test.
+
+        Args:
+            log_lines: How many log lines at most (default 20).
+        """
         where = "that is not running" if self._members is None else f"at {self.bootstrap_servers}"
         lines = [f"cluster of {self._count} {where}"]
         lines += [str(one) for one in self.injected] or ["nothing was injected"]
@@ -217,11 +262,25 @@ class Cluster:
         return "\n".join([*lines, "last log lines:", *logged] if logged else lines)
 
     def address_of(self, broker_id: int) -> str:
-        """``host:port`` of a broker for clients. Raises ClusterError."""
+        """Return a broker's ``host:port`` for clients.
+
+        Args:
+            broker_id: The broker's id, from 1.
+
+        Raises:
+            ClusterError: There is no such broker, or the cluster does not run.
+        """
         return str(self._running().member(broker_id).addresses[CLIENTS])
 
     def state_of(self, broker_id: int) -> State:
-        """Raises ClusterError."""
+        """Return whether a broker runs, is paused, or is dead.
+
+        Args:
+            broker_id: The broker's id, from 1.
+
+        Raises:
+            ClusterError: There is no such broker, or the cluster does not run.
+        """
         return self._running().member(broker_id).state
 
     # ---- inside ----

@@ -26,10 +26,11 @@ Do: TypeAlias = "Callable[[str, Callable[[], Coroutine[object, object, None]]], 
 
 
 class Faults:
-    """The same for brokers in this process and in processes of their own.
+    """Injects faults into a cluster; works for brokers in threads and in processes.
 
-    Brokers are numbered from 1. What has no count lasts until it is undone: ``resume``, ``heal``,
-    ``mend_disk``, ``restart``, or ``clear`` for all of them."""
+    Brokers are numbered from 1. A fault without a count lasts until it is undone: ``resume``,
+    ``heal``, ``mend_disk``, ``restart``, or ``clear`` for all of them. Every method raises
+    ClusterError with a sentence if the broker's state does not allow the fault."""
 
     def __init__(self, members: Members, troubles: Troubles, do: Do) -> None:
         self._members = members
@@ -37,42 +38,72 @@ class Faults:
         self._do = do
 
     def kill(self, broker: int) -> None:
-        """End the broker as ``kill -9`` does. Its disk stays, its connections break, its session
-        with the metadata store ends at once, so that others lead what it led."""
+        """End the broker as ``kill -9`` does.
+
+        Its disk stays and its connections break. Its session with the metadata store ends at once,
+        so that other brokers take over its partitions.
+
+        Args:
+            broker: The broker's id.
+        """
         self._do(f"kill({broker})", lambda: self._members.kill(broker))
 
     def restart(self, broker: int) -> None:
-        """Start a broker that is dead again, on its disk and its port; stop it before if it runs.
+        """Start a dead broker on its disk and its port; stop it first if it runs.
 
-        Raises CannotStart if its disk does not let it."""
+        Args:
+            broker: The broker's id.
+
+        Raises:
+            CannotStart: The broker cannot start on its disk.
+        """
         self._do(f"restart({broker})", lambda: self._members.restart(broker))
 
     def pause(self, broker: int) -> None:
-        """Stop the broker as SIGSTOP does: connections stay, nobody answers, its time stands still.
+        """Stop the broker as SIGSTOP does: its connections stay open, it answers nothing, its clock
+        stops.
 
-        After ``zookeeper.session.timeout.ms`` the cluster gives it up; ``advance`` counts."""
+        The cluster removes it after ``zookeeper.session.timeout.ms``; ``advance`` counts.
+
+        Args:
+            broker: The broker's id.
+        """
         self._do(f"pause({broker})", lambda: self._members.pause(broker))
 
     def resume(self, broker: int) -> None:
-        """Let a paused broker go on."""
+        """Let a paused broker continue.
+
+        Args:
+            broker: The broker's id.
+        """
         self._do(f"resume({broker})", lambda: self._members.resume(broker))
 
     def partition(self, *sides: Side) -> None:
-        """Cut the network between the sides: ``partition({1}, {2, 3})``. Packets vanish, and what
-        was sent arrives after ``heal``. One side alone is cut off from everybody else, clients
-        included. Each call replaces the one before; the store stays within everybody's reach."""
+        """Cut the network between sides: ``partition({1}, {2, 3})``.
+
+        Packets are lost, and TCP delivers after ``heal`` what was sent. A single side is cut off
+        from all other brokers and from clients. Each call replaces the previous one. All brokers
+        still reach the metadata store.
+
+        Args:
+            sides: Sets of broker ids, with ``"clients"`` for all clients.
+        """
         if not sides or not all(map(_is_side, sides)):
             raise ClusterError("a partition has sides, which are sets of brokers: partition({1})")
         wording = ", ".join(str(set(side)) for side in sides)
         self._do(f"partition({wording})", lambda: self._troubles.partition(sides))
 
     def heal(self) -> None:
-        """The network is whole again."""
+        """End the network partition."""
         self._do("heal()", self._troubles.heal)
 
     def slow_disk(self, broker: int, delay_ms: float) -> None:
-        """From now on every flush, every read that is not in memory, and every produce to the
-        broker takes so much longer."""
+        """Delay every flush, every read that is not cached, and every produce of the broker.
+
+        Args:
+            broker: The broker's id.
+            delay_ms: The delay, in milliseconds.
+        """
         _check_ms(delay_ms, least=0)
         self._do(
             f"slow_disk({broker}, {delay_ms})",
@@ -80,28 +111,47 @@ class Faults:
         )
 
     def full_disk(self, broker: int) -> None:
-        """Nothing more fits on the broker's disk: what it should append is refused with
-        KAFKA_STORAGE_ERROR. It heals a second or two after ``mend_disk``."""
+        """Fill the broker's disk: it refuses appends with KAFKA_STORAGE_ERROR.
+
+        The broker recovers a second or two after ``mend_disk``.
+
+        Args:
+            broker: The broker's id.
+        """
         self._do(
             f"full_disk({broker})",
             lambda: self._troubles.change_disk(broker, {"is_full": True}),
         )
 
     def mend_disk(self, broker: int) -> None:
-        """The broker's disk is fast, has room and tears nothing."""
+        """Undo ``slow_disk``, ``full_disk`` and ``torn_write``.
+
+        Args:
+            broker: The broker's id.
+        """
         self._do(f"mend_disk({broker})", lambda: self._troubles.mend_disk(broker))
 
     def torn_write(self, broker: int) -> None:
-        """The broker dies in the middle of its next append to a log: half of that is on its disk
-        when it starts again, which it has to find and cut off."""
+        """Let the broker die in the middle of its next append to a log.
+
+        Half of the append is on its disk when it starts again, and recovery must truncate it.
+
+        Args:
+            broker: The broker's id.
+        """
         self._do(
             f"torn_write({broker})",
             lambda: self._troubles.change_disk(broker, {"is_tearing": True}),
         )
 
     def lose_reply(self, api: ApiKey | str, count: int = 1, broker: int | None = None) -> None:
-        """The next ``count`` requests of clients are carried out and not answered: their
-        connections break instead. ``api``: ``"PRODUCE"`` or ``ApiKey.PRODUCE``."""
+        """Execute the next requests of clients, but break their connections instead of answering.
+
+        Args:
+            api: The request, as ``"PRODUCE"`` or ``ApiKey.PRODUCE``.
+            count: How many requests (default 1).
+            broker: The broker's id; None (default) for any broker.
+        """
         key = key_of(api)
         self._do(
             f"lose_reply({key.name}, {count}, broker={broker})",
@@ -111,8 +161,14 @@ class Faults:
     def fail_request(
         self, api: ApiKey | str, error: ErrorCode | str, count: int = 1, broker: int | None = None
     ) -> None:
-        """The next ``count`` requests of clients are answered with that error, for everything that
-        they ask for, and not carried out."""
+        """Answer the next requests of clients with an error, without executing them.
+
+        Args:
+            api: The request, as ``"PRODUCE"`` or ``ApiKey.PRODUCE``.
+            error: The error, as ``"NOT_LEADER_OR_FOLLOWER"`` or an ``ErrorCode``.
+            count: How many requests (default 1).
+            broker: The broker's id; None (default) for any broker.
+        """
         key, code = key_of(api), error_of(error)
         if code is ErrorCode.NONE:
             raise ClusterError("NONE is no error: the client would believe that it was done")
@@ -122,30 +178,43 @@ class Faults:
         )
 
     def expire_session(self, broker: int) -> None:
-        """The metadata store ends the broker's session though it lives; it has to register anew
-        and gets back what the others took over."""
+        """Expire the live broker's session with the metadata store; the broker registers again.
+
+        Args:
+            broker: The broker's id.
+        """
         self._do(f"expire_session({broker})", lambda: self._members.expire_session(broker))
 
     def jump_clock(self, ms: int, broker: int | None = None) -> None:
-        """Move the date, either way, of one broker or of all. Timeouts do not notice."""
+        """Move the wall clock. Timeouts do not notice.
+
+        Args:
+            ms: How far, in milliseconds; negative for back.
+            broker: The broker's id; None (default) for all brokers.
+        """
         _check_ms(ms)
         if ms != int(ms):
             raise ClusterError(f"a date moves by whole milliseconds, not {ms}")
         self._do(f"jump_clock({ms}, broker={broker})", lambda: self._troubles.jump(int(ms), broker))
 
     def advance(self, ms: float) -> None:
-        """Let time pass for the brokers: what is due in it happens now, such as retention, the
-        timeouts of sessions and transactions, the expiry of offsets. Clients do not notice, and
-        look to the brokers like clients that were silent for so long. Takes about a second for
-        each five minutes, and no more than that for the longest time: all but the last six
-        minutes is then a jump to the brokers, which excuses the members of groups."""
+        """Let time pass for the brokers.
+
+        Retention, session and transaction timeouts and the expiry of offsets happen as if the time
+        had passed. Clients do not notice, and look to the brokers as if they had been silent. Five
+        minutes take about a second, and longer times no more than that: all but the last six
+        minutes are a jump, which excuses the members of groups.
+
+        Args:
+            ms: How long, in milliseconds.
+        """
         _check_ms(ms)
         self._do(f"advance({ms})", lambda: self._troubles.advance(ms))
 
     def clear(self) -> None:
-        """Undo what lasts: heal, resume, mend every disk, forget requests that should fail.
+        """Undo all lasting faults: heal, resume, mend every disk, drop pending request faults.
 
-        The dead stay dead."""
+        Dead brokers stay dead."""
         self._do("clear()", self._clear)
 
     async def _clear(self) -> None:

@@ -20,7 +20,12 @@ class Knows(Protocol):
 
 
 class Injected(NamedTuple):
-    """Something that was made to go wrong, or that came of it, ``at_ms`` after the start."""
+    """An injected fault, or its consequence.
+
+    Attributes:
+        at_ms: The time since the cluster's start, in milliseconds.
+        what: The fault in words.
+    """
 
     at_ms: float
     what: str
@@ -38,7 +43,7 @@ class Brokers(dict[int, "BrokerHandle"]):
 
 
 class BrokerHandle:
-    """One broker as seen from outside."""
+    """One broker of a ``Cluster``."""
 
     def __init__(self, cluster: Knows, broker_id: int) -> None:
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""What single brokers tell of themselves: the requests they take, and what is on their disks."""
+"""Asks single brokers for the requests they support and for their log directories."""
 
 from __future__ import annotations
 
@@ -51,8 +51,14 @@ Answer = TypeVar("Answer")
 
 
 class ReplicaSize(NamedTuple):
-    """What a replica takes up. ``lag`` is how many offsets it is behind its leader's high
-    watermark; a future replica is one that is being copied to this directory."""
+    """The size of one replica on disk.
+
+    Attributes:
+        partition: The replica's partition.
+        size_bytes: Its size.
+        lag: How many offsets it is behind its leader's high watermark.
+        is_future: Whether it is being copied to this directory (KIP-113).
+    """
 
     partition: TopicPartition
     size_bytes: int
@@ -61,8 +67,7 @@ class ReplicaSize(NamedTuple):
 
 
 class RegisteredBroker(NamedTuple):
-    """A broker that belongs to the cluster; a fenced one leads nothing, and clients are not sent
-    to it."""
+    """A registered broker. A fenced broker leads no partition, and clients do not see it."""
 
     node_id: int
     address: Address
@@ -71,9 +76,10 @@ class RegisteredBroker(NamedTuple):
 
 
 class LogDirView(NamedTuple):
-    """One directory of one broker; -1 for sizes of the disk that it does not tell (KIP-827).
+    """One log directory of one broker.
 
-    ``error`` is None, or why nothing is known of a directory that has failed."""
+    ``total_bytes`` and ``usable_bytes`` are -1 if the broker does not report them (KIP-827).
+    ``error`` is None, or the reason why a failed directory is unknown."""
 
     broker_id: int
     path: str
@@ -84,7 +90,7 @@ class LogDirView(NamedTuple):
 
 
 class BrokerAdmin:
-    """What an Admin asks of brokers one by one; without ids of all that the cluster lists."""
+    """Asks brokers one by one; ``Admin.brokers``. Without ids it asks all live brokers."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -92,7 +98,14 @@ class BrokerAdmin:
     async def api_versions(
         self, brokers: Iterable[int] | None = None
     ) -> dict[int, dict[int, VersionRange] | ClientError]:
-        """The versions of each request that a broker takes, by API key."""
+        """Return the request versions that brokers support.
+
+        Args:
+            brokers: The ids of the brokers; None (default) for all.
+
+        Returns:
+            For each broker its version ranges by API key, or the error.
+        """
 
         async def ask(_: int, connection: Connection) -> dict[int, VersionRange]:
             return dict(connection.versions)
@@ -100,8 +113,11 @@ class BrokerAdmin:
         return await self._each(brokers, ask)
 
     async def registered(self) -> list[RegisteredBroker]:
-        """All brokers by their id, also those that clients are not told of, from brokers that
-        know (KIP-1073). Raises RequestRefused."""
+        """List all registered brokers by id, fenced ones too if the broker supports it (KIP-1073).
+
+        Raises:
+            RequestRefused: The broker refused.
+        """
         cluster = self._router.cluster
         async with cluster.in_time():
             connection = await cluster.any_connection()
@@ -116,7 +132,18 @@ class BrokerAdmin:
     async def log_dirs(
         self, brokers: Iterable[int] | None = None, topics: Iterable[str] | None = None
     ) -> dict[int, list[LogDirView] | ClientError]:
-        """The directories of each broker with what lies in them, or with these topics only."""
+        """Describe the log directories of brokers.
+
+        Args:
+            brokers: The ids of the brokers; None (default) for all.
+            topics: Only replicas of these topics; None (default) for all.
+
+        Returns:
+            For each broker its directories with their replicas, or the error.
+
+        Raises:
+            RequestRefused: A topic does not exist.
+        """
         wanted = None
         if topics is not None:
             views = await self._router.cluster.describe(sorted(topics))
@@ -139,11 +166,22 @@ class BrokerAdmin:
     async def move_replicas(
         self, broker_id: int, directories: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, RequestRefused | None]:
-        """Move replicas of one broker to other directories of it, by their paths (KIP-113).
+        """Move replicas of one broker to other log directories of that broker (KIP-113).
 
-        They are written and read meanwhile; ``log_dirs`` tells how far they are. To the directory
-        where a replica is: give up its move. One that is not there yet, which is refused, will be
-        made in that directory. None for each move that has begun. Raises ClientError."""
+        The replicas can be read and written during the move; ``log_dirs`` reports its progress. The
+        replica's present directory as the target cancels a move. For a replica that the broker does
+        not have yet the broker refuses, but creates it later in that directory.
+
+        Args:
+            broker_id: The broker's id.
+            directories: The path of the target directory for each partition.
+
+        Returns:
+            For each partition None if its move has begun, or why it has not.
+
+        Raises:
+            ClientError: The broker did not answer, or refused the whole request.
+        """
         by_path: dict[str, dict[str, list[int]]] = {}
         for partition, path in sorted(directories.items()):
             topics = by_path.setdefault(path, {})
@@ -195,7 +233,7 @@ class BrokerAdmin:
 
 
 def check_cluster(response: DescribeClusterResponse, connection: Connection) -> None:
-    """Raise RequestRefused if it was refused."""
+    """Raise RequestRefused if the response has an error."""
     code = error_code(response.error_code)
     if code is not ErrorCode.NONE:
         raise RequestRefused(code, response.error_message, broker=str(connection.address))
@@ -204,7 +242,7 @@ def check_cluster(response: DescribeClusterResponse, connection: Connection) -> 
 def moves_of(
     response: AlterReplicaLogDirsResponse, broker: str
 ) -> dict[TopicPartition, RequestRefused | None]:
-    """What has become of each move that was asked for; None: it has begun."""
+    """Read the result of each requested move; None if the move has begun."""
     moves: dict[TopicPartition, RequestRefused | None] = {}
     for topic in response.results:
         for part in topic.partitions:
@@ -219,7 +257,7 @@ def moves_of(
 
 
 def directory_of(node_id: int, broker: str, found: DescribeLogDirsResult) -> LogDirView:
-    """One directory as its broker describes it."""
+    """Read one directory of a response."""
     code = error_code(found.error_code)
     replicas = tuple(
         ReplicaSize(

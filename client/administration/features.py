@@ -1,4 +1,4 @@
-"""A cluster's features: which levels its brokers support, and which they are set to (KIP-584)."""
+"""Reads and sets the cluster's features: supported and finalized levels (KIP-584)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UPDATE = declare(ApiKey.UPDATE_FEATURES, UpdateFeaturesRequest, UpdateFeaturesR
 
 
 class Change(IntEnum):
-    """Which changes are allowed: up only, down where nothing is lost by it, or down anyway."""
+    """Which changes are allowed: only up, down without loss, or down in any case."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -38,8 +38,8 @@ class Change(IntEnum):
 
 
 class FeatureView(NamedTuple):
-    """A feature: the levels that the asked broker supports, and the one that the cluster is set
-    to, 0 being off."""
+    """A feature: the levels that the asked broker supports, and the finalized level (0 means
+    off)."""
 
     name: str
     level_min: int
@@ -48,14 +48,18 @@ class FeatureView(NamedTuple):
 
 
 class FeatureAdmin:
-    """What an Admin does about features."""
+    """Administers the cluster's features; ``Admin.features``."""
 
     def __init__(self, router: Router, timeout_ms: int) -> None:
         self._router = router
         self._timeout_ms = timeout_ms
 
     async def describe_features(self) -> list[FeatureView]:
-        """Every feature that some broker tells of, by name. Raises RequestRefused."""
+        """List the features that the asked broker supports or that are finalized, by name.
+
+        Raises:
+            RequestRefused: The broker refused.
+        """
         response = await self._router.to_any(_API_VERSIONS, first_request(), check_versions)
         finalized = features_of(response)
         supported = {one.name: one for one in response.supported_features}
@@ -76,7 +80,16 @@ class FeatureAdmin:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Set features to these levels, all of them or none. Raises RequestRefused."""
+        """Set features to levels: all of them or none.
+
+        Args:
+            levels: The new level of each feature by name; 0 switches it off.
+            change: Which changes are allowed; UPGRADE (default) refuses lower levels.
+            validate_only: Only check the levels; False by default.
+
+        Raises:
+            RequestRefused: A level is not allowed.
+        """
         request = UpdateFeaturesRequest(
             self._timeout_ms,
             [FeatureUpdateKey(name, level, upgrade_type=change) for name, level in levels.items()],
@@ -86,15 +99,15 @@ class FeatureAdmin:
 
 
 def check_versions(response: ApiVersionsResponse, connection: Connection) -> None:
-    """Raise RequestRefused if it was refused."""
+    """Raise RequestRefused if the response has an error."""
     code = error_code(response.error_code)
     if code is not ErrorCode.NONE:
         raise RequestRefused(code, broker=str(connection.address))
 
 
 def check_updated(response: UpdateFeaturesResponse, connection: Connection) -> None:
-    """Raise RequestRefused for the request, or for the first feature that was refused for its own
-    sake."""
+    """Raise RequestRefused if the request was refused, or for the first feature that was
+    refused."""
     broker = str(connection.address)
     failures = [(response.error_code, response.error_message)]
     failures += [(one.error_code, one.error_message) for one in response.results]

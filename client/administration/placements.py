@@ -1,7 +1,7 @@
-"""Where replicas are and who leads: moves of replicas (KIP-455) and elections (KIP-460).
+"""Moves replicas (KIP-455) and elects leaders (KIP-460).
 
-All of it is asked of the controller. One result for each partition, so that one refusal does not
-hide the successes; what concerns the request as a whole is raised.
+Every request goes to the controller. Each partition has a result of its own, so that one refusal
+does not hide the successes; an error of the whole request is raised.
 """
 
 from __future__ import annotations
@@ -56,8 +56,10 @@ _ELECT = declare(ApiKey.ELECT_LEADERS, ElectLeadersRequest, ElectLeadersResponse
 
 
 class ElectionType(IntEnum):
-    """Whom to elect: the first replica of each partition, or, when nobody in sync is left,
-    anybody alive, at the price of records that only others have."""
+    """Which leader to elect.
+
+    PREFERRED elects the first replica of each partition. UNCLEAN elects any live replica if no
+    in-sync replica is left; records that only the other replicas have are lost."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -72,15 +74,24 @@ class Move(NamedTuple):
 
 
 class Placements:
-    """What an Admin does about replicas and leaders."""
+    """Moves replicas and elects leaders; ``Admin.placements``."""
 
     def __init__(self, router: Router, timeout_ms: int) -> None:
         self._router = router
         self._timeout_ms = timeout_ms
 
     async def move(self, targets: Mapping[TopicPartition, Sequence[int] | None]) -> Outcomes:
-        """Begin to move each partition to those brokers, the preferred leader first; None stops
-        a move and goes back. The value is None where it was begun. Raises RequestRefused."""
+        """Begin to move partitions to other brokers.
+
+        Args:
+            targets: The replicas of each partition, preferred leader first; None cancels a move.
+
+        Returns:
+            For each partition None if its move has begun, or why it has not.
+
+        Raises:
+            RequestRefused: The controller refused the whole request.
+        """
         topics: dict[str, ReassignableTopic] = {}
         for where, replicas in by_partition("targets", targets).items():
             topic = topics.setdefault(where.topic, ReassignableTopic(where.topic))
@@ -104,7 +115,17 @@ class Placements:
     async def moves(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Move]:
-        """The moves under way, of these partitions or of all. Raises RequestRefused."""
+        """List the moves in progress.
+
+        Args:
+            partitions: The partitions to ask for; None (default) for all.
+
+        Returns:
+            The move of each partition that has one.
+
+        Raises:
+            RequestRefused: The controller refused.
+        """
         topics: list[ListPartitionReassignmentsTopics] | None = None
         if partitions is not None:
             topics = [
@@ -122,9 +143,19 @@ class Placements:
         }
 
     async def has_resigned(self, node_id: int) -> bool:
-        """Whether a broker that is listed as the controller says that it is not.
+        """Ask a broker that the cluster lists as the controller whether it is not.
 
-        Raises TransportError, UnsupportedByBroker, KeyError for a broker that is not listed."""
+        Args:
+            node_id: The broker's id.
+
+        Returns:
+            True if the broker answers that it is not the controller.
+
+        Raises:
+            TransportError: The broker did not answer.
+            UnsupportedByBroker: The broker does not support the request.
+            KeyError: The cluster does not list the broker.
+        """
         request = ListPartitionReassignmentsRequest(self._timeout_ms, [])
         response = await self._router.to_node(node_id, _LIST, request)
         return error_code(response.error_code) is ErrorCode.NOT_CONTROLLER
@@ -132,10 +163,19 @@ class Placements:
     async def elect(
         self, kind: ElectionType, partitions: Iterable[TopicPartition] | None = None
     ) -> Outcomes:
-        """Elect leaders of these partitions, or of all that need it; None where one was elected.
+        """Elect leaders of partitions.
 
-        ELECTION_NOT_NEEDED is what a partition answers that has the leader already. Raises
-        RequestRefused."""
+        Args:
+            kind: Which replica to elect.
+            partitions: The partitions; None (default) for all that need an election.
+
+        Returns:
+            For each partition None if a leader was elected, or why not: ELECTION_NOT_NEEDED if it
+            has the wanted leader already.
+
+        Raises:
+            RequestRefused: The controller refused the whole request.
+        """
         kind = ElectionType(kind)
         topics: list[TopicPartitions] | None = None
         if partitions is not None:
@@ -151,7 +191,7 @@ class Placements:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partition numbers by topic, each once, in order of appearance."""
+    """Group partition numbers by topic, each once, in order of appearance."""
     topics: dict[str, list[int]] = {}
     for where in partitions_of(partitions):
         topics.setdefault(where.topic, []).append(where.partition)
@@ -159,8 +199,8 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def spread(brokers: Sequence[int], replica_count: int, partitions: int) -> list[list[int]]:
-    """Replicas for each partition: the first moves on by one broker each time, the others follow
-    it, so that every broker leads and holds as much as any other (requirement REP-04)."""
+    """Place replicas: the first replica moves on by one broker for each partition and the others
+    follow it, so that all brokers lead and hold equally many (requirement REP-04)."""
     nodes = sorted(brokers)
     assert 0 < replica_count <= len(nodes)
     return [

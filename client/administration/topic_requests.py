@@ -1,4 +1,4 @@
-"""The requests about topics and records, and what their answers say."""
+"""Requests about topics and records, and their results."""
 
 from __future__ import annotations
 
@@ -48,8 +48,17 @@ DELETE_RECORDS = declare(ApiKey.DELETE_RECORDS, DeleteRecordsRequest, DeleteReco
 
 
 class NewTopic(NamedTuple):
-    """A topic to be; -1 leaves a number to the broker. ``assignment`` names the replicas of each
-    partition, leader first, in place of both numbers."""
+    """A topic to create.
+
+    Attributes:
+        name: The topic's name.
+        partition_count: How many partitions; -1 (default) for the broker's ``num.partitions``.
+        replication_factor: How many replicas; -1 (default) for the broker's
+            ``default.replication.factor``.
+        configs: Topic settings by Kafka's names; none by default.
+        assignment: The replicas of each partition, leader first, instead of both numbers; None
+            (default) lets the controller place them.
+    """
 
     name: str
     partition_count: int = -1

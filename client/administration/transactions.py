@@ -1,5 +1,4 @@
-"""Administration of transactions (KIP-664): who has one open, where it stands, and how to end one
-that nobody else will end."""
+"""Administers transactions (KIP-664): lists and describes them, and aborts hanging ones."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ PATTERN_VERSION = 2
 
 
 class TransactionAdmin:
-    """What an Admin does about transactions."""
+    """Administers the cluster's transactions; ``Admin.transactions``."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -45,12 +44,22 @@ class TransactionAdmin:
         longer_than_ms: int | None = None,
         pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """All transactional ids that some coordinator knows, by name; or those in some states, of
-        some producers, with a transaction that is open for longer than that, or that match a
-        regular expression.
+        """List transactional ids of all coordinators, by name.
 
-        Raises RequestRefused when a broker does not answer for its own, and UnsupportedByBroker
-        for a filter that a broker does not know."""
+        Args:
+            states: Only transactions in these states; all by default.
+            producer_ids: Only transactions of these producers; all by default.
+            longer_than_ms: Only transactions open for longer than this, in milliseconds; None
+                (default) for all.
+            pattern: Only ids that match this regular expression; None (default) for all.
+
+        Returns:
+            The transactional ids with their states.
+
+        Raises:
+            RequestRefused: A coordinator did not answer for its transactions.
+            UnsupportedByBroker: A broker does not support a filter.
+        """
         cluster = self._router.cluster
         await cluster.describe([])
         request = ListTransactionsRequest(
@@ -89,8 +98,18 @@ class TransactionAdmin:
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionView | RequestRefused]:
-        """Each as its coordinator sees it; TRANSACTIONAL_ID_NOT_FOUND for one that it does not
-        know. Raises other errors of the first that has one."""
+        """Describe transactions as their coordinators see them.
+
+        Args:
+            transactional_ids: The transactional ids.
+
+        Returns:
+            For each id its transaction, or TRANSACTIONAL_ID_NOT_FOUND if its coordinator does not
+            know it.
+
+        Raises:
+            RequestRefused: The first other error of any coordinator.
+        """
         wanted = list(dict.fromkeys(transactional_ids))
         answers = await asyncio.gather(*map(self._describe, wanted))
         return dict(zip(wanted, answers, strict=True))
@@ -111,7 +130,14 @@ class TransactionAdmin:
     async def describe_producers(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, list[ProducerView] | ClientError]:
-        """Who has written to each partition of late, as its leader remembers it."""
+        """List the recent producers of partitions, as the leaders remember them.
+
+        Args:
+            partitions: The partitions to ask for.
+
+        Returns:
+            For each partition its producers, or the error.
+        """
         return await self._router.by_leader(partitions, views.ask_producers, is_repeatable=True)
 
     async def abort_transaction(
@@ -121,10 +147,23 @@ class TransactionAdmin:
         producer_epoch: int,
         coordinator_epoch: int = -1,
     ) -> None:
-        """End a producer's open transaction in this partition alone, as its leader describes it.
+        """Abort a producer's open transaction in one partition.
 
-        For transactions that no coordinator will ever end: one that a coordinator knows is torn by
-        this. Raises ClientError; INVALID_PRODUCER_EPOCH when the producer has gone on meanwhile."""
+        Only for hanging transactions, which no coordinator will end: a transaction that a
+        coordinator knows is no longer atomic afterwards. ``describe_producers`` reports the
+        arguments.
+
+        Args:
+            partition: The partition.
+            producer_id: The producer's id.
+            producer_epoch: The producer's epoch.
+            coordinator_epoch: The epoch of the coordinator that wrote the last marker; -1 (default)
+                if there was none.
+
+        Raises:
+            ClientError: The leader did not answer, or refused: INVALID_PRODUCER_EPOCH if the
+                producer has written since.
+        """
         marker = views.AbortMarker(producer_id, producer_epoch, max(0, coordinator_epoch))
         ask = partial(views.write_marker, marker)
         results = await self._router.by_leader([partition], ask, is_repeatable=True)

@@ -1,4 +1,4 @@
-"""The requests about configurations, and what their answers say."""
+"""Requests about configurations, and their results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ ALTER_CONFIGS = declare(
 
 
 class ResourceType(IntEnum):
-    """What has a configuration; Kafka's numbers. A broker's name is its id, empty for all."""
+    """What has a configuration, with Kafka's numbers. A broker's name is its id; empty means
+    all."""
 
     TOPIC = 2
     BROKER = 4
@@ -69,7 +70,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigOperation(IntEnum):
-    """What to do with a setting; the last two are for lists (KIP-339)."""
+    """What to do with a setting; APPEND and SUBTRACT are for lists (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -78,7 +79,7 @@ class ConfigOperation(IntEnum):
 
 
 class ConfigEntry(NamedTuple):
-    """One setting; the value of a sensitive one is None."""
+    """One setting; the value of a sensitive setting is None."""
 
     name: str
     value: str | None
@@ -88,7 +89,13 @@ class ConfigEntry(NamedTuple):
 
 
 class ConfigChange(NamedTuple):
-    """One change; DELETE takes no value."""
+    """One change of a setting.
+
+    Attributes:
+        name: The setting's name.
+        operation: What to do.
+        value: The value; None (default) for DELETE.
+    """
 
     name: str
     operation: ConfigOperation

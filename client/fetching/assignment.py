@@ -1,6 +1,6 @@
-"""Which partitions a consumer reads, and where it is in each.
+"""Assigns partitions to a consumer and changes its positions.
 
-The half of the consumer that never waits: it changes positions, and the fetcher acts on them.
+Nothing here waits: the calls change positions, and the fetcher acts on them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,14 @@ class Assignment:
         self._isolation = isolation
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these from now on; those assigned already keep their position.
+        """Read these partitions from now on; partitions that are assigned already keep their
+        position.
 
-        Without a ``seek`` a partition begins where ``offset_reset`` says."""
+        Without a ``seek`` a partition begins where ``offset_reset`` says.
+
+        Args:
+            partitions: All partitions to read; none to stop.
+        """
         self._assign(partitions, is_awaiting=False)
 
     def _assign(self, partitions: Iterable[TopicPartition], *, is_awaiting: bool) -> None:
@@ -38,7 +43,7 @@ class Assignment:
         self._has_moved()
 
     def _leave_behind(self, partitions: Iterable[TopicPartition]) -> None:
-        """The application does not want what is still to be handed out of these."""
+        """Drop what is still to be returned of these partitions."""
 
     @property
     def assignment(self) -> list[TopicPartition]:
@@ -46,7 +51,15 @@ class Assignment:
         return self._positions.partitions
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue at that offset. Raises ValueError for a partition that is not assigned."""
+        """Continue at an offset.
+
+        Args:
+            partition: An assigned partition.
+            offset: The offset of the next record to read.
+
+        Raises:
+            ValueError: The partition is not assigned.
+        """
         self._check_assigned([partition])
         offset = whole("an offset", offset)
         self._leave_behind([partition])
@@ -54,16 +67,37 @@ class Assignment:
         self._has_moved()
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Continue at the first record there is; all assigned partitions if none is named."""
+        """Continue at the first record of the log.
+
+        Args:
+            partitions: Assigned partitions; all of them if none is given.
+
+        Raises:
+            ValueError: A partition is not assigned.
+        """
         self.seek_to_time(EARLIEST_TIMESTAMP, *partitions)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Continue after the last record there is when this takes effect."""
+        """Continue after the last record, as of the time when the broker is asked.
+
+        Args:
+            partitions: Assigned partitions; all of them if none is given.
+
+        Raises:
+            ValueError: A partition is not assigned.
+        """
         self.seek_to_time(LATEST_TIMESTAMP, *partitions)
 
     def seek_to_time(self, timestamp: int, *partitions: TopicPartition) -> None:
-        """Continue at the first record with that timestamp (ms since 1970) or a later one; at the
-        end if there is none."""
+        """Continue at the first record at or after a time, or at the end if there is none.
+
+        Args:
+            timestamp: The time, in milliseconds since 1970.
+            partitions: Assigned partitions; all of them if none is given.
+
+        Raises:
+            ValueError: A partition is not assigned.
+        """
         self._check_assigned(partitions)
         timestamp = whole("a time in milliseconds", timestamp, EARLIEST_TIMESTAMP)
         wanted = partitions or self.assignment
@@ -73,14 +107,28 @@ class Assignment:
         self._has_moved()
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Do not return records of these until ``resume``; nothing is lost."""
+        """Return no records of these partitions until ``resume``. No record is lost.
+
+        Args:
+            partitions: Assigned partitions.
+
+        Raises:
+            ValueError: A partition is not assigned.
+        """
         self._check_assigned(partitions)
         self._leave_behind(partitions)
         for partition in partitions:
             self._positions[partition].is_paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Return their records again."""
+        """Return records of paused partitions again.
+
+        Args:
+            partitions: Assigned partitions.
+
+        Raises:
+            ValueError: A partition is not assigned.
+        """
         self._check_assigned(partitions)
         for partition in partitions:
             self._positions[partition].is_paused = False
@@ -88,19 +136,48 @@ class Assignment:
         self._fetcher.wake()
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset of the next record to be returned; None while it is being looked up."""
+        """Return the offset of the next record that a poll returns; None while it is looked up.
+
+        Args:
+            partition: An assigned partition.
+
+        Raises:
+            ValueError: The partition is not assigned.
+        """
         self._check_assigned([partition])
         return self._positions[partition].offset
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets are between the position and the end, as last heard of."""
+        """Return the number of offsets between the position and the end of the partition.
+
+        Args:
+            partition: An assigned partition.
+
+        Returns:
+            The lag as of the last fetch response; None while it is unknown.
+
+        Raises:
+            ValueError: The partition is not assigned.
+        """
         self._check_assigned([partition])
         place, end = self._positions[partition], self._end(partition)
         return None if place.offset is None or end < 0 else max(0, end - place.offset)
 
     def is_dry_before(self, partition: TopicPartition, offset: int) -> bool:
-        """Whether the log goes on to that offset, but has no record before it any more that the
-        position has not passed: compaction has removed them."""
+        """Check whether no records are left between the position and an offset.
+
+        Compaction can remove the records before an offset that the log has reached.
+
+        Args:
+            partition: An assigned partition.
+            offset: The offset to reach.
+
+        Returns:
+            True if the log reaches ``offset`` and has no unread record before it.
+
+        Raises:
+            ValueError: The partition is not assigned.
+        """
         self._check_assigned([partition])
         end = self._end(partition)
         return end >= offset and self._positions[partition].is_dry

@@ -1,4 +1,4 @@
-"""Reading by the batch: the part of ``Consumer`` for those who want no object per record."""
+"""Reads whole batches: the part of ``Consumer`` that makes no object for each record."""
 
 from __future__ import annotations
 
@@ -32,11 +32,25 @@ WORTH_A_TABLE = Enough(4_096, 256 * 1024)
 
 
 class BatchReading(Assignment, ABC):
-    """Everything here moves the position past a batch when it hands the batch out."""
+    """The part of ``Consumer`` that returns batches, columns and Arrow data.
+
+    Each call moves the position past the batches that it returns."""
 
     async def poll_batches(self, max_wait_ms: float = 1_000) -> list[FetchedBatch]:
-        """All batches that are ready, undecoded, in order within each partition; empty when none
-        came in time. Raises as ``poll``, but damage comes out when a batch is opened."""
+        """Return all batches that have arrived, undecoded, in order within each partition.
+
+        A damaged batch raises when it is opened, not here.
+
+        Args:
+            max_wait_ms: How long to wait for a batch, in milliseconds (default 1000).
+
+        Returns:
+            The batches; empty if none arrived in time.
+
+        Raises:
+            RequestRefused: As ``poll``.
+            NoOffset: As ``poll``.
+        """
         batches: list[FetchedBatch] = []
 
         def take(chunk: Chunk) -> bool:
@@ -48,9 +62,9 @@ class BatchReading(Assignment, ABC):
         return batches
 
     async def batches(self) -> AsyncIterator[FetchedBatch]:
-        """Batch after batch, for ever. A commit is of those that were handed out.
+        """Iterate over batches without end. A commit covers the batches that were returned.
 
-        Raises as ``poll_batches``."""
+        It raises what ``poll_batches`` raises."""
         found: list[FetchedBatch] = []
 
         def take(chunk: Chunk) -> bool:
@@ -67,8 +81,19 @@ class BatchReading(Assignment, ABC):
     async def poll_columns(
         self, max_wait_ms: float = 1_000, max_records: int = RECORDS_PER_TABLE
     ) -> list[tuple[TopicPartition, Columns]]:
-        """About that many of the next records as columns, one for each batch; empty when none
-        came in time. Raises as ``poll``."""
+        """Return the next records as columns, one ``Columns`` for each batch.
+
+        Args:
+            max_wait_ms: How long to wait for records, in milliseconds (default 1000).
+            max_records: About how many records to return (default 65536).
+
+        Returns:
+            Pairs of a partition and its columns; empty if none arrived in time.
+
+        Raises:
+            RequestRefused: As ``poll``.
+            NoOffset: As ``poll``.
+        """
         found: list[tuple[TopicPartition, Columns]] = []
         left = whole("max_records", max_records, 1)
 
@@ -86,11 +111,20 @@ class BatchReading(Assignment, ABC):
     async def arrow(
         self, max_wait_ms: float | None = None, max_records: int = RECORDS_PER_TABLE
     ) -> AsyncIterator[pa.RecordBatch]:
-        """Arrow record batches of ``arrow.SCHEMA``, each of one partition and of at most that
-        many records. A commit is of those that were handed out. It ends when no record has come
-        for ``max_wait_ms``, and never if that is None.
+        """Iterate over Arrow record batches, each with records of one partition.
 
-        Raises as ``poll``, and ImportError without pyarrow (``pip install 'ottla[arrow]'``)."""
+        A commit covers the batches that were returned. The schema is ``arrow.SCHEMA``.
+
+        Args:
+            max_wait_ms: The iteration ends when no record has arrived for this time, in
+                milliseconds; never if None (default).
+            max_records: At most this many records in a batch (default 65536).
+
+        Raises:
+            RequestRefused: As ``poll``.
+            NoOffset: As ``poll``.
+            ImportError: pyarrow is missing (``pip install 'ottla[arrow]'``).
+        """
         schema()
         whole("max_records", max_records, 1)
         if max_wait_ms is not None:
@@ -122,4 +156,4 @@ class BatchReading(Assignment, ABC):
 
     @abstractmethod
     async def _collect(self, take: Take, max_wait_ms: float) -> None:
-        """Offer what has arrived, waiting for it if need be."""
+        """Offer the arrived chunks to ``take``; wait for one if there is none."""

@@ -1,7 +1,7 @@
-"""Batches as the application gets them: undecoded until it says in which form it wants them.
+"""Fetched batches, undecoded until the application chooses a form.
 
-A batch knows where it lies without being opened. The first access checks its checksum; records,
-values and columns are then decoded in one pass each, and nothing is kept but the bytes.
+A batch knows its position without being decoded. The first access checks its checksum; records,
+values and columns are then decoded in one pass each, and only the bytes are kept.
 """
 
 from __future__ import annotations
@@ -40,11 +40,17 @@ OBJECT_BYTES_MIN = 128
 
 
 class FetchedBatch:
-    """What one producer sent together, from the wanted offset on.
+    """A batch as its producer sent it, from the wanted offset on.
 
-    ``base_offset`` is the first wanted one and ``next_offset`` the one after the batch; there may
-    be fewer records than offsets, since compaction leaves holes. ``header`` is the batch as it
-    came, for those who copy it elsewhere."""
+    A batch may have fewer records than offsets, because compaction leaves holes.
+
+    Attributes:
+        topic: The topic's name.
+        partition: The partition's number.
+        base_offset: The first wanted offset.
+        next_offset: The offset after the batch.
+        header: The batch as it was received, for copying it elsewhere.
+    """
 
     __slots__ = ("_config", "_data", "base_offset", "header", "next_offset", "partition", "topic")
 
@@ -69,13 +75,20 @@ class FetchedBatch:
 
     @property
     def count(self) -> int:
-        """How many records it has; a batch that begins before the wanted offset is decoded for
-        it. Raises as ``records``."""
+        """The number of records. A batch that begins before the wanted offset is decoded to count
+        them.
+
+        It raises what ``records`` raises."""
         return self.header.record_count if self.is_whole else len(self.records())
 
     def records(self) -> list[ConsumerRecord[bytes, bytes]]:
-        """Its records. Raises RequestRefused with CORRUPT_MESSAGE, or MESSAGE_TOO_LARGE if it
-        decompresses to more than ``batch_bytes_max`` or its records as objects would take more."""
+        """Decode the records.
+
+        Raises:
+            RequestRefused: CORRUPT_MESSAGE for a damaged batch; MESSAGE_TOO_LARGE if it
+                decompresses to more than ``batch_bytes_max``, or if its records as objects would
+                take more.
+        """
         prefix = (self.topic, self.partition)
         try:
             self._check_count()
@@ -84,7 +97,7 @@ class FetchedBatch:
             raise self._refused(error) from error
 
     def values(self) -> list[bytes | None]:
-        """The values of its records. Raises as ``records``."""
+        """Decode the values of the records. Raises as ``records``."""
         if not self.is_whole:
             return [record.value for record in self.records()]
         try:
@@ -94,13 +107,19 @@ class FetchedBatch:
             raise self._refused(error) from error
 
     def columns(self) -> Columns:
-        """Its records as columns. Raises as ``records``, and ValueError for keys or values of
-        more than two gigabytes."""
+        """Decode the records as columns.
+
+        Raises:
+            RequestRefused: As ``records``.
+            ValueError: The keys or the values have more than two gigabytes.
+        """
         return self._columns(decode_columns)
 
     def last_columns(self) -> Columns:
-        """As ``columns``, for who looks at the batch for the last time: its bytes may be used up,
-        so that the values are where they were received. Nobody else may have the batch."""
+        """Decode the records as columns, as the last use of this batch.
+
+        The values stay in the buffer in which they were received, and the batch's bytes may be
+        overwritten: nothing else may use the batch. Raises as ``columns``."""
         return self._columns(decode_columns_in_place)
 
     def _columns(self, decode: Callable[[RecordBatch, Buffer], Columns]) -> Columns:
@@ -111,8 +130,12 @@ class FetchedBatch:
         return columns if self.is_whole else columns_from(columns, self.base_offset)
 
     def arrow(self) -> pa.RecordBatch:
-        """Its records as Arrow data, see ``arrow.SCHEMA``. Raises as ``columns``, and ImportError
-        without pyarrow."""
+        """Decode the records as Arrow data with the schema ``arrow.SCHEMA``.
+
+        Raises:
+            RequestRefused: As ``records``.
+            ImportError: pyarrow is not installed.
+        """
         return to_arrow(TopicPartition(self.topic, self.partition), [self.columns()])
 
     def _check_count(self) -> None:
@@ -125,7 +148,7 @@ class FetchedBatch:
             )
 
     def _open(self) -> Buffer:
-        """The records' bytes, checked and decompressed."""
+        """Check and decompress the bytes of the records."""
         data = self._data
         if data is None:
             data = self._data = open_batch(self.header, self._config)
@@ -136,7 +159,7 @@ class FetchedBatch:
 
 
 def columns_from(columns: Columns, offset: int) -> Columns:
-    """The records at that offset and behind it."""
+    """The records at that offset and after it."""
     return columns.slice(bisect_left(_offsets(columns), offset), columns.count)
 
 
@@ -146,7 +169,7 @@ def columns_before(columns: Columns, offset: int) -> Columns:
 
 
 def last_offset(columns: Columns) -> int:
-    """Of columns that are not empty."""
+    """The offset of the last record; the columns must not be empty."""
     return _offsets(columns)[columns.count - 1]
 
 
@@ -155,7 +178,7 @@ def _offsets(columns: Columns) -> memoryview:
 
 
 def open_batch(batch: RecordBatch, config: ConsumerConfig) -> Buffer:
-    """The bytes of its records, decompressed. Raises KafkaError."""
+    """Check and decompress the bytes of a batch's records. Raises KafkaError."""
     if config.check_crc and not check_crc(batch):
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {batch.base_offset} is damaged"

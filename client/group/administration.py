@@ -1,4 +1,4 @@
-"""Administration of groups: who is in them, and where they stand."""
+"""Administers groups: their members and their committed positions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NOT_OF_THAT_KIND = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 
 
 class GroupAdmin:
-    """What an Admin does with groups; every call is about groups that exist in the cluster."""
+    """Administers the cluster's groups; ``Admin.groups``."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -55,9 +55,18 @@ class GroupAdmin:
     async def list_all(
         self, states: Iterable[str] = (), kinds: Iterable[str] = ()
     ) -> list[GroupListing]:
-        """All groups, by name, or those in some states or of some kinds ("classic", "consumer").
+        """List the groups by name.
 
-        Raises RequestRefused when a broker does not answer for its groups."""
+        Args:
+            states: Only groups in these states; all by default.
+            kinds: Only groups of these kinds, ``"classic"`` or ``"consumer"``; all by default.
+
+        Returns:
+            The groups of all brokers.
+
+        Raises:
+            RequestRefused: A broker did not list its groups.
+        """
         cluster = self._router.cluster
         await cluster.describe([])
         wanted_states = texts("states", states)
@@ -88,7 +97,17 @@ class GroupAdmin:
         )
 
     async def describe(self, group_id: str) -> GroupView:
-        """One group. Raises GroupRefused with GROUP_ID_NOT_FOUND if there is none."""
+        """Describe one group and its members.
+
+        Args:
+            group_id: The group's name.
+
+        Returns:
+            The group.
+
+        Raises:
+            GroupRefused: GROUP_ID_NOT_FOUND if the group does not exist.
+        """
         try:
             return await self._coordinators.ask(
                 group_id,
@@ -115,9 +134,19 @@ class GroupAdmin:
         *,
         require_stable: bool = False,
     ) -> dict[TopicPartition, Committed]:
-        """The group's positions, all or some. Partitions without one are left out.
+        """Return the group's committed positions.
 
-        ``require_stable`` waits for transactions that are about to move a position."""
+        Args:
+            group_id: The group's name.
+            partitions: The partitions to ask for; None (default) for all.
+            require_stable: Wait for open transactions that would move a position; False by default.
+
+        Returns:
+            The position of each partition that has one.
+
+        Raises:
+            RequestRefused: The coordinator refused.
+        """
         return await fetch_positions(
             self._coordinators, group_id, partitions, require_stable=require_stable
         )
@@ -125,9 +154,16 @@ class GroupAdmin:
     async def commit(
         self, group_id: str, offsets: Mapping[TopicPartition, Committed]
     ) -> dict[TopicPartition, RequestRefused | None]:
-        """Set positions from outside; None for each that was set.
+        """Set positions of a group that has no members.
 
-        A group with members refuses: UNKNOWN_MEMBER_ID."""
+        Args:
+            group_id: The group's name.
+            offsets: The new position of each partition.
+
+        Returns:
+            For each partition None, or why it was not set: UNKNOWN_MEMBER_ID if the group has
+            members.
+        """
         for position in by_partition("offsets to commit", offsets).values():
             if not isinstance(position, Committed):
                 raise TypeError(f"a position to commit is a Committed, not {position!r}")
@@ -142,9 +178,19 @@ class GroupAdmin:
     async def delete_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, RequestRefused | None]:
-        """Forget positions; None for each that is forgotten. Raises GroupRefused.
+        """Delete committed positions.
 
-        Those of topics that a member reads are refused: GROUP_SUBSCRIBED_TO_TOPIC."""
+        Args:
+            group_id: The group's name.
+            partitions: The partitions whose positions to delete.
+
+        Returns:
+            For each partition None, or why its position was not deleted: GROUP_SUBSCRIBED_TO_TOPIC
+            if a member reads the topic.
+
+        Raises:
+            GroupRefused: The coordinator refused the whole request.
+        """
 
         def read(
             response: OffsetDeleteResponse, _: int, connection: Connection
@@ -160,9 +206,14 @@ class GroupAdmin:
         )
 
     async def delete(self, group_id: str) -> None:
-        """Delete an empty group with its positions.
+        """Delete a group without members, with its positions.
 
-        Raises GroupRefused: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
+        Args:
+            group_id: The group's name.
+
+        Raises:
+            GroupRefused: NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND.
+        """
 
         def read(response: DeleteGroupsResponse, _: int, connection: Connection) -> None:
             for result in response.results:
@@ -177,9 +228,18 @@ class GroupAdmin:
         )
 
     async def timeline(self, group_id: str) -> list[dict[str, Any]]:
-        """What has happened in the group lately, oldest first, as its coordinator remembers it.
+        """Return the recent events of a group, oldest first, as its coordinator remembers them.
 
-        Raises GroupRefused, and UnsupportedByBroker for brokers other than Ottla's."""
+        Args:
+            group_id: The group's name.
+
+        Returns:
+            One dict for each event.
+
+        Raises:
+            GroupRefused: The coordinator refused.
+            UnsupportedByBroker: The broker is not one of Ottla's.
+        """
 
         def read(
             response: DescribeConfigsResponse, _: int, connection: Connection
@@ -205,5 +265,5 @@ class GroupAdmin:
 
 
 def _matches(value: str, wanted: list[str]) -> bool:
-    """Older brokers do not filter, and tell an empty value."""
+    """Whether a group passes a filter. Older brokers do not filter, and report an empty value."""
     return not wanted or value.lower() in [one.lower() for one in wanted]

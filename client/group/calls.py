@@ -1,4 +1,4 @@
-"""What an application does with its group; the part of ``Consumer`` that is about it.
+"""The group calls of ``Consumer``.
 
     await consumer.subscribe(["orders"], listener=listener)
     async for record in consumer:
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 
 class GroupCalls(BatchReading):
-    """Without a ``group_id`` most of these calls raise ValueError."""
+    """The part of ``Consumer`` that deals with its group. Most calls raise ValueError without a
+    ``group_id``."""
 
     def __init__(self, router: Router, fetcher: Fetcher, config: ConsumerConfig) -> None:
         super().__init__(fetcher, config.isolation)
@@ -54,10 +55,19 @@ class GroupCalls(BatchReading):
         topics: Iterable[str] | re.Pattern[str],
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read these topics together with the other members of the group, instead of what was
-        subscribed before. Returns at once; partitions come while the application polls.
+        """Read topics together with the other members of the group, instead of the previous topics.
 
-        Of a pattern: all topics whose names begin with a match, also those to come."""
+        Returns at once; the group assigns partitions while the application polls.
+
+        Args:
+            topics: Names of topics, or a compiled pattern: all topics whose names begin with a
+                match, including topics that are created later.
+            listener: Told of partitions that are assigned, revoked and lost; None by default.
+
+        Raises:
+            ValueError: There is no ``group_id``, or partitions were assigned with ``assign``.
+            TypeError: ``listener`` is no RebalanceListener.
+        """
         group = self._member()
         self._check_running()
         if self.assignment and not group.is_subscribed:
@@ -73,12 +83,24 @@ class GroupCalls(BatchReading):
         group.subscribe(topics, listener)
 
     async def unsubscribe(self) -> None:
-        """Leave the group and read nothing any more. What was handed out counts as read."""
+        """Leave the group and stop reading. Returned records count as processed."""
         if self._group is not None and self._group.is_subscribed:
             await self._group.leave(is_closing=False)
         self.assign([])
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions from now on; partitions that are assigned already keep their
+        position.
+
+        Without a ``seek`` a partition begins at the group's committed position, or where
+        ``offset_reset`` says if there is none.
+
+        Args:
+            partitions: All partitions to read; none to stop.
+
+        Raises:
+            ValueError: The consumer is subscribed: the group assigns its partitions.
+        """
         group = self._group
         if group is not None and group.is_subscribed:
             raise ValueError("the group assigns the partitions; unsubscribe first")
@@ -88,11 +110,17 @@ class GroupCalls(BatchReading):
             group.offsets.find()
 
     async def commit(self, offsets: Mapping[TopicPartition, int | Committed] | None = None) -> None:
-        """Store where the group goes on: after all that was handed out, or at these offsets, which
-        are those of the next records to read.
+        """Store the group's positions.
 
-        Raises CommitFailed if the partitions are another member's meanwhile, and RequestRefused or
-        TransportError."""
+        Args:
+            offsets: For each partition the offset of the next record to read; None (default) for
+                the positions after all records that were returned.
+
+        Raises:
+            CommitFailed: Another member has the partitions now.
+            RequestRefused: The coordinator refused.
+            TransportError: The coordinator did not answer.
+        """
         group = self._member()
         positions = None if offsets is None else positions_of("offsets to commit", offsets)
         self._router.cluster.home.check()
@@ -101,10 +129,21 @@ class GroupCalls(BatchReading):
     async def committed(
         self, group_id: str | None = None, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Committed]:
-        """Where this group stands, or another; partitions without a position are left out.
+        """Return the committed positions of this group or of another one.
 
-        It waits for transactions that are about to move a position (KIP-447): what they have read
-        would be read again otherwise. Raises RequestRefused."""
+        It waits for open transactions that would move a position (KIP-447): without that, a
+        consumer would read again what the transaction has read.
+
+        Args:
+            group_id: The group's name; None (default) for the consumer's own group.
+            partitions: The partitions to ask for; None (default) for all.
+
+        Returns:
+            The committed position of each partition that has one.
+
+        Raises:
+            RequestRefused: The coordinator refused.
+        """
         if group_id is None:
             group_id = self._member().identity.group_id
         check_text("a group", group_id)
@@ -113,12 +152,20 @@ class GroupCalls(BatchReading):
         return await GroupAdmin(self._router).offsets(group_id, partitions, require_stable=True)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """For ``send_offsets_to_transaction``: who we are in the group, so that a member that has
-        lost its partitions is refused (KIP-447)."""
+        """Return the consumer's identity in its group, for ``send_offsets_to_transaction``: with it
+        the coordinator refuses a member that has lost its partitions (KIP-447)."""
         group_id, member_id, generation, instance_id = self._member().identity
         return ConsumerGroupMetadata(group_id, generation, member_id, instance_id)
 
     def position(self, partition: TopicPartition) -> int | None:
+        """Return the offset of the next record that a poll returns; None while it is looked up.
+
+        Args:
+            partition: An assigned partition.
+
+        Raises:
+            ValueError: The partition is not assigned.
+        """
         offset = super().position(partition)
         return self._handout.handed.waiting().get(partition, offset)
 

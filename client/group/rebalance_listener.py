@@ -1,4 +1,4 @@
-"""What an application can do when its partitions change."""
+"""The application's callbacks for changes of its assignment."""
 
 from __future__ import annotations
 
@@ -14,24 +14,38 @@ METHODS = ("on_assigned", "on_revoked", "on_lost")
 
 
 class RebalanceListener(Protocol):
-    """Inherit from it, or have methods of these names; each may be a coroutine function.
+    """Callbacks for changes of the assignment: inherit from it, or define methods with these names.
 
-    They run inside ``poll`` or the iteration, in the task that reads: no record is handed out
-    while they do. They must not poll themselves. What they raise, that call raises, and the
-    assignment has changed all the same."""
+    Each method may be a coroutine function. They run inside ``poll`` or the iteration, in the task
+    that reads, so no record is returned meanwhile. They must not poll. Their exceptions are raised
+    by that call, and the assignment changes in any case."""
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
-        """These are ours from now on. A ``seek`` here goes before the committed offsets."""
+        """Called with new partitions. A ``seek`` here overrides the committed offsets.
+
+        Args:
+            partitions: The partitions that this consumer reads from now on.
+        """
         return None
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
-        """These are given up when this returns: the last moment to commit what was read of them.
-        With automatic commits that has been done."""
+        """Called before partitions are given up: the last chance to commit what was read of them.
+
+        Automatic commits have been done by then.
+
+        Args:
+            partitions: The partitions that this consumer gives up when the method returns.
+        """
         return None
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
-        """These may be another member's already, since the group has gone on without us: nothing
-        can be committed for them."""
+        """Called with partitions that the group took away: another member may read them already.
+
+        Nothing can be committed for them.
+
+        Args:
+            partitions: The lost partitions.
+        """
         return None
 
 

@@ -1,11 +1,11 @@
-"""Reads with many handlers at once, and still each key in order.
+"""Runs many handlers at once, and still handles each key in order.
 
     run = consumer.parallel(handle, concurrency=32)
     await run
 
-What may begin when, and what may be committed, is decided by the machine in ``state/parallel``.
-Here it is fed: one task polls, so the group sees a living member however long a handler takes, and
-workers handle. Guarantees and limits: docs/parallel.md.
+The scheduler (``parallel/scheduler.py``) decides what may begin and what may be committed. One
+task polls, so the group sees a live member however long a handler takes, and workers call the
+handler. Guarantees and limits: docs/parallel.md.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LAST_COMMIT_MS = 10_000.0
 
 
 class Reads(Protocol):
-    """As much of a consumer as a run needs."""
+    """The part of a consumer that a run needs."""
 
     @property
     def assignment(self) -> list[TopicPartition]: ...
@@ -61,14 +61,14 @@ class Reads(Protocol):
 
 
 class Committing(NamedTuple):
-    """The group behind a consumer, if it has one, and how often to commit; None for never."""
+    """The consumer's group, if it has one, and the commit interval; None for no commits."""
 
     group: GroupMember | None
     interval_ms: float | None
 
 
 class Plan(NamedTuple):
-    """What is to be done."""
+    """The handler and how to call it."""
 
     handler: RecordHandler
     concurrency: int
@@ -78,7 +78,7 @@ class Plan(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How far a run is. ``skipped`` includes what became a dead letter."""
+    """The progress of a run. ``skipped`` includes dead letters."""
 
     handled: int
     skipped: int
@@ -86,11 +86,11 @@ class Counts(NamedTuple):
 
 
 class ParallelRun:
-    """Await it to begin, and to wait for its end; only once. While it runs nobody else may poll the
-    consumer, and it commits instead of the consumer.
+    """A run of many handlers: await it once, to begin it and to wait for its end.
 
-    Ends by ``stop``, by closing the consumer, by cancelling the task that awaits it, or with
-    HandlerFailed. The consumer then stands before the first record that is not done."""
+    During the run the application must not poll the consumer; the run commits instead of the
+    consumer. The run ends by ``stop``, by closing the consumer, by cancelling the task that awaits
+    it, or with HandlerFailed. The consumer's position is then the first unfinished record."""
 
     def __init__(
         self, consumer: Reads, committing: Committing, plan: Plan, environment: Environment
@@ -119,7 +119,12 @@ class ParallelRun:
         return self.run().__await__()
 
     async def run(self) -> None:
-        """Until it ends. Raises HandlerFailed, and what ``poll`` raises."""
+        """Begin the run and wait for its end.
+
+        Raises:
+            HandlerFailed: A handler failed and ``on_error`` says to stop.
+            ClientError: As ``poll``; or the run has begun already, or another run is in progress.
+        """
         if self._has_begun:
             raise ClientError("a run begins once: ask the consumer for another")
         if self._group is not None and self._group.offsets.is_delegated:
@@ -138,22 +143,28 @@ class ParallelRun:
             raise self._workers.failure
 
     def stop(self) -> None:
-        """Begin no more records; the run ends when those in work are done."""
+        """Begin no more records; the run ends when the running handlers are done."""
         self._workers.end()
 
     @property
     def counts(self) -> Counts:
-        """How far it is."""
+        """The progress so far."""
         workers = self._workers
         return Counts(workers.handled_count, workers.skipped_count, len(self._lanes.running()))
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The first offset of each partition that is not done: to be kept by whoever reads without
-        a group."""
+        """Return the first unfinished offset of each partition. A consumer without a group stores
+        them itself."""
         return self._lanes.positions()
 
     async def commit(self) -> None:
-        """Store how far the run is, now. Raises CommitFailed, RequestRefused, TransportError."""
+        """Commit the progress now.
+
+        Raises:
+            CommitFailed: Another member has the partitions now.
+            RequestRefused: The coordinator refused.
+            TransportError: The coordinator did not answer.
+        """
         positions = self._lanes.to_commit()
         if self._group is None or not positions:
             return
@@ -206,7 +217,7 @@ class ParallelRun:
             logger.warning("positions are not stored: %s", error)
 
     async def _end(self) -> None:
-        """Let what is in work end, store how far that is, and give the consumer back."""
+        """Wait for the running handlers, commit the progress, and release the consumer."""
         try:
             await self._workers.join(self._plan.limits.farewell_ms)
             await self._tasks.stop()
@@ -227,7 +238,7 @@ class ParallelRun:
             logger.warning("positions are not stored: no answer in time")
 
     def _give_back(self) -> None:
-        """What was taken and is not done is read again by whoever polls next."""
+        """Seek to the first unfinished records, so that the next poll reads them again."""
         assigned = set(self._consumer.assignment)
         for partition, offset in self._lanes.positions().items():
             if partition in assigned:
@@ -237,7 +248,11 @@ class ParallelRun:
     # What the group decides.
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Begin with what is not done yet of these."""
+        """Called by the group: begin with the unfinished records of new partitions.
+
+        Args:
+            partitions: The assigned partitions.
+        """
         stored = await self._stored(partitions)
         for partition in partitions:
             self._lanes.assign(partition, stored.get(partition))
@@ -255,7 +270,12 @@ class ParallelRun:
             return {}
 
     async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Let what is in work of these end, and store it: the next member begins there."""
+        """Called by the group: wait for the running handlers of these partitions and commit their
+        progress, where the next member begins.
+
+        Args:
+            partitions: The revoked partitions.
+        """
         self._lanes.give_up(partitions)
         try:
             await self._workers.drain(partitions, self._plan.limits.farewell_ms)
@@ -265,7 +285,12 @@ class ParallelRun:
             self._lanes.forget(partitions)
 
     def on_lost(self, partitions: Iterable[TopicPartition]) -> None:
-        """Another member may be at work on these already."""
+        """Called by the group: cancel the handlers of these partitions, because another member may
+        read them already.
+
+        Args:
+            partitions: The lost partitions.
+        """
         gone = list(partitions)
         self._lanes.give_up(gone)
         self._workers.cut(gone)
@@ -273,7 +298,6 @@ class ParallelRun:
 
 
 def key_of(record: Record) -> object:
-    """What the record shares with others of its key; keys of any type may come out of a
-    deserializer."""
+    """The key as a hashable value; a deserializer may return keys of any type."""
     key = record.key
     return key if key is None or isinstance(key, bytes | str | int) else repr(key)

@@ -1,4 +1,4 @@
-"""What becomes of a record that its handler fails on, and how far a parallel run may go."""
+"""Decides what follows a failed handler, and limits a parallel run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Sends(Protocol):
-    """As much of a producer as a dead letter needs."""
+    """The part of a producer that a dead letter needs."""
 
     async def send(
         self, topic: str, value: Any = None, key: Any = None, *, headers: Any = ()
@@ -29,16 +29,31 @@ class Sends(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Send the record to another topic, with where it was and why it failed in its headers, and go
-    on once that is acknowledged. The run stops if it cannot be sent.
+    """Sends failed records to another topic, then goes on.
 
-    The producer has to take what the consumer's records hold: bytes, unless it deserializes."""
+    The record's headers say where it was and why it failed. The run stops if the record cannot be
+    sent.
+
+    Args:
+        producer: A running producer that accepts what the consumer's records hold: bytes, unless
+            the consumer deserializes.
+        topic: The name of the dead letter topic, or a function from a record to a name.
+    """
 
     producer: Sends
     topic: str | Callable[[Record], str]
 
     async def send(self, record: Record, error: Exception, failures: int) -> None:
-        """Return when it is acknowledged. Raises ClientError."""
+        """Send one record and wait for its acknowledgement.
+
+        Args:
+            record: The failed record.
+            error: The handler's exception.
+            failures: How many times the handler failed on the record.
+
+        Raises:
+            ClientError: The record was not stored.
+        """
         topic = self.topic if isinstance(self.topic, str) else self.topic(record)
         said = {
             "topic": record.topic,
@@ -56,9 +71,13 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Try the record again, at longer and longer intervals; what is behind it in its lane waits.
+    """Calls the handler again, after longer and longer waits; later records of the lane wait.
 
-    ``count`` None tries for ever; otherwise ``then`` follows after so many times."""
+    Args:
+        count: How many times to try again (default 5); None without end.
+        backoff: The waits (default 100 ms, growing to 10 s).
+        then: What follows the last failure: ``"stop"`` (default), ``"skip"`` or a ``DeadLetter``.
+    """
 
     count: int | None = 5
     backoff: Backoff = field(default_factory=lambda: Backoff(100, 10_000))
@@ -82,9 +101,14 @@ def check_on_error(on_error: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelLimits:
-    """``window_max``: how many records of a partition may be taken beyond the first that is not
-    done. ``farewell_ms``: how long partitions that are given up, and the end of the run, wait for
-    what is in work."""
+    """The limits of a parallel run.
+
+    Args:
+        window_max: How many records of a partition may be taken beyond the first unfinished one
+            (default 1000).
+        farewell_ms: How long a revoked partition, and the end of the run, wait for handlers that
+            are running, in milliseconds (default 30000).
+    """
 
     window_max: int = 1_000
     farewell_ms: float = 30_000
@@ -97,8 +121,10 @@ class ParallelLimits:
 
 
 class HandlerFailed(ClientError):
-    """A handler has failed on a record, and the run has stopped. The record counts as not read; its
-    ``__cause__`` is what the handler has raised."""
+    """A handler failed on a record and the run stopped. The record counts as unread.
+
+    ``__cause__`` is the handler's exception; ``topic``, ``partition`` and ``offset`` say where the
+    record is, and ``failures`` how many times the handler failed on it."""
 
     def __init__(self, record: Record, failures: int, reason: str) -> None:
         times = "" if failures == 1 else f" {failures} times"
@@ -115,7 +141,7 @@ class HandlerFailed(ClientError):
 def next_step(
     on_error: OnError, failures: int, chance: float
 ) -> Literal["stop", "skip"] | DeadLetter | float:
-    """What to do after so many failures; a number is the milliseconds until the next attempt."""
+    """What to do after that many failures; a number is the milliseconds until the next attempt."""
     if on_error == "retry":
         on_error = Retry(count=None)
     if not isinstance(on_error, Retry):

@@ -12,8 +12,17 @@ if TYPE_CHECKING:
 
 
 class ConsumerRecord(NamedTuple, Generic[ReadKey, ReadValue]):
-    """The timestamp is in milliseconds since 1970. Keys and values are bytes unless the consumer
-    has deserializers."""
+    """A record as a consumer returns it.
+
+    Attributes:
+        topic: The topic's name.
+        partition: The partition's number.
+        offset: The record's offset in the partition.
+        timestamp: The record's time, in milliseconds since 1970.
+        key: The key, deserialized; None if it has none.
+        value: The value, deserialized; None for a tombstone.
+        headers: Pairs of a name and bytes.
+    """
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""What the application gets back for records it has sent."""
+"""The results of sends: what a producer returns for records that it has taken."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class BatchDelivered(NamedTuple):
-    """What became of a batch: -1 for an offset that nobody told, and for times not set there.
+    """The result of a batch; an offset or time is -1 if the broker did not report it.
 
-    One that was too large for its topic went in ``pieces``, each with a fate of its own."""
+    A batch that was too large for its topic was sent in ``pieces``, each with its own result."""
 
     base_offset: int
     append_time_ms: int
@@ -25,14 +25,14 @@ class BatchDelivered(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """So many of a batch's records, and what became of them."""
+    """A part of a batch's records and its result."""
 
     record_count: int
     fate: BatchDelivered | BaseException
 
 
 class Share(NamedTuple):
-    """Records that are next to each other; the offset is the first one's."""
+    """Consecutive records; the offset is that of the first."""
 
     offset: int
     append_time_ms: int
@@ -43,7 +43,7 @@ def join(
     whole: asyncio.Future[BatchDelivered],
     halves: list[tuple[int, asyncio.Future[BatchDelivered]]],
 ) -> None:
-    """Settle the future of a batch once those of its halves are."""
+    """Resolve the future of a batch when the futures of its halves are resolved."""
 
     def settle(_: asyncio.Future[BatchDelivered]) -> None:
         if whole.done() or not all(future.done() for _, future in halves):
@@ -63,8 +63,8 @@ def join(
 
 
 def shares_of(fate: BatchDelivered, index: int, record_count: int) -> list[Share]:
-    """Where records of a batch are, from that index on. Raises what the first of them failed with
-    that has."""
+    """Where ``record_count`` records of a batch are, from ``index`` on. Raises the error of the
+    first of them that failed."""
     if not fate.pieces:
         offset = -1 if fate.base_offset < 0 else fate.base_offset + index
         return [Share(offset, fate.append_time_ms, record_count)]
@@ -81,8 +81,15 @@ def shares_of(fate: BatchDelivered, index: int, record_count: int) -> list[Share
 
 
 class Delivered(NamedTuple):
-    """Where a record is now. The offset is -1 with acks=0, and where a retry was recognised so
-    late that the broker did not know any more where the first try went."""
+    """Where an acknowledged record is.
+
+    Attributes:
+        topic: The topic's name.
+        partition: The partition's number.
+        offset: The record's offset. -1 with acks=0, and if the broker recognised a retry so late
+            that it no longer knew the offset of the first attempt.
+        timestamp: The record's time, in milliseconds since 1970.
+    """
 
     topic: str
     partition: int
@@ -91,10 +98,12 @@ class Delivered(NamedTuple):
 
 
 class Delivery:
-    """Await it to learn that the record is acknowledged, and where it is.
+    """The future acknowledgement of a record: await it to get a ``Delivered``.
 
-    For records that were sent together it tells where the first is; they are ``record_count``
-    records, at consecutive offsets unless their batch was too large for the topic (KIP-126)."""
+    A ``Delivery`` of several records that were sent together reports the position of the first. The
+    ``record_count`` records have consecutive offsets unless the broker found their batch too large
+    (KIP-126). Awaiting raises ClientError if the record was refused, or was not acknowledged within
+    ``delivery_timeout_ms``."""
 
     __slots__ = ("_future", "_index", "_timestamp", "partition", "record_count")
 
@@ -118,7 +127,11 @@ class Delivery:
         return self._future.done()
 
     def is_together_with(self, other: Delivery) -> bool:
-        """Whether both are in one batch, so that they succeed or fail together."""
+        """Check whether two records are in one batch, so that they succeed or fail together.
+
+        Args:
+            other: The other record's delivery.
+        """
         return self._future is other._future
 
     def __await__(self) -> Generator[object, None, Delivered]:
@@ -127,15 +140,21 @@ class Delivery:
         return Delivered(*self.partition, offset, timestamp)
 
     def shares(self) -> Generator[object, None, list[Share]]:
-        """To be awaited from within: where all the records are."""
+        """Internal: wait, and return where all the records are."""
         # Shielded: giving up one record must not cancel those that share its batch.
         fate = yield from asyncio.shield(self._future).__await__()
         return shares_of(fate, self._index, self.record_count)
 
 
 class DeliveredBatch(NamedTuple):
-    """Where records that came together are now: at so many offsets from ``base_offset`` on, which
-    is -1 where ``Delivered`` says so."""
+    """Where records that were sent together are: at consecutive offsets.
+
+    Attributes:
+        topic: The topic's name.
+        partition: The partition's number.
+        base_offset: The first record's offset; -1 where ``Delivered`` has -1.
+        record_count: How many records.
+    """
 
     topic: str
     partition: int
@@ -144,10 +163,11 @@ class DeliveredBatch(NamedTuple):
 
 
 class BatchDelivery:
-    """Await it to learn that all records of one call are acknowledged, and where they are.
+    """The future acknowledgement of all records of one call: await it to get ``DeliveredBatch``
+    items.
 
-    ``parts`` are the deliveries one by one, a batch or a share of one each, in the order in which
-    they were taken."""
+    ``parts`` has one ``Delivery`` for each batch, or share of a batch, in the order of the
+    records."""
 
     __slots__ = ("parts",)
 
@@ -164,7 +184,8 @@ class BatchDelivery:
         return sum(part.record_count for part in self.parts)
 
     def __await__(self) -> Generator[object, None, list[DeliveredBatch]]:
-        """Raises what the first failed part does, once every part has its fate."""
+        """Raises the error of the first failed part when every part is acknowledged or has
+        failed."""
         found: list[DeliveredBatch] = []
         failure: ClientError | None = None
         for part in self.parts:

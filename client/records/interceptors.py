@@ -1,8 +1,8 @@
-"""Hooks of the application on the way of its records, and what a finished batch reports.
+"""Interceptors: hooks of the application that see records and results.
 
-Subclass what is needed and leave the rest; several are called in the order given. What
-``on_send`` and ``on_consume`` raise comes out of the call they run in; ``on_delivery`` and
-``on_commit`` run on the event loop between requests, must not block, and what they raise is
+Override the methods that you need; several interceptors are called in the given order. An
+exception of ``on_send`` or ``on_consume`` is raised by the call in which they run. ``on_delivery``
+and ``on_commit`` run on the event loop between requests and must not block; their exceptions are
 logged.
 """
 
@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 
 
 class ProducerRecord(NamedTuple):
-    """A record on its way in, before it is serialized; ``_replace`` makes a changed one."""
+    """A record before it is serialized; ``_replace`` returns a changed copy.
+
+    Attributes:
+        topic: The topic's name.
+        value: The value; None is a tombstone.
+        key: The key, or None.
+        partition: The partition's number; None leaves the choice to the partitioner.
+        timestamp: Milliseconds since 1970; None for now.
+        headers: Pairs of a name and bytes.
+    """
 
     topic: str
     value: Any = None
@@ -32,11 +41,16 @@ class ProducerRecord(NamedTuple):
 
 
 class DeliveryReport(NamedTuple):
-    """The fate of one batch: ``error`` is None when it is stored.
+    """The result of one batch.
 
-    The records of the batch are at consecutive offsets from ``base_offset`` on, which is -1 where
-    nobody told it: with acks=0, and with an error. ``append_time_ms`` is the broker's time, -1
-    where the topic keeps the times of the records."""
+    Attributes:
+        topic: The topic's name.
+        partition: The partition's number.
+        base_offset: The first record's offset; the others follow. -1 with acks=0 or an error.
+        record_count: How many records the batch has.
+        append_time_ms: The broker's time; -1 if the topic keeps the times of the records.
+        error: Why the batch was not stored; None if it was.
+    """
 
     topic: str
     partition: int
@@ -47,25 +61,42 @@ class DeliveryReport(NamedTuple):
 
 
 class ProducerInterceptor:
-    """Sees every record of a producer, and every batch's fate."""
+    """Sees every record of a producer, and the result of every batch."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Return the record, or another in its place."""
+        """Return the record, or another one to send instead.
+
+        Args:
+            record: The record before it is serialized.
+        """
         return record
 
     def on_delivery(self, report: DeliveryReport) -> None:
-        """A batch was stored, or has failed."""
+        """Called when a batch was stored or has failed.
+
+        Args:
+            report: The result of the batch.
+        """
 
 
 class ConsumerInterceptor:
-    """Sees all that a consumer returns, and what it commits."""
+    """Sees every record that a consumer returns, and every commit."""
 
     def on_consume(self, records: list[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]:
-        """Return the records, fewer, or others in their place. Positions move past all the same."""
+        """Return the records, fewer, or others. The positions move past all the records in any
+        case.
+
+        Args:
+            records: The records that the call is about to return.
+        """
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """These positions are committed: each the offset of the next record to read."""
+        """Called when positions were committed.
+
+        Args:
+            offsets: For each partition the offset of the next record to read.
+        """
 
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The ways to choose a partition by name, and what a function of the application's own gets."""
+"""Chooses partitions by a named method or by the application's function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,15 @@ MASK = 0xFFFFFFFF
 
 
 class Unplaced(NamedTuple):
-    """A record that needs a partition, serialized; ``available`` are those that have a leader."""
+    """A serialized record that needs a partition.
+
+    Attributes:
+        topic: The topic's name.
+        key: The key's bytes, or None.
+        value: The value's bytes, or None.
+        partition_count: How many partitions the topic has.
+        available: The numbers of the partitions that have a leader.
+    """
 
     topic: str
     key: bytes | None
@@ -37,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def fnv1a(key: bytes) -> int:
-    """FNV-1a in 32 bits, without its sign: how Sarama and librdkafka place keys under that name."""
+    """Unsigned 32-bit FNV-1a: Sarama and librdkafka place keys this way under that name."""
     digest = FNV_OFFSET
     for byte in key:
         digest = (digest ^ byte) * FNV_PRIME & MASK
@@ -47,7 +55,7 @@ def fnv1a(key: bytes) -> int:
 def partitioner(
     choice: PartitionerName | Partitioner, below: Callable[[int], int]
 ) -> Partitioner | None:
-    """The function behind a name; None for murmur2, which the producer does by itself.
+    """The function for a name; None for murmur2, which the producer has built in.
 
     ``below(limit)`` draws an integer in [0, limit)."""
     if callable(choice):
@@ -81,7 +89,7 @@ def partitioner(
 
 
 class RoundRobin:
-    """One record for each partition of a topic in turn; those without a leader are left out."""
+    """Chooses the partitions of a topic in turn; skips partitions without a leader."""
 
     __slots__ = ("_turns",)
 

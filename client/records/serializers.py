@@ -1,9 +1,8 @@
-"""How the application's own keys and values become bytes, and bytes become those again.
+"""Serializers and deserializers: turn keys and values into bytes and back.
 
 A serializer is any function from a value to bytes, a deserializer any function from bytes to a
-value; whoever needs to know the topic (a schema registry does) gives an object whose ``for_topic``
-returns that function. A null key or value is never passed to either: it stays null, which is what
-makes a tombstone.
+value. One that needs the topic (for a schema registry) is an object whose ``for_topic`` returns
+that function. A null key or value is passed to neither: it stays null, so that tombstones work.
 """
 
 from __future__ import annotations
@@ -40,18 +39,26 @@ else:
 
 
 class TopicSerializer(Protocol[In]):
-    """Serializes each topic in its own way; asked once for each."""
+    """Serializes each topic in its own way; asked once for each topic."""
 
     def for_topic(self, topic: str) -> Callable[[In], Buffer]:
-        """The function for that topic's keys or values."""
+        """Return the function for the topic's keys or values.
+
+        Args:
+            topic: The topic's name.
+        """
         ...
 
 
 class TopicDeserializer(Protocol[Out]):
-    """Deserializes each topic in its own way; asked once for each."""
+    """Deserializes each topic in its own way; asked once for each topic."""
 
     def for_topic(self, topic: str) -> Callable[[bytes], Out]:
-        """The function for that topic's keys or values."""
+        """Return the function for the topic's keys or values.
+
+        Args:
+            topic: The topic's name.
+        """
         ...
 
 
@@ -61,7 +68,12 @@ if TYPE_CHECKING:
 
 
 class Serde(Generic[Plain]):
-    """Both directions of one form: ``JSON.encode`` serializes and ``JSON.decode`` brings back."""
+    """Both directions of one format: ``JSON.encode`` serializes and ``JSON.decode`` deserializes.
+
+    Args:
+        encode: Turns a value into bytes.
+        decode: Turns bytes into a value.
+    """
 
     __slots__ = ("decode", "encode")
 
@@ -71,46 +83,47 @@ class Serde(Generic[Plain]):
 
 
 def encode_text(value: str) -> bytes:
-    """UTF-8, as Kafka's StringSerializer."""
+    """Encode as UTF-8, like Kafka's StringSerializer."""
     return value.encode()
 
 
 def decode_text(data: bytes) -> str:
-    """UTF-8. Raises ValueError for anything else."""
+    """Decode UTF-8. Raises ValueError for invalid bytes."""
     return data.decode()
 
 
 def encode_json(value: Any) -> bytes:
-    """JSON without spaces, in UTF-8. Raises TypeError for what JSON has no form for, and
-    ValueError for what no other language would read (NaN)."""
+    """Encode as JSON in UTF-8, without spaces. Raises TypeError for values without a JSON form, and
+    ValueError for NaN, which other languages do not read."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode()
 
 
 def decode_json(data: bytes) -> Any:
-    """What the JSON says. Raises ValueError."""
+    """Decode JSON. Raises ValueError."""
     return json.loads(data)
 
 
 def encode_int(value: int) -> bytes:
-    """Eight bytes, big-endian and signed, as Kafka's LongSerializer. Raises OverflowError."""
+    """Encode as eight bytes, big-endian and signed, like Kafka's LongSerializer. Raises
+    OverflowError."""
     return value.to_bytes(8, "big", signed=True)
 
 
 def decode_int(data: bytes) -> int:
-    """A Long, an Integer or a Short of Kafka's: 8, 4 or 2 bytes. Raises ValueError."""
+    """Decode Kafka's Long, Integer or Short: 8, 4 or 2 bytes. Raises ValueError."""
     if len(data) not in (2, 4, 8):
         raise ValueError(f"a whole number has 8, 4 or 2 bytes, not {len(data)}")
     return int.from_bytes(data, "big", signed=True)
 
 
 def encode_bytes(value: Buffer) -> bytes:
-    """The bytes themselves."""
+    """Return the value as bytes."""
     return bytes(value)
 
 
 def decode_bytes(data: bytes) -> bytes:
-    """The bytes themselves."""
+    """Return the bytes unchanged."""
     return data
 
 
@@ -121,7 +134,7 @@ BYTES = Serde[bytes](encode_bytes, decode_bytes)
 
 
 class PerTopic:
-    """A serializer or deserializer, as the function for each topic."""
+    """A serializer or deserializer with its function for each topic."""
 
     __slots__ = ("_functions", "_given")
 
@@ -130,7 +143,7 @@ class PerTopic:
         self._functions: dict[str, Callable[[Any], Any]] = {}
 
     def __call__(self, topic: str, value: Any) -> Any:
-        """The value translated; null stays null."""
+        """Translate a value; null stays null."""
         if value is None:
             return None
         function = self._functions.get(topic)

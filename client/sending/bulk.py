@@ -1,7 +1,7 @@
-"""Sending many records at once: no object and no future per record.
+"""Sends many records at once, without an object or a future per record.
 
-What comes together stays together: lists and columns are cut into batches as they are, and encoded
-in one pass when a batch leaves. The same memory bound holds as for single records.
+Lists and columns are cut into batches as they are and encoded in one pass when a batch leaves.
+The memory limit is the one for single records.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class BulkSending(ABC):
-    """The part of ``Producer`` that takes records by the batch."""
+    """The part of ``Producer`` that takes many records at once."""
 
     config: ProducerConfig
 
@@ -42,17 +42,30 @@ class BulkSending(ABC):
         key: bytes | None = None,
         timestamp: int | None = None,
     ) -> BatchDelivery:
-        """Take many records; waits as ``send`` does, so memory is bounded.
+        """Take many records; wait while memory is full, as ``send`` does.
 
-        ``records`` is a sequence of values, a ``Columns``, or anything that gives Arrow data
-        (pyarrow, polars, ...) with the column value and perhaps key, timestamp, headers and
-        partition. Keys decide on partitions as they do for ``send``; records without one stay
-        together. ``key`` and ``timestamp`` (ms since 1970) are for all values of a sequence.
-        Serializers and interceptors do not see them: they are bytes already. Their batches may
-        have up to ``request_bytes_max``. A sequence may change when this returns; the memory
-        behind columns and Arrow data may not until it is delivered.
+        Serializers and interceptors do not see these records: they are bytes already. Records
+        without a key stay together. A batch may have up to ``request_bytes_max`` bytes. The caller
+        may change a sequence as soon as this returns, but the memory behind columns and Arrow data
+        only after delivery.
 
-        Raises as ``send``, and TypeError for anything else; some may have been taken then."""
+        Args:
+            topic: The topic's name.
+            records: A sequence of values, a ``Columns``, or an object with Arrow data (pyarrow,
+                polars, ...) that has a column ``value`` and optionally ``key``, ``timestamp``,
+                ``headers`` and ``partition``.
+            partition: The partition of all records; None (default) lets each key decide.
+            key: The key of all values of a sequence; None by default.
+            timestamp: The time of all values of a sequence, in milliseconds since 1970; None
+                (default) for now.
+
+        Returns:
+            The ``BatchDelivery`` of all records.
+
+        Raises:
+            RequestRefused: As ``send``; some records may have been taken.
+            TypeError: ``records`` has another type; some records may have been taken.
+        """
         sender = self._running()
         serial = -1 if sender.transactions is None else sender.transactions.enter()
         view = await self._topic(topic)
@@ -71,8 +84,8 @@ class BulkSending(ABC):
 
     @property
     def _bulk_bytes(self) -> int:
-        """How large a batch of records that come together may be: the cost of a request is spread
-        over as many as possible."""
+        """The size limit of a batch of records that arrive together, in bytes. Large batches spread
+        the cost of a request over as many records as possible."""
         config = self.config
         many_bytes = min(config.request_bytes_max, config.memory_bytes_max // 8)
         return max(config.batch_bytes, many_bytes) - BATCH_OVERHEAD_BYTES
@@ -85,14 +98,28 @@ class BulkSending(ABC):
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> list[Delivery]:
-        """As ``send_batch`` with a sequence; one delivery per batch the values went into."""
+        """Take a sequence of values, as ``send_batch`` does.
+
+        Args:
+            topic: The topic's name.
+            values: The values; None is a tombstone.
+            partition: The partition of all values; None (default) lets the partitioner choose.
+            timestamp: The time of all values, in milliseconds since 1970; None (default) for now.
+
+        Returns:
+            One ``Delivery`` for each batch that the values went into.
+
+        Raises:
+            RequestRefused: As ``send``.
+        """
         sent = await self.send_batch(topic, values, partition=partition, timestamp=timestamp)
         return sent.parts
 
     async def _take_rows(
         self, view: TopicView, partition: int | None, rows: Rows, serial: int
     ) -> list[Delivery]:
-        """Batch after batch; rows that may go anywhere go elsewhere after each."""
+        """Append rows batch by batch; rows without a partition change partitions after each
+        batch."""
         sender = self._running()
         limit_bytes = self._bulk_bytes
         deliveries: list[Delivery] = []

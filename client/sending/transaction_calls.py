@@ -1,4 +1,4 @@
-"""What an application does with transactions; the part of ``Producer`` that is about them.
+"""The transactional calls of ``Producer``.
 
     await producer.init_transactions()
     async with producer.transaction():
@@ -29,23 +29,26 @@ logger = logging.getLogger(__name__)
 
 
 class TransactionCalls:
-    """Every call raises ProducerUnusable once the producer cannot go on, ProducerFenced if that
-    is because another one has its transactional id; TransactionMisuse for a call that has no
-    meaning where the producer stands; and TransactionTimedOut when ``call_timeout_ms`` is over,
-    after which only the same call can be made, and tells how it has ended."""
+    """The part of ``Producer`` that deals with transactions.
+
+    Every call raises ProducerUnusable after a fatal error, and ProducerFenced if another producer
+    took over the transactional id; TransactionMisuse if the transaction's state does not allow the
+    call; and TransactionTimedOut after ``call_timeout_ms``. After TransactionTimedOut only the same
+    call is allowed, and it reports the outcome."""
 
     def _transactions(self) -> Transactions:
         raise NotImplementedError
 
     async def init_transactions(self) -> None:
-        """Become the only producer with this transactional id, once, before all else.
+        """Take over the transactional id: call it once, before all other transactional calls.
 
-        What a predecessor left open is aborted, or completed if it had been committed; the
-        predecessor itself is refused from then on."""
+        The coordinator aborts the open transaction of a previous producer with this id, or
+        completes it if its commit had begun, and fences that producer."""
         await self._transactions().run(Call.INITIALIZE)
 
     async def begin_transaction(self) -> None:
-        """Begin a transaction. Asks nobody: the brokers hear of it with its first record."""
+        """Begin a transaction. Sends nothing: the coordinator learns of it with the first
+        record."""
         self._transactions().begin()
 
     async def send_offsets_to_transaction(
@@ -53,12 +56,19 @@ class TransactionCalls:
         offsets: Mapping[TopicPartition, int | Committed],
         group: str | ConsumerGroupMetadata,
     ) -> None:
-        """Commit a group's positions together with the records: they are the offsets of the next
-        records to read. Returns when the group's coordinator has them.
+        """Commit a group's offsets as a part of the transaction; return when the coordinator has
+        them.
 
-        With the metadata of a member, a member that has lost its partitions is refused (KIP-447);
-        with the name alone it must be impossible that two read the same partitions. Raises
-        AbortRequired."""
+        Args:
+            offsets: For each partition the offset of the next record to read.
+            group: The member's ``Consumer.group_metadata()``, with which the coordinator refuses a
+                member that has lost its partitions (KIP-447); or the group's name alone, which is
+                safe only if no two consumers can read the same partitions.
+
+        Raises:
+            AbortRequired: The offsets cannot be part of this transaction; abort it.
+            ValueError: ``group`` has an empty name.
+        """
         if not isinstance(group, ConsumerGroupMetadata):
             check_text("a group", group)
             group = ConsumerGroupMetadata(group)
@@ -69,22 +79,25 @@ class TransactionCalls:
         await self._transactions().send_offsets(positions, group)
 
     async def commit_transaction(self) -> None:
-        """Make everything sent since ``begin_transaction`` visible at once, as soon as all of it
-        is acknowledged. Raises AbortRequired if that is not possible any more."""
+        """Wait until all records are acknowledged, then commit the transaction.
+
+        Raises:
+            AbortRequired: The transaction can no longer be committed; abort it.
+        """
         await self._transactions().run(Call.COMMIT)
 
     async def abort_transaction(self) -> None:
-        """Undo everything sent since ``begin_transaction``. What has not left is dropped; what is
-        on its way is waited for."""
+        """Abort the transaction. Drops the records that are still in memory, and waits for those in
+        flight."""
         await self._transactions().run(Call.ABORT)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """A transaction that is committed at the end of its block, and aborted if the block or
-        the commit fails, which is then raised.
+        """A transaction for the length of a ``with`` block.
 
-        After TransactionTimedOut of the commit its outcome is unknown: ``commit_transaction``
-        tells it, and nothing else can be done before."""
+        It is committed at the end of the block. If the block or the commit raises, it is aborted
+        and the error is raised. After TransactionTimedOut of the commit the outcome is unknown:
+        call ``commit_transaction`` again to learn it; no other call is allowed before."""
         transactions = self._transactions()
         transactions.begin()
         machine = transactions.machine

@@ -1,7 +1,7 @@
-"""The settings of clients, typed, with Kafka's meanings and its present-day defaults.
+"""The typed settings of clients, with Kafka's meanings and its present defaults.
 
-Times are in milliseconds and sizes in bytes. A combination that would quietly weaken a promise is
-refused when the object is made, not when it hurts.
+Times are in milliseconds and sizes in bytes. A combination that would weaken a guarantee is
+refused when the object is created.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 class Isolation(IntEnum):
-    """Whether records of open and aborted transactions are seen."""
+    """Whether a consumer sees records of open and aborted transactions."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -51,7 +51,14 @@ class Isolation(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig(ConnectionConfig):
-    """A client of a cluster. ``call_timeout_ms`` bounds one call with all its retries."""
+    """The settings of every client.
+
+    Args:
+        metadata_max_age_ms: How old the cluster's metadata may become, in milliseconds.
+        call_timeout_ms: The limit of one call with all its retries, in milliseconds.
+        retry_backoff: The waits between attempts of one request.
+        allow_auto_create: Whether asking for a missing topic may create it on the broker.
+    """
 
     metadata_max_age_ms: float = 300_000
     call_timeout_ms: float = 60_000
@@ -63,8 +70,18 @@ class ClientConfig(ConnectionConfig):
 
     @classmethod
     def from_properties(cls, properties: Properties) -> Self:
-        """From Kafka's names, like ``linger.ms``. ``bootstrap.servers`` may be among them and is
-        left alone. Raises ValueError, naming the nearest for an unknown name."""
+        """Create the settings from Kafka's names, such as ``linger.ms``.
+
+        Args:
+            properties: Values by Kafka's names; ``bootstrap.servers`` may be among them and is
+                ignored.
+
+        Returns:
+            The settings.
+
+        Raises:
+            ValueError: A name is unknown (the message names the nearest one) or a value is invalid.
+        """
         changes = fields_from(cls, properties)
         if "isolation" in changes:
             name = changes["isolation"]
@@ -75,13 +92,34 @@ class ClientConfig(ConnectionConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig(ClientConfig):
-    """``idempotent`` None means: wherever the other settings allow it.
+    """The settings of a producer, and those of every client.
 
-    A ``transactional_id`` makes the producer a transactional one, which is idempotent always. The
-    coordinator aborts what is open for longer than ``transaction_timeout_ms``. With
-    ``delivery_waits_for_progress`` the delivery timeout of all records begins anew with each batch
-    that is acknowledged, so that a slow link takes the time that it needs. ``partitioner`` is
-    for records that name no partition. ``on_delivery`` is called once for each batch."""
+    Args:
+        transactional_id: Makes the producer transactional, under this id; None for no transactions.
+        transaction_timeout_ms: The coordinator aborts transactions that are open for longer, in
+            milliseconds.
+        acks: Which replicas must store a record: ``"all"`` (or -1) for every in-sync replica, 1 for
+            the leader, 0 for no acknowledgement.
+        idempotent: Whether retries store no record twice; None for True wherever the other settings
+            allow it.
+        in_flight_max: The limit of unacknowledged batches for each partition.
+        compression: ``"none"``, ``"gzip"``, ``"snappy"``, ``"lz4"`` or ``"zstd"``.
+        linger_ms: How long a batch waits for more records, in milliseconds.
+        batch_bytes: The size at which a batch is sent, in bytes.
+        memory_bytes_max: The limit of all records in memory, in bytes; ``send`` waits at the limit.
+        request_bytes_max: The limit of one request and of one record, in bytes.
+        delivery_timeout_ms: A record fails if it is not acknowledged within this time, in
+            milliseconds.
+        delivery_waits_for_progress: Whether each acknowledged batch restarts the delivery timeout
+            of all records, so that a slow link gets the time it needs.
+        partitioner: How to choose the partition of a record: ``"murmur2"``, ``"sticky"``,
+            ``"random"``, ``"round_robin"``, ``"consistent"``, ``"consistent_random"``, ``"fnv1a"``,
+            or a function from an ``Unplaced`` to a partition's number.
+        key_serializer: Turns keys into bytes; None if keys are bytes.
+        value_serializer: Turns values into bytes; None if values are bytes.
+        interceptors: Hooks that see every record and every result.
+        on_delivery: Called once for each batch with its ``DeliveryReport``; None for no call.
+    """
 
     transactional_id: str | None = None
     transaction_timeout_ms: int = 60_000
@@ -128,7 +166,7 @@ class ProducerConfig(ClientConfig):
             raise ValueError("memory_bytes_max has to hold at least one batch")
 
     def _check_transactional(self) -> None:
-        """What a transaction holds together has to arrive exactly once first."""
+        """Check that the producer is idempotent: a transaction needs each record exactly once."""
         if not self.transactional_id:
             raise ValueError("a transactional_id has to have at least one character")
         if self.transaction_timeout_ms < 1:
@@ -141,12 +179,12 @@ class ProducerConfig(ClientConfig):
 
     @property
     def required_acks(self) -> int:
-        """As it stands in the request: all is -1."""
+        """The value in the request: ``"all"`` is -1."""
         return -1 if self.acks == "all" else self.acks
 
     @property
     def codec(self) -> Codec:
-        """The compression as it stands in a batch."""
+        """The compression as a batch names it."""
         return Codec[self.compression.upper()]
 
     @property
@@ -156,10 +194,11 @@ class ProducerConfig(ClientConfig):
         return self.required_acks == -1 and self.in_flight_max <= IDEMPOTENT_IN_FLIGHT_MAX
 
     def limits(self) -> AccumulatorLimits:
-        """What the accumulator keeps to.
+        """The limits of the accumulator.
 
-        An idempotent partition sends its very first batch alone: a leader that has never heard of
-        the producer takes any sequence, so a second batch could slip in before a refused first."""
+        An idempotent partition sends its first batch alone: a leader that does not know the
+        producer accepts any sequence, so a second batch could overtake a first one that was
+        refused."""
         return AccumulatorLimits(
             batch_bytes=self.batch_bytes,
             linger_ms=self.linger_ms,
@@ -173,17 +212,41 @@ class ProducerConfig(ClientConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig(ClientConfig):
-    """``offset_reset`` says where to go when a position is missing or out of range.
+    """The settings of a consumer, and those of every client.
 
-    A ``group_id`` is needed to subscribe and to commit. ``group_protocol`` "consumer" is the newer
-    one (KIP-848): the coordinator assigns, by its ``remote_assignor``, and has its own session and
-    heartbeat settings. A ``group_instance_id`` makes a static member (KIP-345). Whoever does not
-    poll for ``max_poll_interval_ms`` leaves the group; ``rebalance_timeout_ms`` is how long the
-    others wait for it in a rebalance, None for the same time.
-
-    ``partition_bytes_max`` is how much one fetch asks for of each partition. None shares 16 MiB out
-    among those that are assigned, 4 MiB at most and 1 MiB at least for each: few large fetches cost
-    less than many small ones."""
+    Args:
+        offset_reset: Where to continue if a position is missing or out of range: ``"earliest"``,
+            ``"latest"``, or ``"none"`` to raise NoOffset.
+        isolation: ``"read_uncommitted"`` or ``"read_committed"``, which hides records of open and
+            aborted transactions.
+        fetch_wait_ms: How long a broker waits for ``fetch_bytes_min``, in milliseconds.
+        fetch_bytes_min: A broker answers a fetch as soon as it has this many bytes.
+        fetch_bytes_max: The limit of one fetch response, in bytes.
+        partition_bytes_max: How much one fetch asks for of each partition, in bytes. None shares 16
+            MiB among the assigned partitions, 1 to 4 MiB for each: few large fetches cost less than
+            many small ones.
+        batch_bytes_max: The limit of one decompressed batch, in bytes.
+        check_crc: Whether to verify the checksum of every batch.
+        rack: The consumer's rack, with which it reads from the nearest replica; empty for none.
+        group_id: The group's name, needed to subscribe and to commit; None for no group.
+        group_instance_id: The static member's id (KIP-345); None for a dynamic member.
+        group_protocol: ``"classic"``, or ``"consumer"`` (KIP-848), where the coordinator assigns
+            and sets session timeout and heartbeat interval.
+        remote_assignor: The coordinator's assignor in the consumer protocol; None for its default.
+        assignors: The member's assignors in the classic protocol, preferred first.
+        session_timeout_ms: The coordinator removes a member without a heartbeat for this time, in
+            milliseconds.
+        heartbeat_interval_ms: The time between heartbeats, in milliseconds.
+        max_poll_interval_ms: The consumer leaves the group if the application does not poll for
+            this time, in milliseconds.
+        rebalance_timeout_ms: How long a rebalance waits for this member, in milliseconds; None for
+            ``max_poll_interval_ms``.
+        auto_commit: Whether to commit returned records automatically.
+        auto_commit_interval_ms: The time between automatic commits, in milliseconds.
+        key_deserializer: Turns bytes into keys; None to return bytes.
+        value_deserializer: Turns bytes into values; None to return bytes.
+        interceptors: Hooks that see every returned record and every commit.
+    """
 
     offset_reset: OffsetReset = "latest"
     isolation: Isolation = Isolation.READ_UNCOMMITTED
@@ -251,7 +314,7 @@ class ConsumerConfig(ClientConfig):
 
 
 def parse_addresses(text: str) -> list[Address]:
-    """Read ``host:port,host:port``; a missing port is 9092, IPv6 hosts stand in brackets.
+    """Parse ``host:port,host:port``; the port defaults to 9092, an IPv6 host is in brackets.
 
     Raises ValueError or TypeError with a sentence."""
     if not isinstance(text, str):
@@ -264,7 +327,7 @@ def parse_addresses(text: str) -> list[Address]:
 
 
 def parse_address(text: str) -> Address:
-    """Read one ``host:port``. Raises ValueError with a sentence."""
+    """Parse one ``host:port``. Raises ValueError with a sentence."""
     text = text.strip()
     if "://" in text:
         raise ValueError(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ottla.client.admin import Admin as AsyncAdmin
 from ottla.client.cluster.topic_pages import PAGE_PARTITIONS
 from ottla.client.settings.config import ClientConfig, Isolation
+from ottla.client.settings.listing import lists_settings
 from ottla.client.sync.brokers import BrokerAdmin
 from ottla.client.sync.face import Face
 from ottla.client.sync.features import FeatureAdmin
@@ -34,10 +35,24 @@ if TYPE_CHECKING:
     from ottla.wire.errors import ClientError, RequestRefused
 
 
+@lists_settings(ClientConfig)
 class Admin(Face):
-    """Use it as ``with ottla.sync.Admin("127.0.0.1:9092") as admin:``.
+    """``ottla.Admin`` for blocking code; several threads may use it.
 
-    It is ``ottla.Admin`` for programs that block, and may be used by several threads.
+    Args:
+        bootstrap: Addresses of some brokers, as ``"host:port,host:port"``; the port defaults to
+            9092.
+        config: Settings as an object; the defaults of ``ClientConfig`` if None.
+        environment: Clock, network and random source; the real ones if None. For simulations.
+        settings: Single settings, which override those of ``config``.
+
+    Raises:
+        ValueError: A setting has an invalid value, or settings contradict each other.
+        TypeError: A setting is unknown or has the wrong type.
+
+    Example:
+        with ottla.sync.Admin("127.0.0.1:9092") as admin:
+            admin.create_topic(ottla.NewTopic("orders", partition_count=6))
     """
 
     def __init__(
@@ -77,7 +92,11 @@ class Admin(Face):
         self._run(self._inner.__aexit__(kind, error, traceback))
 
     def start(self) -> None:
-        """Reach the cluster."""
+        """Connect to the cluster. ``with`` calls it.
+
+        Raises:
+            TransportError: No broker answered; BrokerUnreachable for a wrong address.
+        """
         self._run(self._inner.start())
 
     def close(self) -> None:
@@ -85,65 +104,155 @@ class Admin(Face):
         self._call(lambda: self._inner.close())
 
     def describe_cluster(self) -> ClusterDescription:
-        """Who is there."""
+        """Describe the cluster: its id, its controller and its live brokers."""
         return self._run(self._inner.describe_cluster())
 
     def unreachable(self, brokers: Iterable[BrokerView]) -> set[int]:
-        """Which of them cannot be connected to now, though the cluster lists them: a broker that
-        died is listed until its session ends."""
+        """Find the brokers that accept no connection although the cluster lists them.
+
+        The cluster lists a broker that died until its session ends.
+
+        Args:
+            brokers: The brokers to try, from ``describe_cluster``.
+
+        Returns:
+            The ids of the brokers that cannot be reached.
+        """
         return self._run(self._inner.unreachable(brokers))
 
     def list_topics(self) -> list[TopicView]:
-        """All topics, internal ones too, by name."""
+        """List all topics by name, including internal topics."""
         return self._run(self._inner.list_topics())
 
     def describe_topic(self, name: str) -> TopicView:
-        """One topic with its partitions."""
+        """Describe one topic and its partitions.
+
+        Args:
+            name: The topic's name.
+
+        Returns:
+            The topic with its partitions, leaders and replicas.
+
+        Raises:
+            RequestRefused: The topic does not exist.
+        """
         return self._run(self._inner.describe_topic(name))
 
     def list_offsets(
         self, times: Mapping[TopicPartition, int], isolation: Isolation = Isolation.READ_UNCOMMITTED
     ) -> dict[TopicPartition, OffsetAt | ClientError]:
-        """Offsets at times in ms; -1 stands for the end, -2 for the beginning, and -3 for the
-        record with the highest timestamp, which brokers before Kafka 3.0 do not know."""
+        """Find for each partition the first record at or after a time.
+
+        Args:
+            times: A time in milliseconds since 1970 for each partition. -1 means the end, -2 the
+                beginning, and -3 the record with the highest timestamp (brokers from Kafka 3.0 on).
+            isolation: READ_COMMITTED ends before the first open transaction; READ_UNCOMMITTED
+                (default) at the high watermark.
+
+        Returns:
+            The offset, or the error, of each partition.
+        """
         return self._run(self._inner.list_offsets(times, isolation))
 
     def describe_configs(
         self, resource: ResourceType, name: str, keys: Sequence[str] | None = None
     ) -> list[ConfigEntry]:
-        """The settings of a topic or broker, by name; all of them unless some are named."""
+        """Return the settings of a topic, a broker or a group.
+
+        Args:
+            resource: What kind of thing has the settings.
+            name: The topic's name, the broker's id as text, or the group's name.
+            keys: The names of the settings; None (default) for all.
+
+        Returns:
+            The settings by name.
+
+        Raises:
+            RequestRefused: The broker refused.
+        """
         return self._run(self._inner.describe_configs(resource, name, keys))
 
     def describe_partitions(
         self, topics: Iterable[str] | None = None, *, page_partitions: int = PAGE_PARTITIONS
     ) -> dict[TopicPartition, PartitionDetail]:
-        """The partitions of these topics, or of all, with what only newer brokers tell
-        (KIP-966)."""
+        """Describe partitions with their eligible leader replicas (KIP-966).
+
+        Args:
+            topics: Names of topics; None (default) for all.
+            page_partitions: How many partitions one request asks for.
+
+        Returns:
+            The details of each partition.
+
+        Raises:
+            RequestRefused: A topic does not exist.
+            UnsupportedByBroker: The broker is older than Kafka 3.8.
+        """
         return self._run(self._inner.describe_partitions(topics, page_partitions=page_partitions))
 
     def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, TopicView | RequestRefused]:
-        """Create topics; a created one is described as the answer describes it."""
+        """Create topics.
+
+        Args:
+            topics: The topics to create.
+            validate_only: Only check whether they could be created; False by default.
+
+        Returns:
+            For each name the created topic, or why it was not created.
+        """
         return self._run(self._inner.create_topics(topics, validate_only=validate_only))
 
     def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> TopicView:
-        """Create one topic."""
+        """Create one topic.
+
+        Args:
+            topic: The topic to create.
+            validate_only: Only check whether it could be created; False by default.
+
+        Returns:
+            The created topic.
+
+        Raises:
+            RequestRefused: The topic was not created.
+        """
         return self._run(self._inner.create_topic(topic, validate_only=validate_only))
 
     def delete_topics(self, names: Iterable[str]) -> dict[str, RequestRefused | None]:
-        """Delete topics with all their records; None means deleted."""
+        """Delete topics with all their records.
+
+        Args:
+            names: The topics' names.
+
+        Returns:
+            For each name None if it was deleted, or why it was not.
+        """
         return self._run(self._inner.delete_topics(names))
 
     def create_partitions(self, topic: str, count: int) -> None:
-        """Make the topic have that many partitions."""
+        """Add partitions to a topic. Keys map to other partitions from then on.
+
+        Args:
+            topic: The topic's name.
+            count: How many partitions the topic has afterwards.
+
+        Raises:
+            RequestRefused: The controller refused.
+        """
         self._run(self._inner.create_partitions(topic, count))
 
     def delete_records(
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | ClientError]:
-        """Delete each partition's records before an offset, -1 for all; the values are the new
-        first offsets."""
+        """Delete the records of partitions before an offset.
+
+        Args:
+            before: For each partition the first offset to keep; -1 deletes all records.
+
+        Returns:
+            For each partition its new log start offset, or the error.
+        """
         return self._run(self._inner.delete_records(before))
 
     def alter_configs(
@@ -154,7 +263,18 @@ class Admin(Face):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change some settings and leave the others (KIP-339)."""
+        """Change some settings and leave the others (KIP-339).
+
+        Args:
+            resource: What kind of thing has the settings.
+            name: The topic's name, the broker's id as text (empty for all brokers), or the group's
+                name.
+            changes: The changes.
+            validate_only: Only check the changes; False by default.
+
+        Raises:
+            RequestRefused: A change is invalid.
+        """
         self._run(self._inner.alter_configs(resource, name, changes, validate_only=validate_only))
 
     def replace_configs(
@@ -165,5 +285,17 @@ class Admin(Face):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Have exactly these settings; all others go back to their defaults."""
+        """Set exactly these settings and reset all others to their defaults.
+
+        For brokers older than Kafka 2.3, which cannot change single settings.
+
+        Args:
+            resource: What kind of thing has the settings.
+            name: The topic's name, or the broker's id as text (empty for all brokers).
+            values: The value of each setting by name.
+            validate_only: Only check the settings; False by default.
+
+        Raises:
+            RequestRefused: A setting is invalid.
+        """
         self._run(self._inner.replace_configs(resource, name, values, validate_only=validate_only))

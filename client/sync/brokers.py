@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class BrokerAdmin(Face):
-    """What an Admin asks of brokers one by one; without ids of all that the cluster lists."""
+    """Asks brokers one by one; ``Admin.brokers``. Without ids it asks all live brokers."""
 
     def __init__(self, inner: AsyncBrokerAdmin, loop: LoopThread) -> None:
         super().__init__(loop)
@@ -30,22 +30,58 @@ class BrokerAdmin(Face):
     def api_versions(
         self, brokers: Iterable[int] | None = None
     ) -> dict[int, dict[int, VersionRange] | ClientError]:
-        """The versions of each request that a broker takes, by API key."""
+        """Return the request versions that brokers support.
+
+        Args:
+            brokers: The ids of the brokers; None (default) for all.
+
+        Returns:
+            For each broker its version ranges by API key, or the error.
+        """
         return self._run(self._inner.api_versions(brokers))
 
     def registered(self) -> list[RegisteredBroker]:
-        """All brokers by their id, also those that clients are not told of, from brokers that know
-        (KIP-1073)."""
+        """List all registered brokers by id, fenced ones too if the broker supports it (KIP-1073).
+
+        Raises:
+            RequestRefused: The broker refused.
+        """
         return self._run(self._inner.registered())
 
     def log_dirs(
         self, brokers: Iterable[int] | None = None, topics: Iterable[str] | None = None
     ) -> dict[int, list[LogDirView] | ClientError]:
-        """The directories of each broker with what lies in them, or with these topics only."""
+        """Describe the log directories of brokers.
+
+        Args:
+            brokers: The ids of the brokers; None (default) for all.
+            topics: Only replicas of these topics; None (default) for all.
+
+        Returns:
+            For each broker its directories with their replicas, or the error.
+
+        Raises:
+            RequestRefused: A topic does not exist.
+        """
         return self._run(self._inner.log_dirs(brokers, topics))
 
     def move_replicas(
         self, broker_id: int, directories: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, RequestRefused | None]:
-        """Move replicas of one broker to other directories of it, by their paths (KIP-113)."""
+        """Move replicas of one broker to other log directories of that broker (KIP-113).
+
+        The replicas can be read and written during the move; ``log_dirs`` reports its progress. The
+        replica's present directory as the target cancels a move. For a replica that the broker does
+        not have yet the broker refuses, but creates it later in that directory.
+
+        Args:
+            broker_id: The broker's id.
+            directories: The path of the target directory for each partition.
+
+        Returns:
+            For each partition None if its move has begun, or why it has not.
+
+        Raises:
+            ClientError: The broker did not answer, or refused the whole request.
+        """
         return self._run(self._inner.move_replicas(broker_id, directories))

@@ -11,6 +11,8 @@ from ottla.client.consumer import RECORDS_PER_POLL_MAX, RECORDS_PER_STEP, STEP_W
 from ottla.client.consumer import Consumer as AsyncConsumer
 from ottla.client.fetching.batch_reading import RECORDS_PER_TABLE
 from ottla.client.records.serializers import ReadKey, ReadValue
+from ottla.client.settings.config import ConsumerConfig
+from ottla.client.settings.listing import lists_settings
 from ottla.client.sync.face import Face
 from ottla.client.sync.listener import for_caller
 from ottla.client.sync.parallel import ParallelRun
@@ -33,21 +35,27 @@ if TYPE_CHECKING:
     from ottla.client.parallel.scheduler import Ordering
     from ottla.client.process.environment import Environment
     from ottla.client.records.committed import Committed, ConsumerGroupMetadata
-    from ottla.client.settings.config import ConsumerConfig
     from ottla.client.settings.keywords import ConsumerSettings
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.records.columns import Columns
 
 
 class Assignment(Face):
-    """The part of the client that is in client.fetching.assignment."""
+    """The calls of ``client.fetching.assignment``."""
 
     @property
     def _inner(self) -> AsyncAssignment:
         raise NotImplementedError
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these from now on; those assigned already keep their position."""
+        """Read these partitions from now on; partitions that are assigned already keep their
+        position.
+
+        Without a ``seek`` a partition begins where ``offset_reset`` says.
+
+        Args:
+            partitions: All partitions to read; none to stop.
+        """
         self._call(lambda: self._inner.assign(partitions))
 
     @property
@@ -56,77 +64,186 @@ class Assignment(Face):
         return self._call(lambda: self._inner.assignment)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue at that offset."""
+        """Continue at an offset.
+
+        Args:
+            partition: An assigned partition.
+            offset: The offset of the next record to read.
+
+        Raises:
+            ValueError: The partition is not assigned.
+        """
         self._call(lambda: self._inner.seek(partition, offset))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Continue at the first record there is; all assigned partitions if none is named."""
+        """Continue at the first record of the log.
+
+        Args:
+            partitions: Assigned partitions; all of them if none is given.
+
+        Raises:
+            ValueError: A partition is not assigned.
+        """
         self._call(lambda: self._inner.seek_to_beginning(*partitions))
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Continue after the last record there is when this takes effect."""
+        """Continue after the last record, as of the time when the broker is asked.
+
+        Args:
+            partitions: Assigned partitions; all of them if none is given.
+
+        Raises:
+            ValueError: A partition is not assigned.
+        """
         self._call(lambda: self._inner.seek_to_end(*partitions))
 
     def seek_to_time(self, timestamp: int, *partitions: TopicPartition) -> None:
-        """Continue at the first record with that timestamp (ms since 1970) or a later one; at the
-        end if there is none."""
+        """Continue at the first record at or after a time, or at the end if there is none.
+
+        Args:
+            timestamp: The time, in milliseconds since 1970.
+            partitions: Assigned partitions; all of them if none is given.
+
+        Raises:
+            ValueError: A partition is not assigned.
+        """
         self._call(lambda: self._inner.seek_to_time(timestamp, *partitions))
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Do not return records of these until ``resume``; nothing is lost."""
+        """Return no records of these partitions until ``resume``. No record is lost.
+
+        Args:
+            partitions: Assigned partitions.
+
+        Raises:
+            ValueError: A partition is not assigned.
+        """
         self._call(lambda: self._inner.pause(*partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Return their records again."""
+        """Return records of paused partitions again.
+
+        Args:
+            partitions: Assigned partitions.
+
+        Raises:
+            ValueError: A partition is not assigned.
+        """
         self._call(lambda: self._inner.resume(*partitions))
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset of the next record to be returned; None while it is being looked up."""
+        """Return the offset of the next record that a poll returns; None while it is looked up.
+
+        Args:
+            partition: An assigned partition.
+
+        Raises:
+            ValueError: The partition is not assigned.
+        """
         return self._call(lambda: self._inner.position(partition))
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets are between the position and the end, as last heard of."""
+        """Return the number of offsets between the position and the end of the partition.
+
+        Args:
+            partition: An assigned partition.
+
+        Returns:
+            The lag as of the last fetch response; None while it is unknown.
+
+        Raises:
+            ValueError: The partition is not assigned.
+        """
         return self._call(lambda: self._inner.lag(partition))
 
     def is_dry_before(self, partition: TopicPartition, offset: int) -> bool:
-        """Whether the log goes on to that offset, but has no record before it any more that the
-        position has not passed: compaction has removed them."""
+        """Check whether no records are left between the position and an offset.
+
+        Compaction can remove the records before an offset that the log has reached.
+
+        Args:
+            partition: An assigned partition.
+            offset: The offset to reach.
+
+        Returns:
+            True if the log reaches ``offset`` and has no unread record before it.
+
+        Raises:
+            ValueError: The partition is not assigned.
+        """
         return self._call(lambda: self._inner.is_dry_before(partition, offset))
 
 
 class BatchReading(Assignment):
-    """The part of the client that is in client.fetching.batch_reading."""
+    """The calls of ``client.fetching.batch_reading``."""
 
     @property
     def _inner(self) -> AsyncBatchReading:
         raise NotImplementedError
 
     def poll_batches(self, max_wait_ms: float = 1000) -> list[FetchedBatch]:
-        """All batches that are ready, undecoded, in order within each partition; empty when none
-        came in time."""
+        """Return all batches that have arrived, undecoded, in order within each partition.
+
+        A damaged batch raises when it is opened, not here.
+
+        Args:
+            max_wait_ms: How long to wait for a batch, in milliseconds (default 1000).
+
+        Returns:
+            The batches; empty if none arrived in time.
+
+        Raises:
+            RequestRefused: As ``poll``.
+            NoOffset: As ``poll``.
+        """
         return self._take(self._inner.poll_batches(max_wait_ms))
 
     def batches(self) -> Iterator[FetchedBatch]:
-        """Batch after batch, for ever."""
+        """Iterate over batches without end. A commit covers the batches that were returned.
+
+        It raises what ``poll_batches`` raises."""
         return self._iterate(lambda: self._inner.batches())
 
     def poll_columns(
         self, max_wait_ms: float = 1000, max_records: int = RECORDS_PER_TABLE
     ) -> list[tuple[TopicPartition, Columns]]:
-        """About that many of the next records as columns, one for each batch; empty when none came
-        in time."""
+        """Return the next records as columns, one ``Columns`` for each batch.
+
+        Args:
+            max_wait_ms: How long to wait for records, in milliseconds (default 1000).
+            max_records: About how many records to return (default 65536).
+
+        Returns:
+            Pairs of a partition and its columns; empty if none arrived in time.
+
+        Raises:
+            RequestRefused: As ``poll``.
+            NoOffset: As ``poll``.
+        """
         return self._take(self._inner.poll_columns(max_wait_ms, max_records))
 
     def arrow(
         self, max_wait_ms: float | None = None, max_records: int = RECORDS_PER_TABLE
     ) -> Iterator[pa.RecordBatch]:
-        """Arrow record batches of ``arrow.SCHEMA``, each of one partition and of at most that many
-        records."""
+        """Iterate over Arrow record batches, each with records of one partition.
+
+        A commit covers the batches that were returned. The schema is ``arrow.SCHEMA``.
+
+        Args:
+            max_wait_ms: The iteration ends when no record has arrived for this time, in
+                milliseconds; never if None (default).
+            max_records: At most this many records in a batch (default 65536).
+
+        Raises:
+            RequestRefused: As ``poll``.
+            NoOffset: As ``poll``.
+            ImportError: pyarrow is missing (``pip install 'ottla[arrow]'``).
+        """
         return self._iterate(lambda: self._inner.arrow(max_wait_ms, max_records))
 
 
 class GroupCalls(BatchReading):
-    """The part of the client that is in client.group.calls."""
+    """The calls of ``client.group.calls``."""
 
     @property
     def _inner(self) -> AsyncGroupCalls:
@@ -135,43 +252,111 @@ class GroupCalls(BatchReading):
     def subscribe(
         self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None
     ) -> None:
-        """Read these topics together with the other members of the group, instead of what was
-        subscribed before."""
+        """Read topics together with the other members of the group, instead of the previous topics.
+
+        Returns at once; the group assigns partitions while the application polls.
+
+        Args:
+            topics: Names of topics, or a compiled pattern: all topics whose names begin with a
+                match, including topics that are created later.
+            listener: Told of partitions that are assigned, revoked and lost; None by default.
+
+        Raises:
+            ValueError: There is no ``group_id``, or partitions were assigned with ``assign``.
+            TypeError: ``listener`` is no RebalanceListener.
+        """
         self._run(self._inner.subscribe(topics, for_caller(listener)))
 
     def unsubscribe(self) -> None:
-        """Leave the group and read nothing any more."""
+        """Leave the group and stop reading. Returned records count as processed."""
         self._run(self._inner.unsubscribe())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these from now on; those assigned already keep their position."""
+        """Read these partitions from now on; partitions that are assigned already keep their
+        position.
+
+        Without a ``seek`` a partition begins at the group's committed position, or where
+        ``offset_reset`` says if there is none.
+
+        Args:
+            partitions: All partitions to read; none to stop.
+
+        Raises:
+            ValueError: The consumer is subscribed: the group assigns its partitions.
+        """
         self._call(lambda: self._inner.assign(partitions))
 
     def commit(self, offsets: Mapping[TopicPartition, int | Committed] | None = None) -> None:
-        """Store where the group goes on: after all that was handed out, or at these offsets, which
-        are those of the next records to read."""
+        """Store the group's positions.
+
+        Args:
+            offsets: For each partition the offset of the next record to read; None (default) for
+                the positions after all records that were returned.
+
+        Raises:
+            CommitFailed: Another member has the partitions now.
+            RequestRefused: The coordinator refused.
+            TransportError: The coordinator did not answer.
+        """
         self._run(self._inner.commit(offsets))
 
     def committed(
         self, group_id: str | None = None, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Committed]:
-        """Where this group stands, or another; partitions without a position are left out."""
+        """Return the committed positions of this group or of another one.
+
+        It waits for open transactions that would move a position (KIP-447): without that, a
+        consumer would read again what the transaction has read.
+
+        Args:
+            group_id: The group's name; None (default) for the consumer's own group.
+            partitions: The partitions to ask for; None (default) for all.
+
+        Returns:
+            The committed position of each partition that has one.
+
+        Raises:
+            RequestRefused: The coordinator refused.
+        """
         return self._run(self._inner.committed(group_id, partitions))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """For ``send_offsets_to_transaction``: who we are in the group, so that a member that has
-        lost its partitions is refused (KIP-447)."""
+        """Return the consumer's identity in its group, for ``send_offsets_to_transaction``: with it
+        the coordinator refuses a member that has lost its partitions (KIP-447)."""
         return self._call(lambda: self._inner.group_metadata())
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset of the next record to be returned; None while it is being looked up."""
+        """Return the offset of the next record that a poll returns; None while it is looked up.
+
+        Args:
+            partition: An assigned partition.
+
+        Raises:
+            ValueError: The partition is not assigned.
+        """
         return self._call(lambda: self._inner.position(partition))
 
 
+@lists_settings(ConsumerConfig)
 class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
-    """Use it as ``with ottla.sync.Consumer("127.0.0.1:9092") as consumer:``.
+    """``ottla.Consumer`` for blocking code; several threads may use it.
 
-    It is ``ottla.Consumer`` for programs that block, and may be used by several threads.
+    Args:
+        bootstrap: Addresses of some brokers, as ``"host:port,host:port"``; the port defaults to
+            9092.
+        config: Settings as an object; the defaults of ``ConsumerConfig`` if None.
+        environment: Clock, network and random source; the real ones if None. For simulations.
+        settings: Single settings, which override those of ``config``.
+
+    Raises:
+        ValueError: A setting has an invalid value, or settings contradict each other.
+        TypeError: A setting is unknown or has the wrong type.
+
+    Example:
+        with ottla.sync.Consumer("127.0.0.1:9092", group_id="billing") as consumer:
+            consumer.subscribe(["orders"])
+            for record in consumer:
+                print(record.offset, record.value)
     """
 
     def __init__(
@@ -216,29 +401,81 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         self._inner._handout.rewind()
 
     def start(self) -> None:
-        """Reach the cluster."""
+        """Connect to the cluster and start fetching. ``with`` calls it.
+
+        Raises:
+            TransportError: No broker answered; BrokerUnreachable for a wrong address.
+            ClientClosed: The consumer was started before.
+        """
         self._run(self._inner.start())
 
     def close(self) -> None:
-        """End: what was handed out counts as read, the group is left, then all stops."""
+        """End the consumer: commit what was returned, leave the group, close the connections.
+
+        A second call does nothing. It raises what a rebalance listener raises."""
         self._run(self._inner.close())
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
-        """The topic's partitions."""
+        """List the partitions of a topic.
+
+        Args:
+            topic: The topic's name.
+
+        Returns:
+            The topic's partitions.
+
+        Raises:
+            RequestRefused: The topic does not exist.
+        """
         return self._run(self._inner.partitions_of(topic))
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAt]:
-        """For each partition the first record at that time (ms since 1970) or later."""
+        """Find for each partition the first record at or after a time.
+
+        Args:
+            times: A time in milliseconds since 1970 for each partition. -1 means the end, -2 the
+                beginning, and -3 the record with the highest timestamp (brokers from Kafka 3.0 on).
+
+        Returns:
+            The offset, timestamp and leader epoch for each partition.
+
+        Raises:
+            ClientError: The first error of any partition.
+        """
         return self._run(self._inner.offsets_at(times))
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets after the last visible records."""
+        """Find the end of each partition: the offset after the last visible record.
+
+        Args:
+            partitions: The partitions to ask for.
+
+        Returns:
+            The end offset of each partition.
+
+        Raises:
+            ClientError: The first error of any partition.
+        """
         return self._run(self._inner.end_offsets(partitions))
 
     def poll(
         self, max_wait_ms: float = 1000, max_records: int = RECORDS_PER_POLL_MAX
     ) -> list[ConsumerRecord[ReadKey, ReadValue]]:
-        """The next records of any partition, in order within each; empty when none came in time."""
+        """Return the next records of any partitions, in order within each partition.
+
+        Args:
+            max_wait_ms: How long to wait for records, in milliseconds (default 1000).
+            max_records: At most this many records (default 500).
+
+        Returns:
+            The records; empty if none arrived in time.
+
+        Raises:
+            RequestRefused: A broker refused to serve a partition.
+            NoOffset: A position is missing or out of range, and ``offset_reset`` is ``"none"``.
+            DeserializationFailed: The first record cannot be deserialized.
+            ClientClosed: The consumer is not running.
+        """
         return self._take(self._inner.poll(max_wait_ms, max_records))
 
     def parallel(
@@ -250,9 +487,29 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         on_error: OnError = "stop",
         limits: ParallelLimits | None = None,
     ) -> ParallelRun:
-        """Call the handler, a coroutine function or a plain one (then in threads), for every record
-        from here on, for that many at once; those of one key, or of one partition, one after the
-        other."""
+        """Handle records with several calls of a handler at once, in order for each key or
+        partition.
+
+        The consumer must not be polled during the run. Only handled records are committed. See
+        docs/parallel.md.
+
+        Args:
+            handler: Called with each record: a coroutine function, or a plain function, which runs
+                in a thread.
+            concurrency: How many records are handled at once (default 16).
+            ordering: ``"key"`` (default) and ``"partition"`` handle records of one key, or of one
+                partition, one after the other; ``"none"`` handles them in any order.
+            on_error: What follows an exception of the handler: ``"stop"`` (default), ``"skip"``,
+                ``"retry"``, a ``Retry`` or a ``DeadLetter``.
+            limits: Limits of the run; the defaults of ``ParallelLimits`` if None.
+
+        Returns:
+            A ``ParallelRun`` that has not begun: call its ``run``, or await it.
+
+        Raises:
+            ValueError: An argument has an invalid value.
+            TypeError: ``handler`` is not callable.
+        """
         return ParallelRun(
             self._call(
                 lambda: self._inner.parallel(

@@ -1,4 +1,4 @@
-"""What a blocking producer gives back for records it has taken."""
+"""The results of sends for blocking code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Delivery(Face):
-    """Ask ``result`` to learn that the record is acknowledged, and where it is."""
+    """The future acknowledgement of a record: ``result`` waits for it."""
 
     def __init__(self, inner: AsyncDelivery, loop: LoopThread) -> None:
         super().__init__(loop)
@@ -23,7 +23,7 @@ class Delivery(Face):
 
     @property
     def partition(self) -> TopicPartition:
-        """Where the record goes."""
+        """The partition of the record."""
         return self._inner.partition
 
     @property
@@ -32,8 +32,15 @@ class Delivery(Face):
         return self._inner.done
 
     def result(self) -> Delivered:
-        """Wait for the acknowledgement. Raises ClientError: the record was not delivered in
-        time, which ``delivery_timeout_ms`` bounds, or was refused."""
+        """Wait for the acknowledgement.
+
+        Returns:
+            Where the record is.
+
+        Raises:
+            ClientError: The record was refused, or was not acknowledged within
+                ``delivery_timeout_ms``.
+        """
         inner = self._inner
 
         async def wait() -> Delivered:
@@ -43,7 +50,7 @@ class Delivery(Face):
 
 
 class BatchDelivery(Face):
-    """Ask ``result`` to learn that all records of one call are acknowledged, and where."""
+    """The future acknowledgement of all records of one call: ``result`` waits for it."""
 
     def __init__(self, inner: AsyncBatchDelivery, loop: LoopThread) -> None:
         super().__init__(loop)
@@ -60,8 +67,15 @@ class BatchDelivery(Face):
         return self._inner.done
 
     def result(self) -> list[DeliveredBatch]:
-        """Wait for all acknowledgements. Raises what the first failed part does, once every part
-        has its fate."""
+        """Wait for all acknowledgements.
+
+        Returns:
+            Where the records are, one item for each batch.
+
+        Raises:
+            ClientError: The error of the first failed part, once every part is acknowledged or
+                failed.
+        """
         inner = self._inner
 
         async def wait() -> list[DeliveredBatch]:

@@ -1,4 +1,4 @@
-"""What every blocking client is made of: the asyncio client, and the loop that runs it."""
+"""The base of the blocking clients: the asyncio client, and the loop that runs it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ Result = TypeVar("Result")
 
 
 class Face:
-    """Has no thoughts of its own: every public method of a subclass is one call of the client
-    behind it, on the loop that all blocking clients of the process share."""
+    """Runs the methods of an asyncio client on the loop that all blocking clients share."""
 
     def __init__(self, loop: LoopThread | None = None) -> None:
         self._loop = loop or shared_loop()
@@ -33,14 +32,15 @@ class Face:
         return self._loop.run(work)
 
     def _take(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """As ``_run``, for what can be given back if an interrupt keeps it from the caller."""
+        """Like ``_run``, for results that can be given back if an interrupt keeps them from the
+        caller."""
         return self._loop.run(work, self._give_back)
 
     def _give_back(self) -> None:
-        """The caller has not got what it was given last. Called on the loop."""
+        """Undo the last ``_take``, whose result the caller did not get. Called on the loop."""
 
     def _call(self, function: Callable[[], Result]) -> Result:
-        """Call what does not wait; it must not run beside the loop either."""
+        """Call a function that does not wait, on the loop, because it is not thread-safe."""
 
         async def called() -> Result:
             return function()
@@ -48,7 +48,7 @@ class Face:
         return self._loop.run(called())
 
     def _iterate(self, make: Callable[[], AsyncIterator[Result]]) -> Iterator[Result]:
-        """The items of an asynchronous iterator, one call each."""
+        """Iterate over an asynchronous iterator, one call for each item."""
         items = self._call(make)
         try:
             while True:

@@ -19,14 +19,18 @@ if TYPE_CHECKING:
 
 
 class FeatureAdmin(Face):
-    """What an Admin does about features."""
+    """Administers the cluster's features; ``Admin.features``."""
 
     def __init__(self, inner: AsyncFeatureAdmin, loop: LoopThread) -> None:
         super().__init__(loop)
         self._inner = inner
 
     def describe_features(self) -> list[FeatureView]:
-        """Every feature that some broker tells of, by name."""
+        """List the features that the asked broker supports or that are finalized, by name.
+
+        Raises:
+            RequestRefused: The broker refused.
+        """
         return self._run(self._inner.describe_features())
 
     def update_features(
@@ -36,5 +40,14 @@ class FeatureAdmin(Face):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Set features to these levels, all of them or none."""
+        """Set features to levels: all of them or none.
+
+        Args:
+            levels: The new level of each feature by name; 0 switches it off.
+            change: Which changes are allowed; UPGRADE (default) refuses lower levels.
+            validate_only: Only check the levels; False by default.
+
+        Raises:
+            RequestRefused: A level is not allowed.
+        """
         self._run(self._inner.update_features(levels, change, validate_only=validate_only))

@@ -17,30 +17,41 @@ if TYPE_CHECKING:
 
 
 class ParallelRun(Face):
-    """Call ``run`` to begin, and to wait for its end; only once."""
+    """A run of many handlers: call ``run`` once, to begin it and to wait for its end."""
 
     def __init__(self, inner: AsyncParallelRun, loop: LoopThread) -> None:
         super().__init__(loop)
         self._inner = inner
 
     def run(self) -> None:
-        """Until it ends."""
+        """Begin the run and wait for its end.
+
+        Raises:
+            HandlerFailed: A handler failed and ``on_error`` says to stop.
+            ClientError: As ``poll``; or the run has begun already, or another run is in progress.
+        """
         self._run(self._inner.run())
 
     def stop(self) -> None:
-        """Begin no more records; the run ends when those in work are done."""
+        """Begin no more records; the run ends when the running handlers are done."""
         self._call(lambda: self._inner.stop())
 
     @property
     def counts(self) -> Counts:
-        """How far it is."""
+        """The progress so far."""
         return self._call(lambda: self._inner.counts)
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The first offset of each partition that is not done: to be kept by whoever reads without
-        a group."""
+        """Return the first unfinished offset of each partition. A consumer without a group stores
+        them itself."""
         return self._call(lambda: self._inner.positions())
 
     def commit(self) -> None:
-        """Store how far the run is, now."""
+        """Commit the progress now.
+
+        Raises:
+            CommitFailed: Another member has the partitions now.
+            RequestRefused: The coordinator refused.
+            TransportError: The coordinator did not answer.
+        """
         self._run(self._inner.commit())

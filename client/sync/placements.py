@@ -19,29 +19,72 @@ if TYPE_CHECKING:
 
 
 class Placements(Face):
-    """What an Admin does about replicas and leaders."""
+    """Moves replicas and elects leaders; ``Admin.placements``."""
 
     def __init__(self, inner: AsyncPlacements, loop: LoopThread) -> None:
         super().__init__(loop)
         self._inner = inner
 
     def move(self, targets: Mapping[TopicPartition, Sequence[int] | None]) -> Outcomes:
-        """Begin to move each partition to those brokers, the preferred leader first; None stops a
-        move and goes back."""
+        """Begin to move partitions to other brokers.
+
+        Args:
+            targets: The replicas of each partition, preferred leader first; None cancels a move.
+
+        Returns:
+            For each partition None if its move has begun, or why it has not.
+
+        Raises:
+            RequestRefused: The controller refused the whole request.
+        """
         return self._run(self._inner.move(targets))
 
     def moves(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Move]:
-        """The moves under way, of these partitions or of all."""
+        """List the moves in progress.
+
+        Args:
+            partitions: The partitions to ask for; None (default) for all.
+
+        Returns:
+            The move of each partition that has one.
+
+        Raises:
+            RequestRefused: The controller refused.
+        """
         return self._run(self._inner.moves(partitions))
 
     def has_resigned(self, node_id: int) -> bool:
-        """Whether a broker that is listed as the controller says that it is not."""
+        """Ask a broker that the cluster lists as the controller whether it is not.
+
+        Args:
+            node_id: The broker's id.
+
+        Returns:
+            True if the broker answers that it is not the controller.
+
+        Raises:
+            TransportError: The broker did not answer.
+            UnsupportedByBroker: The broker does not support the request.
+            KeyError: The cluster does not list the broker.
+        """
         return self._run(self._inner.has_resigned(node_id))
 
     def elect(
         self, kind: ElectionType, partitions: Iterable[TopicPartition] | None = None
     ) -> Outcomes:
-        """Elect leaders of these partitions, or of all that need it; None where one was elected."""
+        """Elect leaders of partitions.
+
+        Args:
+            kind: Which replica to elect.
+            partitions: The partitions; None (default) for all that need an election.
+
+        Returns:
+            For each partition None if a leader was elected, or why not: ELECTION_NOT_NEEDED if it
+            has the wanted leader already.
+
+        Raises:
+            RequestRefused: The controller refused the whole request.
+        """
         return self._run(self._inner.elect(kind, partitions))

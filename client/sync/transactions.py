@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TransactionAdmin(Face):
-    """What an Admin does about transactions."""
+    """Administers the cluster's transactions; ``Admin.transactions``."""
 
     def __init__(self, inner: AsyncTransactionAdmin, loop: LoopThread) -> None:
         super().__init__(loop)
@@ -38,9 +38,22 @@ class TransactionAdmin(Face):
         longer_than_ms: int | None = None,
         pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """All transactional ids that some coordinator knows, by name; or those in some states, of
-        some producers, with a transaction that is open for longer than that, or that match a
-        regular expression."""
+        """List transactional ids of all coordinators, by name.
+
+        Args:
+            states: Only transactions in these states; all by default.
+            producer_ids: Only transactions of these producers; all by default.
+            longer_than_ms: Only transactions open for longer than this, in milliseconds; None
+                (default) for all.
+            pattern: Only ids that match this regular expression; None (default) for all.
+
+        Returns:
+            The transactional ids with their states.
+
+        Raises:
+            RequestRefused: A coordinator did not answer for its transactions.
+            UnsupportedByBroker: A broker does not support a filter.
+        """
         return self._run(
             self._inner.list_transactions(
                 states, producer_ids, longer_than_ms=longer_than_ms, pattern=pattern
@@ -50,14 +63,31 @@ class TransactionAdmin(Face):
     def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionView | RequestRefused]:
-        """Each as its coordinator sees it; TRANSACTIONAL_ID_NOT_FOUND for one that it does not
-        know."""
+        """Describe transactions as their coordinators see them.
+
+        Args:
+            transactional_ids: The transactional ids.
+
+        Returns:
+            For each id its transaction, or TRANSACTIONAL_ID_NOT_FOUND if its coordinator does not
+            know it.
+
+        Raises:
+            RequestRefused: The first other error of any coordinator.
+        """
         return self._run(self._inner.describe_transactions(transactional_ids))
 
     def describe_producers(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, list[ProducerView] | ClientError]:
-        """Who has written to each partition of late, as its leader remembers it."""
+        """List the recent producers of partitions, as the leaders remember them.
+
+        Args:
+            partitions: The partitions to ask for.
+
+        Returns:
+            For each partition its producers, or the error.
+        """
         return self._run(self._inner.describe_producers(partitions))
 
     def abort_transaction(
@@ -67,7 +97,23 @@ class TransactionAdmin(Face):
         producer_epoch: int,
         coordinator_epoch: int = -1,
     ) -> None:
-        """End a producer's open transaction in this partition alone, as its leader describes it."""
+        """Abort a producer's open transaction in one partition.
+
+        Only for hanging transactions, which no coordinator will end: a transaction that a
+        coordinator knows is no longer atomic afterwards. ``describe_producers`` reports the
+        arguments.
+
+        Args:
+            partition: The partition.
+            producer_id: The producer's id.
+            producer_epoch: The producer's epoch.
+            coordinator_epoch: The epoch of the coordinator that wrote the last marker; -1 (default)
+                if there was none.
+
+        Raises:
+            ClientError: The leader did not answer, or refused: INVALID_PRODUCER_EPOCH if the
+                producer has written since.
+        """
         self._run(
             self._inner.abort_transaction(partition, producer_id, producer_epoch, coordinator_epoch)
         )

@@ -101,8 +101,18 @@ class BytesColumn(NamedTuple):
 
 
 class Columns:
-    """The records of one batch or of many. ``headers`` has one entry per record, or is None when
-    no record has any. Equal to other columns of the same records."""
+    """The records of one batch or of several, as columns in Arrow's layout.
+
+    Two objects are equal if they have the same records.
+
+    Args:
+        count: The number of records.
+        offsets: The offsets, as little-endian int64.
+        timestamps: The timestamps in milliseconds since 1970, as little-endian int64.
+        keys: The keys.
+        values: The values.
+        headers: The headers of each record; None (default) if no record has any.
+    """
 
     __slots__ = ("count", "headers", "keys", "offsets", "timestamps", "values")
 
@@ -115,7 +125,7 @@ class Columns:
         values: BytesColumn,
         headers: list[Headers] | None = None,
     ) -> None:
-        """Offsets and timestamps (ms) are int64. The buffers are looked at when they are used."""
+        """Keep the buffers; they are checked when they are used."""
         self.count = count
         self.offsets = offsets
         self.timestamps = timestamps
@@ -138,8 +148,15 @@ class Columns:
 
     @classmethod
     def of(cls, records: Iterable[Row], column_bytes_max: int = COLUMN_BYTES_MAX) -> Self:
-        """Columns of records, or of plain tuples of their five fields. Raises ValueError for
-        more bytes of keys or of values than a column may have."""
+        """Create columns from records, or from plain tuples of their five fields.
+
+        Args:
+            records: The records.
+            column_bytes_max: The limit of the keys and of the values, in bytes (default 2 GiB - 1).
+
+        Raises:
+            ValueError: The keys or the values are larger than the limit.
+        """
         rows = list(records)
         offsets, timestamps, keys, values, headers = (
             zip(*rows, strict=True) if rows else ((), (), (), (), ())
@@ -154,7 +171,7 @@ class Columns:
         )
 
     def records(self) -> list[Record]:
-        """Raises ValueError where the buffers do not hold what they should."""
+        """Return the records. Raises ValueError if the buffers are too short."""
         count = self.count
         fields = (
             _numbers("q", self.offsets, 0, count),
@@ -166,8 +183,15 @@ class Columns:
         return [Record(*row) for row in zip(*fields, strict=True)]
 
     def slice(self, start: int, stop: int) -> Columns:
-        """The records from one index up to another, in the same memory. Raises ValueError for
-        indexes that do not lie in order within 0 and ``count``."""
+        """Return the records from one index up to another, in the same memory.
+
+        Args:
+            start: The index of the first record.
+            stop: The index after the last record.
+
+        Raises:
+            ValueError: The indexes are not in order within 0 and ``count``.
+        """
         check_range(self, start, stop)
         return Columns(
             stop - start,
@@ -179,7 +203,15 @@ class Columns:
         )
 
     def timestamps_of(self, start: int, stop: int) -> tuple[int, ...]:
-        """The timestamps from one index up to another. Raises ValueError if they are not there."""
+        """Return the timestamps from one index up to another.
+
+        Args:
+            start: The index of the first record.
+            stop: The index after the last record.
+
+        Raises:
+            ValueError: The buffer is too short.
+        """
         return _numbers("q", self.timestamps, start, stop - start)
 
 

@@ -11,6 +11,7 @@ from tests.tidy.tree import (
     Module,
     compiled_texts,
     functions,
+    length,
     modules_of_tests,
     product_modules,
 )
@@ -47,7 +48,7 @@ def test_files_are_one_thought_long() -> None:
     long_files = [
         f"{module.name}: {module.line_count}"
         for module in product_modules() + modules_of_tests()
-        if module.line_count > FILE_LINES_MAX and not _is_table(module)
+        if module.line_count - module.manual_line_count > FILE_LINES_MAX and not _is_table(module)
     ]
 
     assert long_files == []
@@ -79,12 +80,12 @@ def test_files_that_are_compiled_are_one_thought_long() -> None:
 
 
 def test_functions_fit_on_a_screen() -> None:
-    """Seventy lines is the hard stop; most are ten."""
+    """Seventy lines is the limit, beside a docstring with sections; most functions have ten."""
     long_functions = [
         f"{module.where(function)} {function.name}"
         for module in product_modules() + modules_of_tests()
         for function in functions(module)
-        if (function.end_lineno or function.lineno) - function.lineno + 1 > FUNCTION_LINES_MAX
+        if length(function) > FUNCTION_LINES_MAX
     ]
 
     assert long_functions == []

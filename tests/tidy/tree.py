@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
+SECTION = re.compile(r"^(Args|Returns|Raises|Attributes|Example):$", re.MULTILINE)
 PACKAGES = ("protocol", "wire", "coordinator", "broker", "client")
 
 
@@ -29,6 +31,11 @@ class Module:
         return self.text.count("\n")
 
     @property
+    def manual_line_count(self) -> int:
+        """Lines of docstrings with sections (``Args:`` ...), which are the manual of a function."""
+        return sum(_manual_lines(node) for node in ast.walk(self.tree))
+
+    @property
     def folder(self) -> str:
         """The dotted folder, without the root: ``protocol.messages``; '' for ``ottla`` itself."""
         parts = self.name.split(".")[1:]
@@ -38,6 +45,20 @@ class Module:
 
     def where(self, node: ast.AST) -> str:
         return f"{self.path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
+
+
+def _manual_lines(node: ast.AST) -> int:
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return 0
+    first = node.body[0]
+    if not SECTION.search(ast.get_docstring(node) or ""):
+        return 0
+    return (first.end_lineno or first.lineno) - first.lineno + 1
+
+
+def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function, without a docstring that has sections."""
+    return (function.end_lineno or function.lineno) - function.lineno + 1 - _manual_lines(function)
 
 
 def _load(path: Path, prefix: str) -> Module:
