@@ -1,14 +1,14 @@
 """The public surface on one screen: every API that is served, in which versions, by whom.
 
 This one table drives dispatch, header versions and the ApiVersions answer, so the answer cannot
-lie. Handlers are named, not imported: a start loads only what its clients call.
+lie. A row holds the function that loads its handler: a start loads only what its clients call.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.api import handlers
 from ottla.protocol.apis import API, ApiKey
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.messages.api_versions import ApiVersion
@@ -16,6 +16,7 @@ from ottla.protocol.messages.api_versions import ApiVersion
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ottla.broker.api.handlers import Handler, MakeStraight
     from ottla.broker.handlers.services import Straight
 
 
@@ -25,16 +26,16 @@ class Api:
     sake of clients that only test for them.
 
     ``waits``: what the handler suspends for is the cluster's answer, not its own ordered part, so
-    it must hold neither a handler slot nor its connection's lane meanwhile. ``straight_name``: what
-    makes the shorter way of the commonest requests of a version."""
+    it must hold neither a handler slot nor its connection's lane meanwhile. ``load_straight``:
+    loads what makes the shorter way of the commonest requests of a version."""
 
     key: ApiKey
     min_version: int
     max_version: int
-    handler_name: str
+    load_handler: Callable[[], Handler]
     served_from: int = 0
     waits: bool = False
-    straight_name: str = ""
+    load_straight: Callable[[], MakeStraight] | None = None
 
     def serves(self, version: int) -> bool:
         """Whether requests of that version are answered."""
@@ -46,14 +47,13 @@ class Api:
         return range(self.min_version, self.max_version + 1)
 
     @property
-    def handler(self) -> Callable[..., Any]:
+    def handler(self) -> Handler:
         """The function, loaded now."""
-        return _load(self.handler_name)
+        return self.load_handler()
 
     def straight(self, version: int) -> Straight | None:
         """The shorter way of a version's commonest requests, if it has one."""
-        made: Straight | None = _load(self.straight_name)(version) if self.straight_name else None
-        return made
+        return None if self.load_straight is None else self.load_straight()(version)
 
     @property
     def request(self) -> type[Any]:
@@ -64,12 +64,6 @@ class Api:
         return API[self.key].response()
 
 
-def _load(name: str) -> Callable[..., Any]:
-    module, _, function = name.partition(":")
-    found: Callable[..., Any] = getattr(import_module(f"ottla.broker.{module}"), function)
-    return found
-
-
 TABLE: dict[int, Api] = {
     api.key: api
     for api in (
@@ -77,103 +71,97 @@ TABLE: dict[int, Api] = {
             ApiKey.PRODUCE,
             0,
             13,
-            "handlers.data.produce:handle",
+            handlers.produce,
             served_from=3,
-            straight_name="handlers.data.produce_straight:straight",
+            load_straight=handlers.produce_straight,
         ),
         Api(
             ApiKey.FETCH,
             4,
             18,
-            "handlers.data.fetch:handle",
-            straight_name="handlers.data.fetch_straight:straight",
+            handlers.fetch,
+            load_straight=handlers.fetch_straight,
         ),
-        Api(ApiKey.LIST_OFFSETS, 1, 10, "handlers.data.list_offsets:handle"),
-        Api(ApiKey.METADATA, 0, 13, "handlers.cluster.metadata:handle"),
-        Api(ApiKey.LEADER_AND_ISR, 5, 7, "handlers.cluster.control:handle", waits=True),
-        Api(ApiKey.STOP_REPLICA, 3, 4, "handlers.cluster.control:handle", waits=True),
-        Api(ApiKey.UPDATE_METADATA, 7, 8, "handlers.cluster.control:handle", waits=True),
-        Api(
-            ApiKey.CONTROLLED_SHUTDOWN, 3, 3, "handlers.cluster.control_shutdown:handle", waits=True
-        ),
-        Api(ApiKey.OFFSET_COMMIT, 2, 9, "handlers.groups.offset_commit:handle"),
-        Api(ApiKey.OFFSET_FETCH, 1, 9, "handlers.groups.offset_fetch:handle"),
-        Api(ApiKey.FIND_COORDINATOR, 0, 6, "handlers.groups.coordinators:find"),
-        Api(ApiKey.JOIN_GROUP, 0, 9, "handlers.groups.group_membership:join"),
-        Api(ApiKey.HEARTBEAT, 0, 4, "handlers.groups.group_membership:heartbeat"),
-        Api(ApiKey.LEAVE_GROUP, 0, 5, "handlers.groups.group_membership:leave"),
-        Api(ApiKey.SYNC_GROUP, 0, 5, "handlers.groups.group_membership:sync"),
-        Api(ApiKey.DESCRIBE_GROUPS, 0, 6, "handlers.groups.group_admin:describe"),
-        Api(ApiKey.LIST_GROUPS, 0, 5, "handlers.groups.group_admin:list_all"),
-        Api(ApiKey.SASL_HANDSHAKE, 0, 1, "handlers.security.sasl:handshake"),
-        Api(ApiKey.API_VERSIONS, 0, 4, "api.api_versions:handle"),
-        Api(ApiKey.CREATE_TOPICS, 2, 7, "handlers.cluster.topics:create", waits=True),
-        Api(ApiKey.DELETE_TOPICS, 1, 6, "handlers.cluster.topics:delete", waits=True),
-        Api(ApiKey.DELETE_RECORDS, 0, 2, "handlers.data.records:delete", waits=True),
-        Api(ApiKey.INIT_PRODUCER_ID, 0, 5, "handlers.transactions.producer_id:handle", waits=True),
-        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, "handlers.data.epochs:handle"),
-        Api(
-            ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, "handlers.transactions.transactions:add_partitions"
-        ),
-        Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, "handlers.transactions.transactions:add_offsets"),
-        Api(ApiKey.END_TXN, 0, 5, "handlers.transactions.transactions:end"),
-        Api(ApiKey.WRITE_TXN_MARKERS, 0, 2, "handlers.transactions.txn_markers:handle"),
-        Api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, "handlers.transactions.txn_offset_commit:handle"),
-        Api(ApiKey.DESCRIBE_ACLS, 0, 3, "handlers.security.acls:describe"),
-        Api(ApiKey.CREATE_ACLS, 0, 3, "handlers.security.acls:create"),
-        Api(ApiKey.DELETE_ACLS, 0, 3, "handlers.security.acls:delete"),
-        Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, "handlers.cluster.configs:describe"),
-        Api(ApiKey.ALTER_CONFIGS, 0, 2, "handlers.cluster.configs:alter", waits=True),
-        Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, "handlers.cluster.log_dirs:alter", waits=True),
-        Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 4, "handlers.cluster.log_dirs:describe"),
-        Api(ApiKey.SASL_AUTHENTICATE, 0, 2, "handlers.security.sasl:authenticate"),
-        Api(
-            ApiKey.CREATE_PARTITIONS, 0, 3, "handlers.cluster.topics:create_partitions", waits=True
-        ),
-        Api(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, "handlers.security.delegation_tokens:create"),
-        Api(ApiKey.RENEW_DELEGATION_TOKEN, 0, 2, "handlers.security.delegation_tokens:renew"),
-        Api(ApiKey.EXPIRE_DELEGATION_TOKEN, 0, 2, "handlers.security.delegation_tokens:expire"),
-        Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3, "handlers.security.delegation_tokens:describe"),
-        Api(ApiKey.DELETE_GROUPS, 0, 2, "handlers.groups.group_admin:delete"),
-        Api(ApiKey.ELECT_LEADERS, 0, 2, "handlers.cluster.elections:handle", waits=True),
+        Api(ApiKey.LIST_OFFSETS, 1, 10, handlers.list_offsets),
+        Api(ApiKey.METADATA, 0, 13, handlers.metadata),
+        Api(ApiKey.LEADER_AND_ISR, 5, 7, handlers.leader_and_isr, waits=True),
+        Api(ApiKey.STOP_REPLICA, 3, 4, handlers.stop_replica, waits=True),
+        Api(ApiKey.UPDATE_METADATA, 7, 8, handlers.update_metadata, waits=True),
+        Api(ApiKey.CONTROLLED_SHUTDOWN, 3, 3, handlers.controlled_shutdown, waits=True),
+        Api(ApiKey.OFFSET_COMMIT, 2, 9, handlers.offset_commit),
+        Api(ApiKey.OFFSET_FETCH, 1, 9, handlers.offset_fetch),
+        Api(ApiKey.FIND_COORDINATOR, 0, 6, handlers.find_coordinator),
+        Api(ApiKey.JOIN_GROUP, 0, 9, handlers.join_group),
+        Api(ApiKey.HEARTBEAT, 0, 4, handlers.heartbeat),
+        Api(ApiKey.LEAVE_GROUP, 0, 5, handlers.leave_group),
+        Api(ApiKey.SYNC_GROUP, 0, 5, handlers.sync_group),
+        Api(ApiKey.DESCRIBE_GROUPS, 0, 6, handlers.describe_groups),
+        Api(ApiKey.LIST_GROUPS, 0, 5, handlers.list_groups),
+        Api(ApiKey.SASL_HANDSHAKE, 0, 1, handlers.sasl_handshake),
+        Api(ApiKey.API_VERSIONS, 0, 4, handlers.api_versions),
+        Api(ApiKey.CREATE_TOPICS, 2, 7, handlers.create_topics, waits=True),
+        Api(ApiKey.DELETE_TOPICS, 1, 6, handlers.delete_topics, waits=True),
+        Api(ApiKey.DELETE_RECORDS, 0, 2, handlers.delete_records, waits=True),
+        Api(ApiKey.INIT_PRODUCER_ID, 0, 5, handlers.init_producer_id, waits=True),
+        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, handlers.offset_for_leader_epoch),
+        Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, handlers.add_partitions_to_txn),
+        Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, handlers.add_offsets_to_txn),
+        Api(ApiKey.END_TXN, 0, 5, handlers.end_txn),
+        Api(ApiKey.WRITE_TXN_MARKERS, 0, 2, handlers.write_txn_markers),
+        Api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, handlers.txn_offset_commit),
+        Api(ApiKey.DESCRIBE_ACLS, 0, 3, handlers.describe_acls),
+        Api(ApiKey.CREATE_ACLS, 0, 3, handlers.create_acls),
+        Api(ApiKey.DELETE_ACLS, 0, 3, handlers.delete_acls),
+        Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, handlers.describe_configs),
+        Api(ApiKey.ALTER_CONFIGS, 0, 2, handlers.alter_configs, waits=True),
+        Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, handlers.alter_replica_log_dirs, waits=True),
+        Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 4, handlers.describe_log_dirs),
+        Api(ApiKey.SASL_AUTHENTICATE, 0, 2, handlers.sasl_authenticate),
+        Api(ApiKey.CREATE_PARTITIONS, 0, 3, handlers.create_partitions, waits=True),
+        Api(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, handlers.create_delegation_token),
+        Api(ApiKey.RENEW_DELEGATION_TOKEN, 0, 2, handlers.renew_delegation_token),
+        Api(ApiKey.EXPIRE_DELEGATION_TOKEN, 0, 2, handlers.expire_delegation_token),
+        Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3, handlers.describe_delegation_token),
+        Api(ApiKey.DELETE_GROUPS, 0, 2, handlers.delete_groups),
+        Api(ApiKey.ELECT_LEADERS, 0, 2, handlers.elect_leaders, waits=True),
         Api(
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
             0,
             1,
-            "handlers.cluster.configs:incremental_alter",
+            handlers.incremental_alter_configs,
             waits=True,
         ),
         Api(
             ApiKey.ALTER_PARTITION_REASSIGNMENTS,
             0,
             1,
-            "handlers.cluster.reassignments:alter",
+            handlers.alter_partition_reassignments,
             waits=True,
         ),
-        Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "handlers.cluster.reassignments:list_all"),
-        Api(ApiKey.OFFSET_DELETE, 0, 0, "handlers.groups.group_admin:delete_offsets"),
-        Api(ApiKey.UPDATE_FEATURES, 0, 2, "handlers.cluster.features:update", waits=True),
-        Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, "handlers.cluster.cluster:describe"),
+        Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, handlers.list_partition_reassignments),
+        Api(ApiKey.OFFSET_DELETE, 0, 0, handlers.offset_delete),
+        Api(ApiKey.UPDATE_FEATURES, 0, 2, handlers.update_features, waits=True),
+        Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, handlers.describe_cluster),
         Api(
             ApiKey.DESCRIBE_TOPIC_PARTITIONS,
             0,
             0,
-            "handlers.cluster.cluster:describe_topic_partitions",
+            handlers.describe_topic_partitions,
         ),
-        Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "handlers.data.describe_producers:handle"),
-        Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "handlers.transactions.transactions:describe"),
-        Api(ApiKey.LIST_TRANSACTIONS, 0, 2, "handlers.transactions.transactions:list_all"),
+        Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, handlers.describe_producers),
+        Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, handlers.describe_transactions),
+        Api(ApiKey.LIST_TRANSACTIONS, 0, 2, handlers.list_transactions),
         Api(
             ApiKey.CONSUMER_GROUP_HEARTBEAT,
             0,
             1,
-            "handlers.groups.group_membership:consumer_heartbeat",
+            handlers.consumer_group_heartbeat,
         ),
         Api(
             ApiKey.CONSUMER_GROUP_DESCRIBE,
             0,
             1,
-            "handlers.groups.group_admin:describe_consumer_groups",
+            handlers.consumer_group_describe,
         ),
     )
 }

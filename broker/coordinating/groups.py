@@ -6,7 +6,6 @@ them is decided in coordinator/group.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.metadata.metadata import MetadataCache
     from ottla.coordinator.configs.broker_configs import BrokerConfig
+    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.shard import GroupShard
     from ottla.protocol.ports import Random
 
 _MINUTE_MS = 60_000
@@ -83,15 +84,20 @@ def group_machines(
         return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
     def make() -> GroupMachine:
-        # Loaded with the first partition that is led: they are a seventh of all code, and a broker
-        # that has no groups yet starts without them.
-        shard = import_module("ottla.coordinator.group.shard")
-        scope = import_module("ottla.coordinator.group.common.scope")
-        shared = scope.Scope(settings, new_id, own_times=own_times.of)
-        machine: GroupMachine = shard.GroupShard(shared, lambda: metadata.image)
-        return machine
+        make_scope, make_shard = _load_shard()
+        scope = make_scope(settings, new_id, own_times=own_times.of)
+        return make_shard(scope, lambda: metadata.image)
 
     return make
+
+
+def _load_shard() -> tuple[type[Scope], type[GroupShard]]:
+    """Called with the first partition that is led: groups are a seventh of all code, and a broker
+    that has no groups yet starts without it."""
+    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.shard import GroupShard
+
+    return Scope, GroupShard
 
 
 class GroupCoordinator(Coordinator["GroupMachine"]):

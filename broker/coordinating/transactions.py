@@ -8,7 +8,6 @@ This file does what its machines want done: draws producer ids, and has markers 
 from __future__ import annotations
 
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinating.internal_topics import TRANSACTIONS_TOPIC
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.coordinator.effects import Token
     from ottla.coordinator.transaction.requests import AddToTransaction
+    from ottla.coordinator.transaction.shard import TransactionShard
     from ottla.protocol.ids import TopicPartition
 
 # Of the largest batch that the internal topic takes, what is not a transactional id's own record.
@@ -57,13 +57,14 @@ def transaction_machines(config: BrokerConfig) -> Callable[[], TransactionMachin
     """What makes an empty machine for a shard."""
     settings = transaction_settings(config)
 
-    def make() -> TransactionMachine:
-        # Loaded with the first partition that is led, as most brokers never see a transaction.
-        shard = import_module("ottla.coordinator.transaction.shard")
-        machine: TransactionMachine = shard.TransactionShard(settings)
-        return machine
+    return lambda: _load_shard()(settings)
 
-    return make
+
+def _load_shard() -> type[TransactionShard]:
+    """Called with the first partition that is led, as most brokers never see a transaction."""
+    from ottla.coordinator.transaction.shard import TransactionShard
+
+    return TransactionShard
 
 
 class TransactionEffects:

@@ -7,7 +7,6 @@ replica of (a follower's may be a moment old); of others the committed offset al
 from __future__ import annotations
 
 from collections import Counter
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinating.shards import State
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from ottla.broker.coordinating.groups import GroupCoordinator
     from ottla.broker.metrics.exposition import Sample
     from ottla.broker.partitions.partitions import Partitions
+    from ottla.coordinator.group.shard import GroupShard
     from ottla.coordinator.group.standing import CommittedPlace, GroupStanding
 
 _PLACE = ("consumergroup", "topic", "partition")
@@ -83,17 +83,26 @@ def _active_machines(groups: GroupCoordinator) -> list[Any]:
     return [shard.machine for shard in groups.shards if shard.state is State.ACTIVE]
 
 
+def _load_standing() -> tuple[
+    Callable[[GroupShard], Iterator[GroupStanding]],
+    Callable[[GroupShard], Iterator[CommittedPlace]],
+]:
+    """Called when there is a group: a broker without groups has not loaded their code."""
+    from ottla.coordinator.group.standing import committed_places, standings
+
+    return standings, committed_places
+
+
 def _standings(groups: GroupCoordinator) -> Iterator[GroupStanding]:
     for machine in _active_machines(groups):
-        # A broker without groups has not loaded their code, nor need it.
-        yield from import_module("ottla.coordinator.group.standing").standings(machine)
+        standings, _ = _load_standing()
+        yield from standings(machine)
 
 
 def _committed(groups: GroupCoordinator, partitions: Partitions) -> Iterator[_Committed]:
     for machine in _active_machines(groups):
-        standing = import_module("ottla.coordinator.group.standing")
-        found: Iterator[CommittedPlace] = standing.committed_places(machine)
-        for group_id, place, offset in found:
+        _, committed_places = _load_standing()
+        for group_id, place, offset in committed_places(machine):
             here = partitions.find(*place)
             lag = None if here is None else max(0, here.replica.high_watermark - offset)
             yield _Committed((group_id, place.topic, str(place.partition)), offset, lag)

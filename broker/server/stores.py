@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.log.storage.names import META_PROPERTIES, METADATA_STORE
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.broker.engine.tasks import Tasks
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.coordinator.store.store import Store
-    from ottla.coordinator.store.zookeeper import ZooKeeperStore
+    from ottla.coordinator.store.zookeeper import ZooKeeperOptions, ZooKeeperStore
     from ottla.protocol.ports import Ports
 
 
@@ -60,7 +59,7 @@ async def open_store(
 
     Raises CannotStart, CorruptLogError."""
     if config.zookeeper_connect is not None:
-        zookeeper = await _open_zookeeper(ports, config)
+        zookeeper = await _open_zookeeper(ports, config, config.zookeeper_connect)
         return zookeeper, zookeeper
     directory = config.log_dirs[0]
     if ports.disk.exists(f"{directory}/{FIRST_BROKER_ID}/{META_PROPERTIES}"):
@@ -72,9 +71,8 @@ async def open_store(
     return embedded, embedded
 
 
-async def _open_zookeeper(ports: Ports, config: BrokerConfig) -> ZooKeeperStore:
-    # Loaded by brokers that use it: kazoo costs others a third of their start.
-    module = import_module("ottla.coordinator.store.zookeeper")
+async def _open_zookeeper(ports: Ports, config: BrokerConfig, servers: str) -> ZooKeeperStore:
+    store_class, options_class = _load_zookeeper()
     tls = None
     if config.zookeeper_ssl_client_enable:
         tls = Tls(
@@ -83,11 +81,15 @@ async def _open_zookeeper(ports: Ports, config: BrokerConfig) -> ZooKeeperStore:
             config.zookeeper_ssl_keystore_password,
             bool(config.zookeeper_ssl_endpoint_identification_algorithm),
         )
-    options = module.ZooKeeperOptions(config.zookeeper_connection_timeout_ms, tls=tls)
+    options = options_class(config.zookeeper_connection_timeout_ms, tls=tls)
     try:
-        store: ZooKeeperStore = await module.ZooKeeperStore.open(
-            config.zookeeper_connect, ports.clock, options
-        )
+        return await store_class.open(servers, ports.clock, options)
     except ValueError as error:
         raise CannotStart(str(error)) from error
-    return store
+
+
+def _load_zookeeper() -> tuple[type[ZooKeeperStore], type[ZooKeeperOptions]]:
+    """Called by brokers that use ZooKeeper: kazoo costs others a third of their start."""
+    from ottla.coordinator.store.zookeeper import ZooKeeperOptions, ZooKeeperStore
+
+    return ZooKeeperStore, ZooKeeperOptions

@@ -10,8 +10,7 @@ import asyncio
 import os
 import sys
 import time
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from ottla.broker.server.stores import FIRST_BROKER_ID
 from ottla.broker.system.memory_disk import MemoryDisk
@@ -28,9 +27,10 @@ from ottla.broker.testing.troubles import Troubles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
-    from types import TracebackType
+    from types import ModuleType, TracebackType
 
     from ottla.broker.testing.members import State
+    from ottla.broker.testing.remote_seat import RemoteSeat
     from ottla.broker.testing.seatlike import Notices, Seatlike
     from ottla.coordinator.store.store import Store
     from ottla.protocol.ports import Disk, Offload
@@ -348,9 +348,7 @@ class Cluster:
 
         def make_seat(plan: Plan, store: Store, notices: Notices) -> Seatlike:
             if self._is_subprocess:
-                seats = import_module("ottla.broker.testing.remote_seat")
-                made: Seatlike = seats.RemoteSeat(plan, store, notices, self._log.lines.append)
-                return made
+                return _load_remote_seat()(plan, store, notices, self._log.lines.append)
             return Seat(plan, make_disk, store, notices)
 
         members = Members(plans, make_seat, self._note)
@@ -381,14 +379,25 @@ class Cluster:
             self._temporary = None
 
 
-def _topics() -> Any:
-    """Loaded when the first topic is wanted: a third of the client comes with it."""
-    return import_module("ottla.broker.testing.topics")
+def _topics() -> ModuleType:
+    """Loads what creates topics when the first is wanted: a third of the client comes with it."""
+    from ottla.broker.testing import topics
+
+    return topics
 
 
-def _temporary() -> Any:
-    """Loaded where there is something on a disk."""
-    return import_module("ottla.broker.system.temporary")
+def _temporary() -> ModuleType:
+    """Loads what makes temporary directories where a cluster keeps something on a disk."""
+    from ottla.broker.system import temporary
+
+    return temporary
+
+
+def _load_remote_seat() -> type[RemoteSeat]:
+    """Called by clusters whose brokers are processes."""
+    from ottla.broker.testing.remote_seat import RemoteSeat
+
+    return RemoteSeat
 
 
 def _same(disk: Disk) -> Callable[[Offload], Disk]:

@@ -116,12 +116,14 @@ broker.administration: broker.controlling broker.membership broker.metadata coor
 broker.directories: broker.engine broker.following broker.log.directories broker.log.storage
     broker.metadata broker.partitions coordinator.store protocol.records
 broker.coordinating: broker.administration broker.engine broker.membership broker.metadata
-    broker.partitions broker.replica coordinator coordinator.configs coordinator.group.common
-    coordinator.metadata coordinator.store coordinator.transaction protocol.messages
-    protocol.records wire
+    broker.partitions broker.replica coordinator coordinator.configs coordinator.group
+    coordinator.group.common coordinator.metadata coordinator.store coordinator.transaction
+    protocol.messages protocol.records wire
 broker.handlers: broker.administration broker.coordinating broker.directories broker.engine
     broker.metadata broker.partitions broker.policy coordinator.configs protocol.messages
-broker.api: broker.engine broker.handlers coordinator.metadata protocol.messages
+broker.api: broker.engine broker.handlers broker.handlers.cluster broker.handlers.data
+    broker.handlers.groups broker.handlers.security broker.handlers.transactions
+    coordinator.metadata protocol.messages
 broker.handlers.cluster: broker.administration broker.coordinating broker.directories
     broker.engine broker.handlers broker.metadata broker.partitions broker.policy
     coordinator.configs coordinator.metadata protocol.messages
