@@ -168,9 +168,9 @@ def _judge_records(
     if error is _NONE:
         return None
     index, reason = faults[0]
-    message = (
-        f"{len(faults)} records of the batch are refused, the first is record {index}: {reason}"
-    )
+    message = f"record {index}: {reason}"
+    if len(faults) > 1:
+        message = f"{len(faults)} records of the batch are refused, the first is {message}"
     return Inside(AppendPlan(error, message, is_told=True), tuple(faults))
 
 

@@ -118,12 +118,10 @@ def _topic(
     if not services.door.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
         answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return answer, None
+    answer.topic_authorized_operations = services.door.topic_operations(context, name)
     topic = services.metadata.topic(name)
     if topic is None:
         answer.error_code = services.metadata.error_for_missing_topic(name)
-    if answer.error_code != ErrorCode.INVALID_TOPIC_EXCEPTION:
-        answer.topic_authorized_operations = services.door.topic_operations(context, name)
-    if topic is None:
         return answer, None
     answer.topic_id = topic.topic_id
     answer.is_internal = topic.is_internal

@@ -85,8 +85,6 @@ async def test_an_illegal_name_is_told_by_every_request_about_topics(
     assert producers.topics[0].partitions[0].error_code == _INVALID_TOPIC
     described = await client.call(0, DescribeTopicPartitionsRequest([DescribedTopic(name)]))
     assert described.topics[0].error_code == _INVALID_TOPIC
-    # Kafka's number for "not asked": there is nothing that may be done with such a topic.
-    assert described.topics[0].topic_authorized_operations == -(2**31)
 
 
 async def test_deletion_tells_a_missing_name_from_a_missing_topic(client: RawClient) -> None:
