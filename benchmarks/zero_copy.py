@@ -76,6 +76,7 @@ class CountedSocket:
         self.local = socket.local
         self.peer = socket.peer
         self.recv_into = socket.recv_into
+        self.has_hung_up = socket.has_hung_up
         self.on_readable = socket.on_readable
         self.on_writable = socket.on_writable
         self.close = socket.close

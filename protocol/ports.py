@@ -202,6 +202,10 @@ class Socket(Protocol):
 
         Raises BlockingIOError, OSError; NotImplementedError where the platform has none."""
 
+    def has_hung_up(self) -> bool:
+        """Whether the peer has closed the connection or its sending half, whatever of its bytes
+        is still unread. False where that cannot be told. A call into the kernel."""
+
     def on_readable(self, callback: Callable[[], object] | None) -> None:
         """Call back whenever bytes (or the end) can be read, level-triggered; None stops it."""
 

@@ -12,6 +12,7 @@ import errno
 import math
 import os
 import random
+import select
 import socket
 import sys
 import time
@@ -46,6 +47,8 @@ DELAY_MS_MAX = 24 * 3_600_000
 
 # Others have no SO_RCVLOWAT, or acknowledge as they like.
 IS_LINUX = sys.platform == "linux"
+# The event of a peer that sends nothing more. poll tells of errors unasked.
+HUNG_UP: int = getattr(select, "POLLRDHUP", 0)
 MSG_MORE: int = getattr(socket, "MSG_MORE", 0)
 SENDFILE = getattr(os, "sendfile", None)
 # What file systems and kernels answer when they have no sendfile for this pair of descriptors.
@@ -171,6 +174,24 @@ class RealSocket:
                 raise NotImplementedError(str(error)) from error
             raise
         return sent
+
+    def has_hung_up(self) -> bool:
+        if self._descriptor == -1:
+            return True
+        if not HUNG_UP:
+            return self._has_ended()
+        poll = select.poll()
+        poll.register(self._descriptor, HUNG_UP)
+        return bool(poll.poll(0))
+
+    def _has_ended(self) -> bool:
+        """Without the kernel's word for it: unread bytes hide the end."""
+        try:
+            return not self._socket.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            return True
 
     def await_bytes(self, count: int) -> None:
         """Let the reader be called when so much is there; 0: when anything is. Not part of the

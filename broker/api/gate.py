@@ -6,7 +6,8 @@ client that was answered meanwhile would learn of a cluster without topics; one 
 was closed at its first request may take that for the refusal of its credentials, and give up. So
 the first request of a connection waits, and with it everything behind it on that connection:
 until the broker serves, for ``WAIT_MS_MAX`` at most, ``WAITING_MAX`` connections at a time. Beyond
-that a connection is closed.
+that a connection is closed. A connection that waits is not read from, so the gate asks every
+``LOOK_MS`` whether its client has gone, and gives its place to another.
 
 Other brokers are recognized by their client id (``membership/peers.py``), and only their first
 question, which versions are served, is answered early.
@@ -24,13 +25,15 @@ from ottla.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
     from ottla.broker.engine.context import Dispatch, Peer, Reply
-    from ottla.protocol.ports import Clock
+    from ottla.protocol.ports import Clock, Timer
 
 # As long as Java clients wait for an answer. A broker that is not ready within a minute stops.
 WAIT_MS_MAX = 30_000.0
 # Each holds its request in a buffer of 64 KiB; larger requests count against
 # queued.max.request.bytes.
 WAITING_MAX = 1_000
+# A look at a thousand connections takes some milliseconds.
+LOOK_MS = 500.0
 
 _OPEN_TO = frozenset(
     {
@@ -52,7 +55,8 @@ class Gate:
         self._is_of_a_broker = re.compile(rf"[a-z]+-\d+-to-{node_id}".encode()).fullmatch
         self._clock = clock
         # Each is told why its connection is to be closed, or "" when it is to go on.
-        self._waiting: dict[asyncio.Future[str], None] = {}
+        self._waiting: dict[asyncio.Future[str], Peer] = {}
+        self._look_timer: Timer | None = None
         self._end: str | None = None
 
     @property
@@ -97,7 +101,7 @@ class Gate:
     async def _wait(self, behind: Dispatch, peer: Peer, frame: memoryview, reply: Reply) -> None:
         end = self._end
         if end is None:
-            end = await self._told()
+            end = await self._told(peer)
         if peer.closed:
             return
         if end:
@@ -109,9 +113,11 @@ class Gate:
         if outcome is not None:
             await outcome
 
-    async def _told(self) -> str:
+    async def _told(self, peer: Peer) -> str:
         told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._waiting[told] = None
+        self._waiting[told] = peer
+        if self._look_timer is None:
+            self._look_later()
         timer = self._clock.call_at(
             self._clock.now_ms() + WAIT_MS_MAX,
             lambda: self._settle(told, "the broker takes long to start"),
@@ -121,6 +127,18 @@ class Gate:
         finally:
             timer.cancel()
             self._waiting.pop(told, None)
+
+    def _look_later(self) -> None:
+        self._look_timer = self._clock.call_at(self._clock.now_ms() + LOOK_MS, self._look)
+
+    def _look(self) -> None:
+        """Close the connections of clients that have gone."""
+        self._look_timer = None
+        for told, peer in self._waiting.items():
+            if peer.has_hung_up:
+                self._settle(told, "the client has gone")
+        if self._waiting:
+            self._look_later()
 
     def _tell(self, end: str) -> None:
         self._end = end

@@ -27,6 +27,12 @@ class Peer(Protocol):
     def closed(self) -> bool:
         """True once the connection is gone; replies to it are dropped."""
 
+    @property
+    def has_hung_up(self) -> bool:
+        """Whether the client has gone, though the connection is not read from and so not closed.
+
+        A call into the kernel: for what waits for long, and not for each request."""
+
     def on_close(self, callback: Callable[[], object]) -> None:
         """Call back once when the connection goes (at once if it is gone already)."""
 

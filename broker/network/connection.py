@@ -127,6 +127,10 @@ class Connection:
         self.is_scheduled = False
         self.age = Age()
 
+    @property
+    def has_hung_up(self) -> bool:
+        return self.closed or self._socket.has_hung_up()
+
     def on_close(self, callback: Callable[[], object]) -> None:
         if self.closed:
             callback()

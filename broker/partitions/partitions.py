@@ -17,7 +17,7 @@ from ottla.broker.partitions.due_partitions import Attention
 from ottla.broker.partitions.lease import Lease, endless_lease
 from ottla.broker.partitions.partition import PartitionRuntime
 from ottla.broker.partitions.role_orders import leadership_of
-from ottla.broker.partitions.strays import StrayNews, find_strays
+from ottla.broker.partitions.strays import StrayNews, find_strays, may_be_of
 from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.leading import ReplicaLimits
 from ottla.broker.replica.partition import Replica
@@ -233,7 +233,7 @@ class Partitions:
                 if is_spare:
                     await self.logs.set_spoiled_aside(partition)
             log = self.logs.get(partition) if runtime is None else runtime.log
-            if log is not None and not _same_topic(log, topic_id):
+            if log is not None and not may_be_of(log, topic_id):
                 # The directory belongs to a topic of the same name that was deleted while this
                 # broker was down. It is kept for the operator, under another name (hazards C-22,
                 # S-32).
@@ -343,7 +343,7 @@ class Partitions:
         """``topic_id`` of a deleted topic; ``strays`` collects partitions without a role."""
         runtime = self._partitions.get(partition)
         log = runtime.log if runtime else self.logs.get(partition)
-        is_other = log is not None and not _same_topic(log, topic_id)
+        is_other = log is not None and not may_be_of(log, topic_id)
         if runtime is not None and not is_other:
             fenced = state.leader_epoch not in (DELETION_EPOCH, NO_LEADER_EPOCH)
             if fenced and state.leader_epoch < runtime.leader_epoch:
@@ -354,8 +354,10 @@ class Partitions:
             return ErrorCode.NONE
         if not is_other:
             self._offline.discard(partition)
-            for known in (self._unmade, self._refusals):
-                known.pop(partition, None)
+            # What is known of a later topic of that name, which could not be made yet, stays.
+            if topic_id in (ZERO_UUID, self._unmade.get(partition, topic_id)):
+                self._unmade.pop(partition, None)
+                self._refusals.pop(partition, None)
         try:
             if topic_id == ZERO_UUID:
                 await self.logs.delete(partition)
@@ -386,10 +388,6 @@ class Partitions:
                 self._offline.add(one.partition)
                 del self._partitions[one.partition]
                 one.stop()
-
-
-def _same_topic(log: PartitionLog, topic_id: Uuid) -> bool:
-    return topic_id == ZERO_UUID or log.topic_id is None or log.topic_id == topic_id
 
 
 def _unknown(_topic: str, _index: int) -> ErrorCode:

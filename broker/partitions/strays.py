@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.log.partition_log import PartitionLog
     from ottla.coordinator.metadata.image import MetadataImage
-    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ids import TopicPartition, Uuid
 
 logger = logging.getLogger("ottla.partitions")
 
@@ -43,6 +44,11 @@ def find_strays(logs: Iterable[PartitionLog], image: MetadataImage, node_id: int
         elif node_id not in state.replicas and node_id not in state.isr:
             moved.append((log.partition, state.leader_epoch))
     return Strays(tuple(moved), tuple(sorted(unknown)))
+
+
+def may_be_of(log: PartitionLog, topic_id: Uuid) -> bool:
+    """Whether the log is of that topic, as far as can be told; with ``ZERO_UUID`` any is."""
+    return topic_id == ZERO_UUID or log.topic_id is None or log.topic_id == topic_id
 
 
 def named(partitions: Sequence[TopicPartition]) -> str:

@@ -149,6 +149,9 @@ class FaultySocket:
         self._check_sending()
         return self._below.sendfile(file, position, count)
 
+    def has_hung_up(self) -> bool:
+        return self._is_killed or (not self._is_blocked and self._below.has_hung_up())
+
     def on_readable(self, callback: Callable[[], object] | None) -> None:
         self._reader = callback
         if not self._is_killed and not self._is_blocked:

@@ -53,6 +53,7 @@ class CountedSocket:
         self.local = below.local
         self.peer = below.peer
         self.recv_into: Callable[[memoryview], int] = below.recv_into
+        self.has_hung_up = below.has_hung_up
         self.on_readable = below.on_readable
         self.on_writable = below.on_writable
         self.close = below.close

@@ -15,6 +15,7 @@ class Nobody:
         self.connection_id = "nobody"
         self.listener = self.client_host = self.principal = ""
         self.closed = False
+        self.has_hung_up = False
         self.is_dirty = False
         self.unsent_bytes = 0
         self.opened_count = 0

@@ -77,6 +77,9 @@ class WatchedSocket:
     def sendfile(self, file: File, position: int, count: int) -> int:
         raise NotImplementedError
 
+    def has_hung_up(self) -> bool:
+        return self._socket.has_hung_up()
+
     def on_readable(self, callback: Callable[[], object] | None) -> None:
         self._socket.on_readable(callback)
 

@@ -93,6 +93,30 @@ async def test_what_clients_ask_of_a_broker_that_starts_is_answered_when_it_serv
         assert broker.gate.waiting_count == 0
 
 
+@pytest.mark.parametrize("sends_more", [False, True])
+async def test_a_client_that_gives_up_leaves_its_place(
+    sends_more: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients that give up and connect again would take all places while a broker starts."""
+    monkeypatch.setattr(gates, "WAITING_MAX", 3)
+    async with starting() as broker, broker.connect() as patient:
+        patient.send(12, MetadataRequest())
+        async with broker.connect() as one, broker.connect() as other:
+            for client in (one, other):
+                client.send(12, MetadataRequest())
+                if sends_more:
+                    client.send(12, MetadataRequest())
+            await until_waiting(broker, 3)
+        await until_waiting(broker, 1)
+        async with broker.connect() as late:
+            late.send(12, MetadataRequest())
+            await until_waiting(broker, 2)
+            broker.may_go_on.set()
+            known = [await each.answer(12, MetadataRequest()) for each in (patient, late)]
+
+    assert [len(answer.brokers) for answer in known] == [1, 1]
+
+
 async def test_a_broker_that_stops_while_it_starts_closes_what_waits_at_once() -> None:
     """Nothing is drained that would never be answered."""
     broker = Starting()

@@ -88,6 +88,9 @@ class ChokingSocket:
         self.sent += piece
         return len(piece)
 
+    def has_hung_up(self) -> bool:
+        return False
+
     def on_readable(self, callback: Callable[[], object] | None) -> None: ...
 
     def on_writable(self, callback: Callable[[], object] | None) -> None: ...

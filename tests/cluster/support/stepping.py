@@ -112,7 +112,7 @@ class WatchedSocket:
 
     def __init__(self, inner: Socket, wire: Wire) -> None:
         self._inner, self._wire = inner, wire
-        self.recv_into = inner.recv_into
+        self.recv_into, self.has_hung_up = inner.recv_into, inner.has_hung_up
         self.on_readable, self.on_writable = inner.on_readable, inner.on_writable
         self.sendfile, self.close = inner.sendfile, inner.close
 

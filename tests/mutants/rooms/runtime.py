@@ -179,7 +179,7 @@ MUTANTS = (
     Mutant(
         "records-of-a-namesake-are-served",
         "broker/partitions/partitions.py",
-        "            if log is not None and not _same_topic(log, topic_id):\n",
+        "            if log is not None and not may_be_of(log, topic_id):\n",
         "            if False:\n",
         "A log of a deleted topic of the same name is not served.",
         ("tests/broker/test_missed_requests.py",),

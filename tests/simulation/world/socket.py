@@ -121,6 +121,9 @@ class SimSocket:
             self._outgoing.send(content)
         return len(content)
 
+    def has_hung_up(self) -> bool:
+        return self._ended or self._failure is not None or self._closed
+
     def on_readable(self, callback: Callable[[], object] | None) -> None:
         self._readable.set(callback)
 
