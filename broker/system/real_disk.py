@@ -213,18 +213,10 @@ class RealDisk:
         return os.path.isdir(path)
 
     def free_bytes(self, path: str) -> int:
-        if sys.platform == "win32":
-            free: int = import_module("shutil").disk_usage(path).free
-            return free
-        volume = os.statvfs(path)
-        return volume.f_bavail * volume.f_frsize
+        return free_and_total(path)[0]
 
     def total_bytes(self, path: str) -> int:
-        if sys.platform == "win32":
-            total: int = import_module("shutil").disk_usage(path).total
-            return total
-        volume = os.statvfs(path)
-        return volume.f_blocks * volume.f_frsize
+        return free_and_total(path)[1]
 
     def absolute(self, path: str) -> str:
         return os.path.abspath(path).replace(os.sep, "/")
@@ -315,6 +307,15 @@ def write_some(descriptor: int, buffers: Sequence[Buffer]) -> int:
     if sys.platform == "win32":
         return os.write(descriptor, b"".join(buffers))
     return os.writev(descriptor, buffers[:BUFFERS_PER_CALL_MAX])
+
+
+def free_and_total(path: str) -> tuple[int, int]:
+    """Bytes free for this user, and the size, of the file system that holds the path."""
+    if sys.platform == "win32":
+        usage = import_module("shutil").disk_usage(path)
+        return usage.free, usage.total
+    volume = os.statvfs(path)
+    return volume.f_bavail * volume.f_frsize, volume.f_blocks * volume.f_frsize
 
 
 def take_lock(descriptor: int, path: str) -> None:

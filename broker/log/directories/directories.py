@@ -244,6 +244,7 @@ class LogDirectories:
         Of another topic of that name, and of one that cannot be told, nothing is touched; nor on a
         directory that is not available. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         count = await self.doubles.delete(partition, topic_id)
+        count += await self.futures.forget_deleted(partition, topic_id)
         if any(topic_id_in(each, partition) == topic_id for each in self.directories):
             # First: a move that is about to end changes where the log lies.
             self.preferred.pop(partition, None)

@@ -25,7 +25,12 @@ from ottla.broker.log.deletion import remove_snapshots_after
 from ottla.broker.log.flushing import flush_locked
 from ottla.broker.log.partition_log import PartitionLog
 from ottla.broker.log.recovery.loading import Known, load_log
-from ottla.broker.log.storage.checkpoints import encode_partition_metadata, replace_file
+from ottla.broker.log.storage.checkpoints import (
+    decode_partition_metadata,
+    encode_partition_metadata,
+    read_file,
+    replace_file,
+)
 from ottla.broker.log.storage.names import (
     DELETE_MARK,
     FUTURE_MARK,
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ottla.broker.log.directories.directory import LogDirectory
-    from ottla.protocol.ids import TopicPartition
+    from ottla.protocol.ids import TopicPartition, Uuid
 
 logger = logging.getLogger("ottla.log")
 
@@ -112,6 +117,23 @@ class FutureLogs:
         for directory, path in self._unfinished.pop(partition, ()):
             if directory.home.health.is_online:
                 await _remove(directory, path, partition)
+
+    async def forget_deleted(self, partition: TopicPartition, topic_id: Uuid) -> int:
+        """Remove what an earlier life has copied of a deleted topic; returns how many directories.
+
+        What lies on a directory that is offline stays. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        count = 0
+        for copied in list(self._unfinished.get(partition, ())):
+            directory, path = copied
+            if not directory.home.health.is_online or _topic_id_of(directory, path) != topic_id:
+                continue
+            await _remove(directory, path, partition)
+            count += 1
+            left = self._unfinished[partition]
+            left.remove(copied)
+            if not left:
+                del self._unfinished[partition]
+        return count
 
     # -- copies ------------------------------------------------------------------------------
 
@@ -309,6 +331,15 @@ async def _bury(directory: LogDirectory, path: str, partition: TopicPartition) -
         # A full disk is not to keep what fills it; what its files say is forgotten later.
         home.health.ensure_online()
     await _remove(directory, path, partition)
+
+
+def _topic_id_of(directory: LogDirectory, path: str) -> Uuid | None:
+    """Of which topic a copy is; None if it cannot be told. Raises KafkaError."""
+    home = directory.home
+    try:
+        return decode_partition_metadata(read_file(home.disk, join(path, PARTITION_METADATA)))
+    except OSError as error:
+        raise home.health.latch(f"cannot read {path}", error) from error
 
 
 async def _remove(directory: LogDirectory, path: str, partition: TopicPartition) -> None:

@@ -103,3 +103,26 @@ async def test_a_log_that_is_deleted_takes_its_copy_along() -> None:
     assert one.names() == []
     assert one.logs.futures.find(PARTITION) is None
     assert future.copy.refusal is not None
+
+
+@pytest.mark.parametrize("is_the_one", [True, False])
+async def test_an_interrupted_copy_goes_with_its_topic_though_its_log_has_gone(
+    is_the_one: bool,
+) -> None:
+    """The disk of the log was replaced while the broker was down, and the topic deleted."""
+    one = await filled()
+    await one.begin()
+    topic_id = one.log.topic_id
+    assert topic_id is not None
+    next_life = one.restarted("kill")
+    await next_life.disk.remove_tree("/d1/orders-0")
+    await next_life.start()
+    before = next_life.names()
+    deleted = topic_id if is_the_one else b"of a later topic"
+    count = await next_life.logs.delete_topic(PARTITION, deleted)
+    await next_life.logs.tidy(0)
+
+    assert [name.endswith("-future") for name in before] == [True]
+    assert count == int(is_the_one)
+    assert next_life.names() == ([] if is_the_one else before)
+    assert bool(next_life.logs.futures.unfinished) is not is_the_one
