@@ -63,6 +63,22 @@ MUTANTS = (
         ("tests/broker/partitions/test_role_changes.py",),
     ),
     Mutant(
+        "follower-says-all-again-at-rest",
+        "broker/following/fetcher.py",
+        "        return self.link.repeats(count) and self.following.says_the_same(now_ms)\n",
+        "        return False\n",
+        "A follower at rest asks as before without a call for each partition.",
+        ("tests/broker/test_rest.py",),
+    ),
+    Mutant(
+        "leader-looks-at-each-partition-at-rest",
+        "broker/partitions/follower_reads.py",
+        "        if quietness is not None and not question and quietness.lasts(plan, now_ms):\n",
+        "        if quietness is not None and False:\n",
+        "A leader answers a follower at rest without a call for each partition.",
+        ("tests/broker/test_rest.py",),
+    ),
+    Mutant(
         "short-produce-ignores-due-flushes",
         "broker/partitions/partition.py",
         "            or log.settings.asks_for_flushes\n",
