@@ -21,6 +21,7 @@ RECONCILE_MS = 30_000.0
 RECONCILED_AT_ONCE = 500
 FIRST_BALANCE_MS = 5_000.0
 BALANCE_PAUSE_MS = 1_000.0
+OWED_BALANCE_MS = 5_000.0
 
 # What is marked is a path otherwise; this one stands for a slice of the topics.
 RECONCILE = "reconcile"
@@ -67,10 +68,19 @@ class ControllerChores:
             timer.cancel()
         self._timers.clear()
 
-    def balanced(self, *, moved_some: bool) -> None:
-        """A batch of leaderships was given back, or there was nothing to give."""
-        interval_ms = self._settings.leader_imbalance_check_interval_ms
+    def balanced(self, *, moved_some: bool, owes_some: bool = False) -> None:
+        """A batch of leaderships was given back, or there was nothing to give.
+
+        ``owes_some``: a broker whose disk has room again may not be settled yet."""
+        interval_ms: float = self._settings.leader_imbalance_check_interval_ms
+        if owes_some:
+            interval_ms = min(interval_ms, OWED_BALANCE_MS)
         self._later("balance", BALANCE_PAUSE_MS if moved_some else interval_ms, self._balance)
+
+    def balance_soon(self) -> None:
+        """A full disk has room again: do not wait for the next regular balance."""
+        if self._settings.auto_leader_rebalance_enable:
+            self._later("balance", BALANCE_PAUSE_MS, self._balance)
 
     def next_slice(self, topics: Sequence[TopicImage]) -> list[str]:
         """Topics, given in the order of their names, whose states it is time to read again."""
@@ -101,4 +111,6 @@ class ControllerChores:
         self._queue(BalanceDue())
 
     def _later(self, name: str, delay_ms: float, action: Callable[[], object]) -> None:
+        if name in self._timers:
+            self._timers[name].cancel()
         self._timers[name] = self._clock.call_at(self._clock.now_ms() + delay_ms, action)

@@ -30,6 +30,7 @@ from ottla.coordinator.controller.events import (
     ReplicasDeleted,
     ReplicasFailed,
     RolesRefused,
+    RoomRead,
 )
 from ottla.coordinator.controller.finished import FinishedTopics
 from ottla.coordinator.controller.machine import Controller
@@ -261,7 +262,10 @@ class Controllership:
             refusal = await self._carry_out(decision, untold)
             if refusal is None:
                 if isinstance(event, BalanceDue):
-                    self._chores.balanced(moved_some=bool(decision.records))
+                    owes_some = self.machine.owes_leaderships
+                    self._chores.balanced(moved_some=bool(decision.records), owes_some=owes_some)
+                elif isinstance(event, RoomRead) and self.machine.owes_leaderships:
+                    self._chores.balance_soon()
                 await self._advance()
                 return finished.reply(decision.reply or ())
             finished.took(decision, refusal.place)

@@ -60,6 +60,9 @@ class ControllerContext:
         self.begun_ms = 0.0
         # Brokers that are being given their preferred leaderships, batch by batch.
         self.balancing: set[int] = set()
+        # Brokers whose disks have room again, and until when they are given leaderships back
+        # before the next regular balance.
+        self.relieved: dict[int, float] = {}
         # Partitions whose replicas are being moved, and of those whose old replicas were told to
         # go, the leader epoch of that.
         self.moving: set[TopicPartition] = set()
@@ -77,7 +80,7 @@ class ControllerContext:
         self.offline = earlier.offline
         self.leaving, self.suspected = earlier.leaving, earlier.suspected
         self.joined_ms, self.balancing = earlier.joined_ms, earlier.balancing
-        self.answered = earlier.answered
+        self.answered, self.relieved = earlier.answered, earlier.relieved
 
     def replay(self, write: Write) -> None:
         """Take in what the store has accepted."""

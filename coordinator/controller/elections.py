@@ -139,6 +139,12 @@ def on_balance(context: ControllerContext, now_ms: float) -> ControllerDecision:
     for node_id, items in displaced.items():
         if 100 * len(items) > limit * owned[node_id]:
             context.balancing.add(node_id)
+    for node_id, until_ms in list(context.relieved.items()):
+        # What a full disk took is given back whatever the limit says.
+        if node_id in displaced and now_ms < until_ms:
+            context.balancing.add(node_id)
+        else:
+            del context.relieved[node_id]
     candidates = [
         (item, elected)
         for node_id in sorted(context.balancing)

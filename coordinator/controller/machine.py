@@ -128,7 +128,7 @@ class Controller:
             case DirectoryFailed():
                 return replica_events.on_directory_failed(context, event)
             case RoomRead():
-                return replica_events.on_room(context, event)
+                return replica_events.on_room(context, event, now_ms)
             case ReplicasDeleted():
                 return deletions.on_deleted(context, event)
             case ReplicasAwaited(node_id):
@@ -186,6 +186,11 @@ class Controller:
     def displaced_leader_count(self) -> int:
         """Partitions that are not led by their preferred leader."""
         return sum(state.leader != state.replicas[0] for state in self._states())
+
+    @property
+    def owes_leaderships(self) -> bool:
+        """Whether a balance is due before its usual time: a full disk has room again."""
+        return bool(self.context.relieved)
 
     def _states(self) -> Iterator[PartitionState]:
         for topic in self.image.topics.values():

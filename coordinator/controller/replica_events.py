@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ottla.coordinator.controller.context import ControllerContext
     from ottla.protocol.ids import TopicPartition
 
+# How long a broker whose disk has room again may take to come back into the ISRs.
+RELIEVED_FOR_MS = 120_000.0
+
 
 def on_failed(context: ControllerContext, event: ReplicasFailed) -> ControllerDecision:
     """Have others take over what a disk took with it."""
@@ -71,11 +74,18 @@ def ask(
     return ControllerDecision(messages=messages, reason=f"what can broker {node_id} serve")
 
 
-def on_room(context: ControllerContext, event: RoomRead) -> ControllerDecision:
+def on_room(context: ControllerContext, event: RoomRead, now_ms: float) -> ControllerDecision:
     """Disks are full, or no longer: brokers with room take over and keep leading for now.
 
     Settled also when nothing is new: a decision that the store refused is made once more, and so
     is one whose outcome a leader has undone."""
+    until_ms = now_ms + RELIEVED_FOR_MS + context.settings.balance_after_in_sync_ms
+    for node_id in context.full.keys() - event.reports.keys():
+        context.relieved[node_id] = until_ms
+        # Room that does not last must not throw clients to and fro.
+        context.joined_ms[node_id] = now_ms
+    for node_id in event.reports:
+        context.relieved.pop(node_id, None)
     context.full = dict(event.reports)
     held = context.held_by(context.full.keys(), context.image)
     writes = WriteList()

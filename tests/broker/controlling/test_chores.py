@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from ottla.broker.controlling.chores import (
+    BALANCE_PAUSE_MS,
+    FIRST_BALANCE_MS,
+    OWED_BALANCE_MS,
     RECONCILE,
     RECONCILE_MS,
     RECONCILED_AT_ONCE,
@@ -54,3 +57,23 @@ async def test_a_large_topic_does_not_keep_small_ones_out() -> None:
     read = await states_read(10, 3 * RECONCILED_AT_ONCE, 10)
     assert min(read.values()) >= 10 * TURNS // 8
     assert sum(read.values()) <= 2 * TURNS * RECONCILED_AT_ONCE
+
+
+async def test_what_a_full_disk_took_is_given_back_before_the_regular_balance() -> None:
+    """Which comes every five minutes; there is one balance at a time all the same."""
+    clock, balances = HandClock(), list[float]()
+    chores = ControllerChores(
+        clock, ControllerSettings(), lambda _path: None, lambda _event: balances.append(clock.now)
+    )
+    chores.begin()
+    chores.balance_soon()
+    await clock.advance(BALANCE_PAUSE_MS)
+    chores.balanced(moved_some=False, owes_some=True)
+    await clock.advance(OWED_BALANCE_MS)
+    chores.balanced(moved_some=True, owes_some=True)
+    await clock.advance(BALANCE_PAUSE_MS)
+    chores.balanced(moved_some=False)
+    await clock.advance(FIRST_BALANCE_MS)
+    chores.stop()
+
+    assert balances == [1_000, 6_000, 7_000]

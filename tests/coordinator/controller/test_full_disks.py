@@ -113,6 +113,55 @@ def test_leaderships_go_when_a_broker_reports_a_full_disk_and_not_back_at_once()
     assert scene.state("t", 0).leader == 1
 
 
+def owes(scene: Scene) -> bool:
+    """Whether a balance is due before its usual time."""
+    return scene.controller.owes_leaderships
+
+
+def test_leaderships_come_back_soon_after_there_is_room_again() -> None:
+    """However few they are: the limit of imbalance is for what others have taken for good."""
+    scene = Scene(broker(1), broker(2), broker(3))
+    assignment = {index: [1, 2, 3] for index in range(20)}
+    scene.create(TopicSpec("t", assignment=assignment))
+    scene.handle(RoomRead({1: RoomReport(Room.ENOUGH, {PARTITION: Room.NONE})}), 100_000)
+    assert (scene.state("t", 0).leader, scene.state("t", 0).isr) == (2, (2, 3))
+    assert not owes(scene)
+    scene.handle(RoomRead({}), 200_000)
+    assert owes(scene)
+
+    # It has not caught up yet.
+    assert scene.handle(BalanceDue(), 201_000).records == ()
+    assert owes(scene)
+    scene.leader_writes("t", 0, (2, 3, 1), 210_000)
+    assert scene.handle(BalanceDue(), 211_000).records == ()
+    assert scene.handle(BalanceDue(), 241_000).records != ()
+    assert scene.state("t", 0).leader == 1
+    assert scene.handle(BalanceDue(), 242_000).records == ()
+    assert not owes(scene)
+
+
+def test_leaderships_come_back_to_a_disk_whose_room_lasts() -> None:
+    """Or a disk on the brink would throw clients to and fro."""
+    scene = scene_with_topic()
+    scene.handle(RoomRead({1: LOW}), 100_000)
+    scene.handle(RoomRead({}), 200_000)
+
+    assert scene.handle(BalanceDue(), 229_000).records == ()
+    assert scene.handle(BalanceDue(), 230_000).records != ()
+    assert [scene.state("t", index).leader for index in (0, 1)] == [1, 1]
+
+
+def test_a_broker_that_does_not_catch_up_is_left_to_the_regular_balance() -> None:
+    """Each look goes through all partitions of the cluster."""
+    scene = scene_with_topic()
+    scene.handle(RoomRead({1: STUCK}), 100_000)
+    scene.handle(RoomRead({}), 200_000)
+    scene.handle(BalanceDue(), 349_000)
+    assert owes(scene)
+    scene.handle(BalanceDue(), 350_000)
+    assert not owes(scene)
+
+
 def test_only_replicas_on_the_full_directory_are_concerned() -> None:
     """A broker may have several disks."""
     scene = scene_with_topic()
