@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError
 
-from tests.cluster.support.load import PARTITIONS, QUIET, TOPIC, Load, check, read_partition
+from tests.cluster.support.load import (
+    PARTITIONS,
+    TOPIC,
+    Load,
+    NumberedLoad,
+    check,
+    read_partition,
+)
 from tests.cluster.support.real import RealCluster
 from tests.zookeeper.servers import ZooKeeperServer
 
@@ -25,14 +31,13 @@ if TYPE_CHECKING:
 LEADER, FOLLOWERS = 1, (2, 3)
 STRIKES = int(os.environ.get("FOLLOWER_STRIKES", "100"))
 CYCLES = int(os.environ.get("FOLLOWER_CYCLES", "1000"))
-PROGRESS_S = 120.0
 # What clients are told about a record that was not stored. librdkafka goes on from the other codes
 # of that meaning by itself, as NOT_LEADER_OR_FOLLOWER, however few retries it has.
 NOT_STORED = (KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.KAFKA_STORAGE_ERROR)
 
 
-class PlainLoad:
-    """Produces numbered records without sequence numbers until told to stop.
+class PlainLoad(NumberedLoad):
+    """Without sequence numbers.
 
     A record that was refused is sent again; one whose outcome is not known is left as it is."""
 
@@ -40,75 +45,36 @@ class PlainLoad:
         self.acked: set[int] = set()
         self.in_doubt: dict[int, str] = {}
         self.refused = 0
-        self.sent = 0
-        self._again: list[int] = []
-        self._stop = threading.Event()
-        self._producer = Producer(
-            {
-                "bootstrap.servers": address,
-                "enable.idempotence": False,
-                "acks": "all",
-                "retries": 0,
-                "linger.ms": 1,
-                "batch.num.messages": 5,
-                "message.timeout.ms": 600_000,
-                "error_cb": lambda _error: None,
-            },
-            logger=QUIET,
-        )
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
+        settings = {
+            "enable.idempotence": False,
+            "acks": "all",
+            "retries": 0,
+            "linger.ms": 1,
+            "batch.num.messages": 5,
+        }
+        super().__init__(address, settings)
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            if self._again:
-                self._send(self._again.pop())
-            else:
-                self._send(self.sent)
-                self.sent += 1
-            self._producer.poll(0)
-            if self.sent % 4 == 0:
-                # Enough to have requests under way at any time.
-                time.sleep(0.002)
+    @property
+    def acked_count(self) -> int:
+        return len(self.acked)
 
-    def _send(self, number: int) -> None:
-        partition = number % PARTITIONS
-        self._producer.produce(
-            TOPIC, str(number), partition=partition, on_delivery=self._on_delivery
-        )
-
-    def _on_delivery(self, error: Any, message: Any) -> None:
+    def on_delivery(self, error: Any, message: Any) -> None:
         number = int(message.value())
         if error is None:
             self.acked.add(number)
         elif error.code() in NOT_STORED:
             self.refused += 1
-            self._again.append(number)
+            self.again.append(number)
         else:
             self.in_doubt[number] = error.name()
 
-    def wait_for_progress(self) -> None:
-        """Until records are acknowledged again."""
-        known, deadline = len(self.acked), time.monotonic() + PROGRESS_S
-        while len(self.acked) < known + 20:
-            assert time.monotonic() < deadline, f"stuck after {known} acknowledged records"
-            time.sleep(0.005)
 
-    def finish(self) -> None:
-        """Stop producing and wait until the outcome of every record is known."""
-        self._stop.set()
-        self._thread.join()
-        while self._producer.flush(60) or self._again:
-            for number in [self._again.pop() for _ in self._again]:
-                self._send(number)
-
-
-def strike(cluster: RealCluster, load: Load | PlainLoad, count: int) -> None:
+def strike(cluster: RealCluster, load: NumberedLoad, count: int) -> None:
     """Stop one follower after the other, by either signal, and have it join again; as often as not
     within a moment of the last one's return to the ISR."""
     chance = random.Random()
     for number in range(count):
-        load.wait_for_progress()
+        load.wait_for_progress(20)
         time.sleep(chance.choice((0.0, 0.3, 1.0)) * chance.random())
         node_id = FOLLOWERS[number % len(FOLLOWERS)]
         follower = cluster.brokers[node_id]
@@ -118,7 +84,7 @@ def strike(cluster: RealCluster, load: Load | PlainLoad, count: int) -> None:
         else:
             cluster.tell(f"SIGTERM to follower {node_id}")
             assert follower.stop() == 0
-        load.wait_for_progress()
+        load.wait_for_progress(20)
         follower.start()
         cluster.wait_until_whole(TOPIC)
 

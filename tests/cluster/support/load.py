@@ -6,6 +6,7 @@ import itertools
 import logging
 import threading
 import time
+from abc import ABC, abstractmethod
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -19,24 +20,22 @@ QUIET.propagate = False
 PROGRESS_S = 120.0
 
 
-class Load:
-    """Produces numbered records until told to stop, and keeps which were acknowledged."""
+class NumberedLoad(ABC):
+    """Produces numbered records, some thousand a second, until told to stop.
 
-    def __init__(self, address: str) -> None:
-        self.acked: list[tuple[int, int, int]] = []
-        self.acked_at: dict[int, list[float]] = {number: [] for number in range(PARTITIONS)}
-        self.failed: list[Any] = []
+    ``settings`` are librdkafka's, beside those that every load has."""
+
+    def __init__(self, address: str, settings: dict[str, Any]) -> None:
         self.sent = 0
+        # Numbers of records that are to be sent once more.
+        self.again: list[int] = []
         self._stop = threading.Event()
         self._producer = Producer(
             {
                 "bootstrap.servers": address,
-                "enable.idempotence": True,
-                "linger.ms": 2,
                 "message.timeout.ms": 600_000,
-                "reconnect.backoff.ms": 20,
-                "reconnect.backoff.max.ms": 100,
                 "error_cb": lambda _error: None,
+                **settings,
             },
             # It reports every refused connection, and there are many here.
             logger=QUIET,
@@ -44,36 +43,82 @@ class Load:
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
+    @property
+    @abstractmethod
+    def acked_count(self) -> int:
+        """How many records were acknowledged."""
+
+    @abstractmethod
+    def on_delivery(self, error: Any, message: Any) -> None:
+        """The outcome of one record."""
+
     def _run(self) -> None:
         while not self._stop.is_set():
-            number = self.sent
+            number = self.again[-1] if self.again else self.sent
             try:
-                self._producer.produce(
-                    TOPIC, str(number), partition=number % PARTITIONS, on_delivery=self._on_delivery
-                )
+                self._send(number)
             except BufferError:
                 # It has not been connected for long enough to send what it has.
                 self._producer.poll(0.01)
                 continue
-            self.sent += 1
+            if self.again:
+                self.again.pop()
+            else:
+                self.sent += 1
             self._producer.poll(0)
             if number % 4 == 0:
                 # Enough to have requests under way at any time.
                 time.sleep(0.002)
 
-    def _on_delivery(self, error: Any, message: Any) -> None:
+    def _send(self, number: int) -> None:
+        self._producer.produce(
+            TOPIC, str(number), partition=number % PARTITIONS, on_delivery=self.on_delivery
+        )
+
+    def wait_for_progress(self, count: int = 1) -> None:
+        """Until so many records more are acknowledged: a kill between them is what the tests are
+        about."""
+        known, deadline = self.acked_count, time.monotonic() + PROGRESS_S
+        while self.acked_count < known + count:
+            assert time.monotonic() < deadline, f"stuck after {known} acknowledged records"
+            time.sleep(0.005)
+
+    def finish(self) -> None:
+        """Stop producing and wait until the outcome of every record is known."""
+        self._stop.set()
+        self._thread.join()
+        deadline = time.monotonic() + PROGRESS_S
+        while self._producer.flush(60) or self.again:
+            assert time.monotonic() < deadline, "the outcome of records is not known"
+            for number in [self.again.pop() for _ in range(len(self.again))]:
+                self._send(number)
+
+
+class Load(NumberedLoad):
+    """With idempotence; keeps which records were acknowledged."""
+
+    def __init__(self, address: str) -> None:
+        self.acked: list[tuple[int, int, int]] = []
+        self.acked_at: dict[int, list[float]] = {number: [] for number in range(PARTITIONS)}
+        self.failed: list[Any] = []
+        settings = {
+            "enable.idempotence": True,
+            "linger.ms": 2,
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 100,
+        }
+        super().__init__(address, settings)
+
+    @property
+    def acked_count(self) -> int:
+        return len(self.acked)
+
+    def on_delivery(self, error: Any, message: Any) -> None:
         if error is None:
             self.acked.append((message.partition(), message.offset(), int(message.value())))
             self.acked_at[message.partition()].append(time.monotonic())
         else:
             self.failed.append(error)
-
-    def wait_for_progress(self) -> None:
-        """Until records are acknowledged again: a kill between them is what the tests are about."""
-        known, deadline = len(self.acked), time.monotonic() + PROGRESS_S
-        while len(self.acked) == known:
-            assert time.monotonic() < deadline, f"stuck after {known} acknowledged records"
-            time.sleep(0.005)
 
     def wait_for_all(self) -> None:
         """Until something that is sent from now on was acknowledged for every partition."""
@@ -92,12 +137,6 @@ class Load:
             for earlier, later in itertools.pairwise(times)
             if later > begun and earlier < ended
         )
-
-    def finish(self) -> None:
-        """Stop producing and wait until every record is acknowledged."""
-        self._stop.set()
-        self._thread.join()
-        assert self._producer.flush(60) == 0
 
 
 def read_partition(address: str, partition: int) -> list[tuple[int, int]]:
