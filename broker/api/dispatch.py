@@ -13,6 +13,7 @@ from struct import Struct
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.api import request_log
 from ottla.broker.api.timing import TimedReply
 from ottla.broker.engine.context import Dispatch, Paused, Peer, Reply, ReplyPart, RequestContext
 from ottla.broker.engine.deferred import Later
@@ -111,7 +112,7 @@ class Dispatcher:
 
     def dispatch(self, peer: Peer, frame: memoryview, reply: Reply) -> Any:
         """Handle one frame; the meaning of the result is ``context.Dispatch``'s."""
-        if len(frame) >= _START_BYTES:
+        if len(frame) >= _START_BYTES and not request_log.is_on():
             key, version, correlation_id, size = _start_of(frame)
             route = self._routes.get(key << 16 | version)
             if route is not None and route.straight is not None and size >= 0:
@@ -152,6 +153,8 @@ class Dispatcher:
         context = RequestContext(
             peer, key, version, correlation_id, client_id or "", self._now_ms()
         )
+        if request_log.is_on():
+            request_log.tell(context)
         try:
             # Bytes after the request are ignored, as Kafka does: librdkafka 2.x asks for all
             # topics with an array count of the older encoding, which leaves three behind.

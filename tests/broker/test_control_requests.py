@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -256,10 +257,17 @@ async def test_followers_that_keep_up_are_fed_from_memory(tmp_path: Path) -> Non
 
 @pytest.mark.requirement("REP-25")
 def test_the_first_page_says_against_which_failures_replicas_help() -> None:
-    """Whoever needs more than that must not learn it from an incident."""
+    """Whoever needs more than that must not learn it from an incident. No other page, and no
+    comment in the code, speaks of liars otherwise."""
     page = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    code = [path for room in ("broker", "coordinator") for path in (ROOT / room).rglob("*.py")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *code]
+    texts = [" ".join(path.read_text("utf-8").split()) for path in pages]
+    claims = [found for text in texts for found in re.findall(r"[^.]*Byzantine[^.]*", text)]
 
     assert "Ottla tolerates crash faults, not Byzantine ones" in page
+    assert claims
+    assert [one for one in claims if "not Byzantine" not in one] == []
 
 
 def _session(cluster: RunningCluster) -> Session:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import struct
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.broker.api.request_log import TRACE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
@@ -169,13 +171,35 @@ async def test_a_null_client_id_is_served(client: RawClient) -> None:
 
 
 @pytest.mark.requirement("NET-17")
-async def test_a_fetch_without_a_client_id_is_served(client: RawClient) -> None:
-    """It counts as one with the empty client id."""
-
+async def test_a_fetch_without_a_client_id_counts_as_one_with_the_empty_id(
+    client: RawClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is answered alike, and the log of requests shows it alike."""
     await create(client)
-    client.send(12, fetch(0), client_id=None)
+    await produced(client, batch(b"x"))
+    frames = []
+    with caplog.at_level(TRACE, "ottla.requests"):
+        for client_id in (None, "", "raw"):
+            client.send(12, fetch(0), client_id)
+            # Behind the correlation id.
+            frames.append((await client.frame())[4:])
+    told = [line for line in caplog.messages if line.startswith("api 1 version 12, ")]
 
-    answer = await client.answer(12, fetch(0))
+    assert b"x" in frames[0]
+    assert frames[0] == frames[1] == frames[2]
+    assert [line.split(", ")[2] for line in told] == [
+        "client id ''",
+        "client id ''",
+        "client id 'raw'",
+    ]
 
-    assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
-    assert (await fetched(client, 0)).error_code == ErrorCode.NONE
+
+async def test_the_log_of_requests_is_off_by_default(
+    client: RawClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A line costs as much as a small request."""
+    with caplog.at_level(logging.DEBUG, "ottla"):
+        await create(client)
+        assert (await fetched(client, 0)).error_code == ErrorCode.NONE
+
+    assert [one for one in caplog.records if one.name == "ottla.requests"] == []

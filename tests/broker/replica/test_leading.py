@@ -194,6 +194,29 @@ def test_a_silent_follower_leaves_once_and_stays_out() -> None:
     assert (back.isr, back.added) == ((1, 2), ((2, 72),))
 
 
+@pytest.mark.requirement("REP-11")
+def test_a_follower_that_fetches_stays_however_many_records_it_is_behind() -> None:
+    """From 0.9 on: replica.lag.max.messages=4000 took followers out in every burst of records."""
+    leader = Leader(1, 2)
+    for number in range(20):
+        # Up to where the log ended at its last fetch, with a burst of 4,001 records in between.
+        leader.fetch(2, leader.replica.log_end_offset, now_ms=number * 1_000)
+        leader.replica.on_appended(leader.replica.log_end_offset + 4_001, now_ms=number * 1_000 + 1)
+        assert leader.propose(now_ms=number * 1_000 + 999) is None
+
+
+@pytest.mark.requirement("REP-25")
+def test_a_leader_believes_a_follower_that_lies() -> None:
+    """Crash faults are tolerated, no others: a follower that asks for offset 150 is taken to have
+    everything before it, whether it has stored that or not."""
+    leader = Leader(1, 2)
+    leader.replica.on_appended(150, now_ms=1)
+    before = leader.replica.high_watermark
+    leader.fetch(2, 150, now_ms=2)
+
+    assert (before, leader.replica.high_watermark) == (100, 150)
+
+
 def test_only_one_change_is_on_its_way() -> None:
     """A second one would be computed on a state that may be gone."""
     leader = Leader(1, 2)

@@ -125,7 +125,27 @@ async def test_a_reader_of_one_partition_sees_that_part(bootstrap: str) -> None:
     assert sorted(await read(bootstrap, 0, 1)) == [(b"a", b"1"), (b"b", b"2")]
 
 
-@pytest.mark.requirement("TXN-40", "BGD-12")
+@pytest.mark.requirement("TXN-40")
+async def test_an_aborted_transaction_takes_back_nothing_outside_of_the_cluster(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    """Limit 5: a database, a mail or a file is another system, and the page says so."""
+    await create(bootstrap)
+    outside = tmp_path / "charged"
+    async with Producer(bootstrap, transactional_id="id") as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await (await producer.send("t", b"charged", partition=0))
+        outside.write_text("charged")
+        await producer.abort_transaction()
+
+    assert await read(bootstrap) == []
+    assert outside.read_text() == "charged"
+    page = " ".join(PAGE.read_text().split())
+    assert "| Other systems | A database, a mail or an HTTP call is outside" in page
+
+
+@pytest.mark.requirement("BGD-12")
 @pytest.mark.parametrize(
     "phrase",
     [
@@ -133,7 +153,6 @@ async def test_a_reader_of_one_partition_sees_that_part(bootstrap: str) -> None:
         "| Retention |",
         "| Seek |",
         "| Part of the partitions |",
-        "| Other systems | A database, a mail or an HTTP call is outside",
         "nobody votes",
         "the outcome is fixed by one write of the coordinator",
         "Three-phase commit",

@@ -96,7 +96,7 @@ def test_the_death_of_a_broker_moves_its_leaderships() -> None:
     assert update.topic_states[0].partition_states[0].offline_replicas == [1]
 
 
-@pytest.mark.requirement("CTL-28", "CTL-29")
+@pytest.mark.requirement("CTL-29")
 def test_a_broker_that_comes_back_is_told_everything_and_leads_again() -> None:
     """Offline partitions whose replica returned come online."""
     scene = Scene(broker(1), broker(2))

@@ -11,7 +11,7 @@ MUTANTS = (
         "    if batch.record_count * RECORD_BYTES_MIN > len(data):\n",
         "    if False:\n",
         "A size is believed only after it was compared with the bytes that are left.",
-        ("tests/protocol/records",),
+        ("tests/protocol/records/test_record.py",),
     ),
     Mutant(
         "size-of-a-tag-believed",

@@ -181,6 +181,17 @@ def test_records_that_contradict_themselves_are_corrupt(name: str) -> None:
     assert code_of(raised.value) is ErrorCode.INVALID_RECORD
 
 
+@pytest.mark.parametrize("count", [4, 2**31 - 1])
+def test_a_count_that_the_bytes_cannot_hold_is_refused_before_the_first_record(count: int) -> None:
+    """Whoever takes records as they come would have used some of a batch that is damaged, and what
+    makes room for the count would make room for two thousand million records."""
+    batch = parse_batch(encode_batch([(1, None, None, ())] * 3))
+    batch.record_count = count
+
+    with pytest.raises(KafkaError, match=f"21 bytes cannot hold {count} records"):
+        read_records(batch)
+
+
 @pytest.mark.parametrize(
     "payload",
     ["12000000026b067600", "16000000026b0276020208ff", "1e000000026b027602026108ffff"],

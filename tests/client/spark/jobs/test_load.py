@@ -72,7 +72,7 @@ def lake(spark: SparkSession, broker: str, new_topic: Callable[..., str], tmp_pa
     return Lake(spark, broker, new_topic(2, **KEPT), tmp_path / "lake")
 
 
-@pytest.mark.requirement("OPS-08", "CON-23")
+@pytest.mark.requirement("OPS-08")
 def test_a_load_goes_on_where_the_last_one_ended(lake: Lake) -> None:
     """It runs every hour, by a timer that knows nothing."""
     lake.fill(range(10))
