@@ -113,10 +113,10 @@ async def measure(size_bytes: int, folder: str) -> dict[str, float]:
     quiet = await _sampled(asyncio.sleep(2))
     used = time.process_time()
     started = time.perf_counter()
-    lateness = await _sampled(broker.cleaning.clean(one))
+    lateness = await _sampled(broker.parts.cleaning.clean(one))
     seconds = time.perf_counter() - started
     used = time.process_time() - used
-    status = broker.cleaning.status()
+    status = broker.parts.cleaning.status()
     assert status.runs == 1, status
     await broker.stop()
     assert isinstance(ports.worker, RealWorker)

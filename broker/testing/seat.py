@@ -195,12 +195,11 @@ class Seat:
         if self._requests is None:
             broker = self.broker
             self._requests = FaultyRequests(
-                broker.dispatcher.dispatch,
+                broker.requests.dispatcher.dispatch,
                 CLIENTS,
                 self.clock,
                 lambda number, what: self._notices.may_hit(self.node_id, number, what),
             )
-            assert broker.network is not None
             broker.network.serve_with(self._requests.dispatch)
         return self._requests
 

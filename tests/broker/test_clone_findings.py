@@ -243,7 +243,7 @@ async def test_a_reader_comes_exactly_to_the_end_that_it_was_told(isolation_leve
         # So that the end itself is compacted, and once more what is left of it.
         one.log.roll(one.log.log_end_offset, 0)
         for _ in range(2):
-            assert await running.broker.cleaning.clean(one)
+            assert await running.broker.parts.cleaning.clean(one)
             end = (await listed(client, -1, isolation_level=isolation_level)).offset
             assert end == one.log.log_end_offset
 

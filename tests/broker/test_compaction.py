@@ -114,7 +114,7 @@ async def test_a_reader_that_begins_anywhere_reaches_the_end_of_a_compacted_topi
         end = one.log.log_end_offset
         before = await read_from(client, 0, end)
 
-        assert await running.broker.cleaning.clean(one)
+        assert await running.broker.parts.cleaning.clean(one)
 
         segments = [segment for segment in one.log.segments if not segment.is_active]
         assert sum(segment.size_bytes for segment in segments) < 5_000
@@ -134,18 +134,18 @@ async def test_records_without_keys_are_refused_as_soon_as_the_topic_is_compacte
         for number in range(4):
             await produced(client, keyed((b"a", b"%d" % number)))
         assert (await produced(client, batch(b"no key"))).error_code == ErrorCode.NONE
-        assert not await running.broker.cleaning.clean(one)
+        assert not await running.broker.parts.cleaning.clean(one)
         await alter(client, "cleanup.policy", "compact,delete")
 
         refused = await produced(client, batch(b"no key"))
         assert refused.error_code == ErrorCode.INVALID_RECORD
         for _ in range(2):
             await produced(client, keyed((b"b", b"x" * 100)))
-        assert await running.broker.cleaning.clean(one)
+        assert await running.broker.parts.cleaning.clean(one)
         table = await read_from(client, 0, one.log.log_end_offset)
         assert table == {b"a": b"3", b"b": b"x" * 100}
         await alter(client, "cleanup.policy", "delete")
-        assert not await running.broker.cleaning.clean(one)
+        assert not await running.broker.parts.cleaning.clean(one)
         assert (await produced(client, batch(b"no key"))).error_code == ErrorCode.NONE
 
 
@@ -171,16 +171,15 @@ async def test_compaction_and_retention_work_on_one_topic() -> None:
         one = partition_of(running)
         for number in range(100):
             await produced(client, keyed((b"k%d" % (number % 60), b"v" * 50)))
-        await running.broker.cleaning.clean(one)
-        assert running.broker.housekeeping is not None
+        await running.broker.parts.cleaning.clean(one)
 
-        await running.broker.housekeeping.apply_retention()
+        await running.broker.parts.housekeeping.apply_retention()
 
         start = (await listed(client, -2)).offset
         assert start > 0
         table = await read_from(client, start, 100)
         assert 10 < len(table) < 60
-        await running.broker.cleaning.clean(one)
+        await running.broker.parts.cleaning.clean(one)
         assert await read_from(client, start, 100) == table
 
 
@@ -209,7 +208,7 @@ async def test_a_broker_on_a_real_disk_cleans_by_itself_in_another_process(
             while one.log.cleaned_offset < one.log.active.base_offset:
                 await asyncio.sleep(0.02)
         assert worker.process_id is not None
-        status = broker.cleaning.status()
+        status = broker.parts.cleaning.status()
         assert (status.failures, status.uncleanable) == (0, {})
         assert status.freed_bytes > 0
         before = await read_from(client, 0, end)

@@ -105,7 +105,7 @@ async def test_a_client_that_begins_anywhere_reaches_the_end(library: str) -> No
         one = partition_of(running)
         await fill(client, one, 24)
         end = one.log.log_end_offset
-        assert await running.broker.cleaning.clean(one)
+        assert await running.broker.parts.cleaning.clean(one)
         starts = [0, 1, 50, 77, 120, end - 9, end - 1]
         expected = [await read_from(client, start, end) for start in starts]
 

@@ -251,7 +251,7 @@ async def test_followers_that_keep_up_are_fed_from_memory(tmp_path: Path) -> Non
 
         assert partition.replica.high_watermark == 200
         assert len(partition.log.segments) > 5
-        assert leader.dispatcher._services.reads.cold_read_count == 0
+        assert leader.requests.dispatcher._services.reads.cold_read_count == 0
     offload.close()
 
 
@@ -271,14 +271,15 @@ def test_the_first_page_says_against_which_failures_replicas_help() -> None:
 
 
 def _session(cluster: RunningCluster) -> Session:
-    lifecycle = cluster[1]._lifecycle
+    lifecycle = cluster[1].state.lifecycle
     assert lifecycle is not None
     return lifecycle.session
 
 
 def _followed(cluster: RunningCluster, node_id: int) -> set[tuple[str, int]]:
     return {
-        (one.partition.topic, one.partition.partition) for one in cluster[node_id].fetchers.followed
+        (one.partition.topic, one.partition.partition)
+        for one in cluster[node_id].parts.fetchers.followed
     }
 
 

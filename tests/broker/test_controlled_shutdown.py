@@ -49,7 +49,7 @@ async def test_others_lead_before_it_is_gone(which: str) -> None:
         def look_first() -> None:
             seen.append(leaders(cluster, others[0]))
             # one more fetch, and a leader would take it into the ISR again.
-            assert list(stopped.fetchers.followed) == []
+            assert list(stopped.parts.fetchers.followed) == []
             stop_accepting()
 
         network.stop_accepting = look_first  # type: ignore[method-assign]

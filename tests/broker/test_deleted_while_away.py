@@ -157,8 +157,8 @@ async def test_a_topic_that_is_missing_without_a_record_is_kept(
     await brokers.until(lambda: owed(brokers) == {"t": (3,)})
     (name,) = tree_of(brokers).children(paths.DELETED_TOPICS)
     live = controller(brokers)
-    assert live._lifecycle is not None
-    await live._lifecycle.session.multi([Delete(f"{paths.DELETED_TOPICS}/{name}")])
+    assert live.state.lifecycle is not None
+    await live.state.lifecycle.session.multi([Delete(f"{paths.DELETED_TOPICS}/{name}")])
     # Whoever leads next has never heard of it.
     await brokers.kill(live.node_id)
     await brokers.until(

@@ -20,8 +20,8 @@ async def vanish(broker: Broker) -> None:
     assert network is not None
     network.stop_accepting()
     await network.stop(0)
-    await broker.fetchers.stop()
-    await broker.tasks.stop()
+    await broker.parts.fetchers.stop()
+    await broker.parts.shared.tasks.stop()
 
 
 @pytest.mark.requirement("CTL-02")

@@ -106,11 +106,11 @@ async def test_all_replicas_are_equal_byte_by_byte(brokers: Brokers) -> None:
         assert len(values_in(contents.pop())) == 60
     for broker in brokers.alive.values():
         # One for each of the two other leaders.
-        assert sorted(fetcher.leader for fetcher in broker.fetchers) == sorted(
+        assert sorted(fetcher.leader for fetcher in broker.parts.fetchers) == sorted(
             {1, 2, 3} - {broker.node_id}
         )
-        assert all(one.lag == 0 for one in broker.fetchers.followed)
-        assert all(fetcher.link.is_incremental for fetcher in broker.fetchers)
+        assert all(one.lag == 0 for one in broker.parts.fetchers.followed)
+        assert all(fetcher.link.is_incremental for fetcher in broker.parts.fetchers)
 
 
 @pytest.mark.requirement("REP-17")

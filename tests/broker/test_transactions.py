@@ -214,7 +214,7 @@ async def test_a_coordinator_that_dies_after_the_decision_leaves_the_markers_to_
     for index in range(PARTITIONS):
         await session.produce(b"x", index)
     # Some markers leave before it dies, or none.
-    sender = coordinator(brokers).transactions.effects.markers
+    sender = coordinator(brokers).parts.coordinators.transactions.effects.markers
     sender.close()
     await session.ask("end", committed=committed)
     await fail_over(brokers)

@@ -65,7 +65,7 @@ async def test_a_reader_that_begins_anywhere_reaches_the_last_record(
         one = partition_of(running)
         await fill(ours, one, 24)
         end = one.log.log_end_offset
-        assert await running.broker.cleaning.clean(one)
+        assert await running.broker.parts.cleaning.clean(one)
         left = await offsets_left(ours, end, with_markers=client.name == SHOWS_MARKERS)
         assert len(left) < end / 2
         expected = {

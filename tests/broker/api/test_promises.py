@@ -102,7 +102,7 @@ async def test_a_slow_consumer_gets_what_it_asks_for_and_no_more() -> None:
                 position += 1
 
         assert answer.high_watermark - position == 1980
-        assert running.broker.waiting.count == 0
+        assert running.broker.parts.shared.waiting.count == 0
 
 
 @pytest.mark.requirement("IDM-12", "IDM-11")

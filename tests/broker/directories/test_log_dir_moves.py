@@ -140,7 +140,7 @@ async def test_a_move_that_is_under_way_is_shown_and_can_be_given_up() -> None:
         again = await moved(client, target)
         given_up = await moved(client, source)
         after = await places(client)
-        await running.broker.housekeeping.tidy()  # type: ignore[union-attr]  # it runs
+        await running.broker.parts.housekeeping.tidy()
         names = await running.broker.ports.disk.scan(target)
 
     assert (begun, again, given_up) == (ErrorCode.NONE,) * 3
@@ -244,7 +244,7 @@ async def test_moves_are_for_those_who_may_alter_the_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever fills a disk stops the brokers on it."""
-    monkeypatch.setattr("ottla.broker.server.broker.Door", _Shut)
+    monkeypatch.setattr("ottla.broker.server.requests.Door", _Shut)
     async with running_broker(TWO) as running, running.connect() as client:
         await create(client)
         refused = await moved(client, "/d2")

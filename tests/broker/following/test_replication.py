@@ -66,7 +66,7 @@ async def test_acks_all_is_answered_when_the_last_of_the_isr_has_fetched_past_it
 
         assert not before
         assert (part.error_code, part.base_offset) == (ErrorCode.NONE, 1)
-        assert site.leader.waiting.count == 0
+        assert site.leader.parts.shared.waiting.count == 0
 
 
 @pytest.mark.requirement("NET-28", "REP-06")
@@ -81,7 +81,7 @@ async def test_acks_all_waits_for_a_batch_of_one_record_when_all_before_it_is_co
         request = produce(batch(b"y"), -1)
         producer.send(11, request)
         await until(lambda: site.partition.log.log_end_offset == 2)
-        waiting = site.leader.waiting.count
+        waiting = site.leader.parts.shared.waiting.count
         for node in (site.first, site.second):
             await site.fetched(node, 2)
         part = (await producer.answer(11, request)).responses[0].partition_responses[0]
@@ -262,7 +262,7 @@ async def test_new_records_end_a_followers_wait() -> None:
         await site.fetched(site.first, 0)
         asked = site.fetch(site.first, 0, max_wait_ms=5_000)
         first.send(VERSION, asked)
-        await until(lambda: site.leader.waiting.count == 1)
+        await until(lambda: site.leader.parts.shared.waiting.count == 1)
         await site.produced()
         answer = await asyncio.wait_for(first.answer(VERSION, asked), 1)
 

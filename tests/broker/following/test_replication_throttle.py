@@ -64,7 +64,7 @@ async def test_a_follower_that_catches_up_takes_its_time() -> None:
     ) as site:
         await written(site, 5)
         await until(lambda: site.leading.in_sync.committed == (site.leader_id,))
-        fetchers = site.cluster[site.first].fetchers
+        fetchers = site.cluster[site.first].parts.fetchers
         fetchers._is_stopping = False
         started = asyncio.get_running_loop().time()
         fetchers.on_role(site.on(site.first))

@@ -62,8 +62,7 @@ async def fill(client: RawClient, count: int, **configs: str) -> int:
 
 async def keep_house(running: RunningBroker) -> None:
     """Apply retention now."""
-    assert running.broker.housekeeping is not None
-    await running.broker.housekeeping.apply_retention()
+    await running.broker.parts.housekeeping.apply_retention()
 
 
 @pytest.mark.requirement("LOG-21", "LOG-17")
@@ -108,8 +107,7 @@ async def test_a_policy_of_the_operators_own_is_obeyed() -> None:
 
     async with running_broker() as running, running.connect() as client:
         await fill(client, 6, retention_ms="-1")
-        assert running.broker.housekeeping is not None
-        running.broker.housekeeping.policies.append(last_two)
+        running.broker.parts.housekeeping.policies.append(last_two)
 
         await keep_house(running)
 
@@ -121,8 +119,7 @@ async def test_retention_by_file_time_can_be_chosen() -> None:
     """The older rule: a file that was changed just now stays, whatever its records say."""
     async with running_broker() as running, running.connect() as client:
         await fill(client, 4, retention_ms="-1")
-        assert running.broker.housekeeping is not None
-        running.broker.housekeeping.policies.append(ModifiedTimeRetention(60_000))
+        running.broker.parts.housekeeping.policies.append(ModifiedTimeRetention(60_000))
 
         await keep_house(running)
 
@@ -152,11 +149,10 @@ async def test_silent_producers_are_forgotten() -> None:
         await produced(client, one)
         partition = running.broker.partitions.find("t", 0)
         assert partition is not None
-        assert running.broker.housekeeping is not None
         before = len(partition.replica.history.producers)
-        await running.broker.housekeeping.expire_producers()
+        await running.broker.parts.housekeeping.expire_producers()
         await running.broker.ports.clock.sleep(5)
-        await running.broker.housekeeping.expire_producers()
+        await running.broker.parts.housekeeping.expire_producers()
 
         assert before == 1
         assert len(partition.replica.history.producers) == 0
@@ -227,11 +223,10 @@ async def test_the_time_is_noted_at_start_and_stop_and_only_while_it_is_believed
             await clock.sleep(1)
         at_start = noted()
         clock.pass_time(5 * HOUR_MS)
-        assert running.broker.housekeeping is not None
-        await running.broker.housekeeping.note_time()
+        await running.broker.parts.housekeeping.note_time()
         later = noted()
         clock.wall_offset_ms += 365 * DAY_MS
-        await running.broker.housekeeping.note_time()
+        await running.broker.parts.housekeeping.note_time()
     at_stop = noted()
 
     assert abs(at_start) < 60_000
@@ -243,7 +238,10 @@ async def test_coordinators_ask_whether_the_wall_clock_is_believed() -> None:
     """S-18: ids of producers and positions of groups are forgotten by the wall clock, too."""
     clock = ShiftedClock()
     async with running_broker(clock=clock) as running:
-        groups, transactions = running.broker.groups, running.broker.transactions
+        groups, transactions = (
+            running.broker.parts.coordinators.groups,
+            running.broker.parts.coordinators.transactions,
+        )
         before = [now.is_wall_trusted for now in (groups.moment(), transactions.moment())]
         clock.wall_offset_ms = 30 * DAY_MS
         after = [now.is_wall_trusted for now in (groups.moment(), transactions.moment())]

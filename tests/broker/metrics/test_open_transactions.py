@@ -26,9 +26,8 @@ MAX_TIMEOUT_MS = 900_000
 
 async def figures(running: RunningBroker) -> tuple[float, float, float]:
     """Lag, age in seconds, and the count of partitions that are late."""
-    assert running.broker.housekeeping is not None
-    await running.broker.housekeeping.note_transactions()
-    found = parse_figures((await page(running.broker.monitoring.address, "/metrics")).text)
+    await running.broker.parts.housekeeping.note_transactions()
+    found = parse_figures((await page(running.broker.pages.address, "/metrics")).text)
     return figure(found, LAG, **PLACE), figure(found, AGE, **PLACE), figure(found, LATE)
 
 
@@ -53,7 +52,7 @@ async def test_a_hanging_transaction_shows_until_an_operator_ends_it() -> None:
         ended = await figures(running)
         coordinator.error = ErrorCode.INVALID_TXN_STATE
         await produced(client, in_transaction(1))
-        found = parse_figures((await page(running.broker.monitoring.address, "/metrics")).text)
+        found = parse_figures((await page(running.broker.pages.address, "/metrics")).text)
 
     assert [*at_rest, *ended] == [0] * 6
     assert (begun[0], begun[2]) == (2, 0)

@@ -42,7 +42,7 @@ async def test_each_answer_leaves_through_the_processor_that_owns_its_connection
             for client, count in zip(clients, asked, strict=True):
                 for _ in range(count):
                     client.send(12, fetch(0, max_wait_ms=60_000, min_bytes=1))
-            while running.broker.waiting.count < CONNECTIONS:
+            while running.broker.parts.shared.waiting.count < CONNECTIONS:
                 await asyncio.sleep(0.01)
             before = responses()
             async with running.connect() as writer:

@@ -37,7 +37,7 @@ async def test_a_name_below_delete_topics_takes_directories_and_znodes_away(
         async with cluster.connect(leader_id) as client:
             await client.call(9, produce(batch(b"x")))
         before = directories()
-        lifecycle = cluster[1]._lifecycle
+        lifecycle = cluster[1].state.lifecycle
         assert lifecycle is not None
         session = lifecycle.session
         await session.create(f"{paths.DELETE_TOPICS}/{TOPIC}")

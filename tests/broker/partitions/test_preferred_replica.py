@@ -95,7 +95,7 @@ async def test_what_a_follower_does_not_know_of_it_does_not_deny() -> None:
     async with racked() as site:
         await written(site, 2)
         for node in (site.first, site.second):
-            await site.cluster[node].fetchers.stop()
+            await site.cluster[node].parts.fetchers.stop()
         await site.produced(1)
         beyond = await site.consumed(site.first, 3)
         at_end = await site.consumed(site.first, 2)
@@ -115,7 +115,7 @@ async def test_a_consumer_that_waits_at_a_follower_is_answered_soon() -> None:
         asked = fetch(1, max_wait_ms=5_000, rack_id=f"r{site.first}")
         asked.topics[0].topic_id = site.topic_id
         consumer.send(VERSION, asked)
-        await until(lambda: site.cluster[site.first].waiting.count == 1)
+        await until(lambda: site.cluster[site.first].parts.shared.waiting.count == 1)
         await site.produced(-1)
         answer = await asyncio.wait_for(consumer.answer(VERSION, asked), 1)
 
@@ -135,7 +135,7 @@ async def test_a_replica_that_left_the_isr_is_not_named() -> None:
             (site.leader_id, site.second),
             leadership.replicas,
         )
-        await site.cluster[site.first].fetchers.stop()
+        await site.cluster[site.first].parts.fetchers.stop()
         await site.partition.become(smaller)
         answer = await site.consumed(site.leader_id, 0, rack_id=f"r{site.first}")
 

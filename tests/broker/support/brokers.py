@@ -74,20 +74,19 @@ class Brokers:
     async def kill(self, node_id: int, *, expire: bool = True) -> None:
         """End it without a word. With ``expire`` the store notices at once."""
         broker = self.alive.pop(node_id)
-        assert broker.network is not None
         broker.network.stop_accepting()
-        for tasks in (broker._chores, broker.tasks):
+        for tasks in (broker.parts.shared.chores, broker.parts.shared.tasks):
             await tasks.stop()
         await broker.network.stop(0)
-        broker.waiting.close()
-        broker._channel.close()
-        assert broker._logs is not None
-        for lock in broker._logs._locks:
+        broker.parts.shared.waiting.close()
+        broker.parts.channel.close()
+        assert broker.state.logs is not None
+        for lock in broker.state.logs._locks:
             lock.release()
-        assert broker._lifecycle is not None
+        assert broker.state.lifecycle is not None
         assert self._store is not None
         if expire:
-            await self._store.expire(broker._lifecycle.session.session_id)
+            await self._store.expire(broker.state.lifecycle.session.session_id)
 
     async def stop_one(self, node_id: int) -> None:
         await self.alive.pop(node_id).stop()

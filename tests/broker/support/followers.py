@@ -71,7 +71,7 @@ class Replicated:
 
     def fetch(self, node_id: int, offset: int, **more: Any) -> FetchRequest:
         """What that follower would ask; it does not wait unless told to."""
-        lifecycle = self.cluster[node_id]._lifecycle
+        lifecycle = self.cluster[node_id].state.lifecycle
         assert lifecycle is not None
         broker_epoch = more.pop("broker_epoch", lifecycle.broker_epoch)
         part = FetchPartition(
@@ -166,5 +166,5 @@ async def replicated(
         site = Replicated(cluster)
         if not fetching:
             for node in (site.first, site.second):
-                await cluster[node].fetchers.stop()
+                await cluster[node].parts.fetchers.stop()
         yield site

@@ -108,7 +108,7 @@ async def view(brokers: Brokers, node_id: int = -1) -> View:
 
 async def stop_fetching(brokers: Brokers, *node_ids: int) -> None:
     """What is written from now on does not reach these brokers."""
-    await asyncio.gather(*(brokers.alive[node_id].fetchers.stop() for node_id in node_ids))
+    await asyncio.gather(*(brokers.alive[node_id].parts.fetchers.stop() for node_id in node_ids))
 
 
 def others(brokers: Brokers, leader: int) -> list[int]:

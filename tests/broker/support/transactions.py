@@ -52,7 +52,7 @@ class StandIn:
         # Answers that are held back until somebody releases them.
         self.is_holding = False
         self._held: list[tuple[Later[Added], Added]] = []
-        broker.verification.ask_here = self.answer
+        broker.parts.coordinators.verification.ask_here = self.answer
 
     def answer(self, asked: AddToTransaction) -> Later[Added]:
         self.asked.append(asked)

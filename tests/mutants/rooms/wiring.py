@@ -7,9 +7,9 @@ from tests.mutants.mutant import Mutant
 MUTANTS = (
     Mutant(
         "offsets-commit-timeout-ignored",
-        "broker/server/assembly.py",
-        "parts = _shard_parts(machinery, flushes, config.offsets_commit_timeout_ms)",
-        "parts = _shard_parts(machinery, flushes, _TRANSACTION_COMMIT_TIMEOUT_MS)",
+        "broker/server/coordinators.py",
+        "parts = _shard_parts(shared, flushes, config.offsets_commit_timeout_ms)",
+        "parts = _shard_parts(shared, flushes, _TRANSACTION_COMMIT_TIMEOUT_MS)",
         "A commit waits for offsets.commit.timeout.ms.",
         ("tests/broker/handlers/groups/test_commit_timeout.py",),
     ),

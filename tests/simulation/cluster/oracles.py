@@ -112,7 +112,7 @@ class Cluster:
                 return False
             if node.process is not None and node.process.domain.stopped:
                 return False
-            if broker._receiver.broker_epoch != generation.version:
+            if broker.parts.receiver.broker_epoch != generation.version:
                 return False
             if paths.parse_number(seen.data) != generation.version:
                 return False
@@ -388,7 +388,7 @@ def _partition_of(path: str) -> tuple[str, int]:
 
 
 def _controllership(broker: Broker) -> Controllership | None:
-    lifecycle = broker._lifecycle
+    lifecycle = broker.state.lifecycle
     followers = () if lifecycle is None else lifecycle._followers
     for one in followers:
         if isinstance(one, ControllerCandidate):

@@ -123,7 +123,7 @@ class _Shut(Door):
 
 async def test_who_may_not_alter_the_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A level holds for everybody."""
-    monkeypatch.setattr("ottla.broker.server.broker.Door", _Shut)
+    monkeypatch.setattr("ottla.broker.server.requests.Door", _Shut)
     async with running_broker() as running, running.connect() as client:
         answer = await client.call(1, wanted(1, SAFE))
 

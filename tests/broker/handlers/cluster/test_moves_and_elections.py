@@ -68,7 +68,7 @@ async def test_an_election_that_cannot_be_is_refused_in_all_versions(version: in
     """Version 0 has no error for the whole; an answer with one could not be sent at all."""
     async with running_broker() as running, running.connect() as client:
         await create(client)
-        lifecycle = running.broker._lifecycle
+        lifecycle = running.broker.state.lifecycle
         assert lifecycle is not None
         # As every broker but the controller answers.
         for follower in lifecycle._followers:

@@ -65,9 +65,8 @@ async def test_retention_on_a_failing_disk_spares_the_other_disk(operation: str)
     async with with_faults(TWO_DISKS) as (running, client, plan):
         lost, kept = await two_topics(running, client)
         plan.add(DiskFault(frozenset({operation}), errno.EIO, "/d2/"))
-        assert running.broker.housekeeping is not None
 
-        await running.broker.housekeeping.apply_retention()
+        await running.broker.parts.housekeeping.apply_retention()
 
         assert (await produced(client, batch(b"y"), topic=kept)).error_code == ErrorCode.NONE
         code = (await produced(client, batch(b"y"), topic=lost)).error_code
@@ -249,7 +248,7 @@ async def test_a_directory_that_fails_takes_its_partitions_offline_for_everybody
         lost, kept = await two_topics(running, client)
         waits = {"max_wait_ms": 60_000, "min_bytes": 1}
         parked = asyncio.create_task(fetched(reader, 3, topic=lost, **waits))
-        while not running.broker.waiting.count:
+        while not running.broker.parts.shared.waiting.count:
             await running.broker.ports.clock.sleep(1)
         plan.add(DiskFault(frozenset({"append"}), errno.EIO, "/d2/"))
 
@@ -329,7 +328,7 @@ async def test_a_failed_directory_is_told_of_once_and_not_by_each_partition(
             for _ in range(3):
                 await produced(client, batch(b"x" * 100), topic=f"t{number}")
         plan.add(DiskFault(frozenset({"rename"}), errno.EIO, "/d2/"))
-        house = running.broker.housekeeping
+        house = running.broker.parts.housekeeping
         assert house is not None
 
         for _ in range(3):

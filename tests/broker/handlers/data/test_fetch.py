@@ -29,14 +29,14 @@ async def test_a_disconnected_waiter_is_forgotten() -> None:
         await create(client)
         async with running.connect() as reader:
             reader.send(12, fetch(0, max_wait_ms=60_000, min_bytes=1))
-            while running.broker.waiting.count == 0:
+            while running.broker.parts.shared.waiting.count == 0:
                 await asyncio.sleep(0.01)
 
         async with asyncio.timeout(60):
-            while running.broker.waiting.count:
+            while running.broker.parts.shared.waiting.count:
                 await asyncio.sleep(0.01)
 
-        assert running.broker.waiting.key_count == 0
+        assert running.broker.parts.shared.waiting.key_count == 0
 
 
 @pytest.mark.parametrize("version", range(4, 18))

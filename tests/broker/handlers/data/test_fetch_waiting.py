@@ -192,7 +192,7 @@ def test_enough_bytes_end_the_wait(client_id: str | None) -> None:
             await ports.clock.sleep(300)
             await produced(writer, one)
             await ports.clock.sleep(300)
-            waiting = brokers[1].waiting.count
+            waiting = brokers[1].parts.shared.waiting.count
             started = elapsed_ms()
             await produced(writer, one)
             answer = await reader.answer(12, request)

@@ -90,6 +90,6 @@ async def test_partitions_with_all_their_replicas_are_at_the_minimum_and_not_und
     """An alarm on the gauge is for partitions that refuse acks=all."""
     async with running_broker(FOR_THREE) as running, running.connect() as client:
         await create(client)
-        found = parse_figures((await page(running.broker.monitoring.address, "/metrics")).text)
+        found = parse_figures((await page(running.broker.pages.address, "/metrics")).text)
 
         assert (figure(found, UNDER_MIN_ISR), figure(found, AT_MIN_ISR)) == (0, 1)

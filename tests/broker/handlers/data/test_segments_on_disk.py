@@ -54,8 +54,7 @@ async def test_only_the_newest_segment_grows_and_the_others_keep_size_and_time(
         sealed_count = 0
         for _ in range(12):
             await produced(client, batch(b"x" * 300))
-            assert running.broker.housekeeping is not None
-            await running.broker.housekeeping.flush_due()
+            await running.broker.parts.housekeeping.flush_due()
             *sealed, _active = segments_of(tmp_path / "t-0")
             now = looks(sealed)
             assert {name: now[name] for name in known} == known
@@ -114,8 +113,7 @@ async def test_twenty_groups_cost_no_byte_more_than_one_and_take_nothing_away(
             assert await commit(client, {("t", 0): 40}, group_id) == {("t", 0): ErrorCode.NONE}
             sizes.append(bytes_in(directory))
         again = await read_all(client)
-        assert running.broker.housekeeping is not None
-        await running.broker.housekeeping.apply_retention()
+        await running.broker.parts.housekeeping.apply_retention()
         gone = await fetched(client, 0)
     offload.close()
 

@@ -72,7 +72,7 @@ async def got(
 
 def close_door(broker: Broker, closed: Operation) -> None:
     """From now on nobody may do that to topics."""
-    broker.dispatcher._services.door = ClosedDoor(closed)
+    broker.requests.dispatcher._services.door = ClosedDoor(closed)
 
 
 @BOTH_WAYS
@@ -178,7 +178,7 @@ async def test_records_that_are_not_in_memory_are_read_by_a_worker(client_id: st
         for _ in range(3):
             await put(client, produce(batch(b"x" * 150)))
         await got(client, fetch(0))
-        reads = running.broker.dispatcher._services.reads
+        reads = running.broker.requests.dispatcher._services.reads
         warm = reads.cold_read_count
         plan.add(COLD)
         read = await got(client, fetch(0), client_id)

@@ -52,7 +52,7 @@ async def silent_followers(
         async with brokers.connect(leader_id) as client:
             await coordinated(client)
         for node_id in {1, 2, 3} - {leader_id}:
-            await brokers[node_id].fetchers.stop()
+            await brokers[node_id].parts.fetchers.stop()
         yield brokers, leader_id
 
 

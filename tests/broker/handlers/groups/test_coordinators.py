@@ -303,7 +303,7 @@ async def test_every_version_can_say_that_the_caller_may_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The door is asked before the group."""
-    monkeypatch.setattr("ottla.broker.server.broker.Door", lambda: ClosedDoor(ResourceType.GROUP))
+    monkeypatch.setattr("ottla.broker.server.requests.Door", lambda: ClosedDoor(ResourceType.GROUP))
     async with running_broker() as running, running.connect() as client:
         await create(client, "t")
 

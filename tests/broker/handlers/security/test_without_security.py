@@ -88,7 +88,7 @@ async def test_the_door_is_asked_before_anything_is_told_about_acls(
     """Looking at them is DESCRIBE of the cluster, changing them is ALTER."""
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     allowed = [Operation.DESCRIBE] if may_look else []
-    monkeypatch.setattr("ottla.broker.server.broker.Door", lambda: Closed(*allowed))
+    monkeypatch.setattr("ottla.broker.server.requests.Door", lambda: Closed(*allowed))
     async with running_broker() as running, running.connect() as client:
         described = await client.call(3, DESCRIBED)
         created = await client.call(3, CreateAclsRequest([RULE]))

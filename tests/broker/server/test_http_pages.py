@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.broker.server.broker import CannotStart
+from ottla.broker.server.run_state import illness, obstacle
 from ottla.coordinator.metadata.changes import ControllerChanged, PartitionChanged
 from ottla.coordinator.metadata.image import PartitionState
 from ottla.protocol.ports import Address, SocketOptions
@@ -30,19 +31,19 @@ SHOWN = {"ottla.metrics.listener": "127.0.0.1:0", **QUICK}
 
 
 async def _figures(running: RunningBroker) -> Figures:
-    found = await page(running.broker.monitoring.address, "/metrics")
+    found = await page(running.broker.pages.address, "/metrics")
     assert found.status == 200
     return parse_figures(found.text)
 
 
 async def _said(running: RunningBroker, path: str) -> tuple[int, str]:
-    return await page(running.broker.monitoring.address, path)
+    return await page(running.broker.pages.address, path)
 
 
 async def test_nothing_is_shown_unless_it_is_asked_for() -> None:
     """A port that nobody knows of is a port that nobody guards."""
     async with running_broker() as running:
-        assert running.broker.monitoring.address is None
+        assert running.broker.pages.address is None
 
 
 async def test_an_exporters_dashboard_finds_its_topics() -> None:
@@ -131,7 +132,7 @@ async def test_transactions_are_told_by_state_and_by_what_they_wait_for() -> Non
         await Producer(client, "idle").init()
         producer = await Producer(client).init()
         await producer.produce(b"x")
-        running.broker.transactions.effects.markers.close()
+        running.broker.parts.coordinators.transactions.effects.markers.close()
         before = await _figures(running)
         await producer.end(committed=True)
         after = await _figures(running)
@@ -156,15 +157,15 @@ async def test_a_running_broker_is_well_and_ready() -> None:
 async def test_a_broker_that_starts_or_stops_is_well_and_not_ready() -> None:
     """A probe must not restart it for a recovery that takes long, nor send clients to it."""
     async with running_broker(SHOWN) as running:
-        monitoring = running.broker.monitoring
-        lifecycle, monitoring.lifecycle = monitoring.lifecycle, None
+        broker = running.broker
+        lifecycle, broker.state.lifecycle = broker.state.lifecycle, None
         assert await _said(running, "/readyz") == (503, "the broker is starting\n")
         assert (await _said(running, "/healthz"))[0] == 200
-        monitoring.lifecycle = lifecycle
+        broker.state.lifecycle = lifecycle
         assert (await _said(running, "/readyz"))[0] == 200
 
-    assert monitoring.obstacle() == "the broker is stopping"
-    assert monitoring.illness() == ""
+    assert obstacle(broker.state, broker.parts) == "the broker is stopping"
+    assert illness(broker.state) == ""
     with pytest.raises(OSError, match="refused"):
         await _said(running, "/healthz")
 

@@ -1,0 +1,172 @@
+"""Builds the parts of a broker that need no metadata store, each after the parts that it takes.
+
+``_connect`` then registers the callbacks between parts that need each other. Nothing here starts a
+task, opens a file or sends a byte.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.broker.administration.producer_ids import ProducerIds
+from ottla.broker.cleaner.cleaner import Cleaning
+from ottla.broker.cleaner.settings import cleaning_settings
+from ottla.broker.controlling.controller import ControllerCandidate
+from ottla.broker.controlling.controllership import ControllerParts
+from ottla.broker.controlling.peer_watch import Vigil
+from ottla.broker.controlling.wire_channel import WireChannel
+from ottla.broker.directories.directory_failures import DirectoryFailures
+from ottla.broker.directories.full_disk_reports import RoomReports
+from ottla.broker.directories.replica_moves import ReplicaMoves
+from ottla.broker.following.fetchers import fetchers_of
+from ottla.broker.housekeeping.housekeeping import Housekeeping, Intervals
+from ottla.broker.membership.peers import Peers
+from ottla.broker.metadata.config_watch import ConfigWatch
+from ottla.broker.metadata.features import Features
+from ottla.broker.metadata.settings import BROKERS, TOPICS, Settings
+from ottla.broker.partitions.control import ControlReceiver
+from ottla.broker.partitions.isr_writer import IsrWriter
+from ottla.broker.partitions.lease import Lease
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.partitions.produces import Flushes
+from ottla.broker.partitions.throttles import ReplicationThrottles
+from ottla.broker.server.coordinators import Coordinators, build_coordinators
+from ottla.coordinator.configs.config_changes import check_topic_configs
+from ottla.coordinator.controller.specs import controller_settings
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.following.fetchers import Fetchers
+    from ottla.broker.server.shared_parts import SharedParts
+    from ottla.coordinator.metadata.delta import Delta
+
+
+class BrokerParts(NamedTuple):
+    """The parts of a broker that exist from its construction to its end, in build order."""
+
+    shared: SharedParts
+    settings: Settings
+    lease: Lease
+    throttles: ReplicationThrottles
+    partitions: Partitions
+    isr_writer: IsrWriter
+    flushes: Flushes
+    configs: ConfigWatch
+    features: Features
+    receiver: ControlReceiver
+    peers: Peers
+    producer_ids: ProducerIds
+    coordinators: Coordinators
+    channel: WireChannel
+    controller: ControllerCandidate
+    fetchers: Fetchers
+    cleaning: Cleaning
+    moves: ReplicaMoves
+    housekeeping: Housekeeping
+    directory_failures: DirectoryFailures
+    full_disk_reports: RoomReports
+
+
+def build_parts(shared: SharedParts) -> BrokerParts:
+    """Build and connect all parts."""
+    node_id, ports, config = shared.node_id, shared.ports, shared.config
+    metadata, clock, tasks = shared.metadata, ports.clock, shared.tasks
+    settings = Settings(config, node_id, metadata.config)
+    lease = Lease()
+    throttles = ReplicationThrottles(node_id, lambda: settings.sources, clock)
+    lag_ms = config.replica_lag_time_max_ms
+    partitions = Partitions(node_id, settings.for_topic, shared.waiting, clock, lag_ms, lease)
+    # The first subscriber: the others may read settings when they hear of the same change.
+    metadata.subscribe(_settings_follower(settings, partitions))
+    isr_writer = IsrWriter(partitions, metadata, clock, tasks, lag_ms)
+    flushes = Flushes(tasks)
+    configs = ConfigWatch(metadata, clock, tasks)
+    receiver = ControlReceiver(metadata, partitions, configs, tasks)
+    peers = Peers(node_id, ports.net, clock, metadata, config.inter_broker_listener_name)
+    producer_ids = ProducerIds(node_id, shared.session)
+    channel = WireChannel(peers, metadata, receiver)
+    parts = BrokerParts(
+        shared=shared,
+        settings=settings,
+        lease=lease,
+        throttles=throttles,
+        partitions=partitions,
+        isr_writer=isr_writer,
+        flushes=flushes,
+        configs=configs,
+        features=Features(node_id, metadata, clock, tasks),
+        receiver=receiver,
+        peers=peers,
+        producer_ids=producer_ids,
+        coordinators=build_coordinators(shared, partitions, flushes, peers, producer_ids),
+        channel=channel,
+        controller=_build_controller(shared, channel, peers),
+        fetchers=fetchers_of(config, peers, lambda: receiver.broker_epoch, clock, tasks),
+        cleaning=Cleaning(partitions, ports, lambda: cleaning_settings(settings.sources)),
+        moves=ReplicaMoves(partitions, metadata, throttles.directories, clock, shared.chores),
+        housekeeping=_build_housekeeping(shared, partitions),
+        directory_failures=DirectoryFailures(node_id, clock, tasks),
+        full_disk_reports=RoomReports(node_id, clock),
+    )
+    _connect(parts)
+    return parts
+
+
+def _build_controller(
+    shared: SharedParts, channel: WireChannel, peers: Peers
+) -> ControllerCandidate:
+    ports = shared.ports
+    parts = ControllerParts(
+        settings=controller_settings(shared.config),
+        check_configs=partial(check_topic_configs, null_code=ErrorCode.INVALID_CONFIG),
+        channel=channel,
+        clock=ports.clock,
+        random=ports.random,
+        tasks=shared.tasks,
+        vigil=Vigil(peers, ports.clock, shared.tasks),
+    )
+    return ControllerCandidate(shared.node_id, shared.metadata, parts)
+
+
+def _build_housekeeping(shared: SharedParts, partitions: Partitions) -> Housekeeping:
+    config = shared.config
+    intervals = Intervals(
+        retention_check_ms=config.log_retention_check_interval_ms,
+        checkpoint_ms=config.replica_high_watermark_checkpoint_interval_ms,
+        producer_expiration_ms=config.producer_id_expiration_ms,
+    )
+    return Housekeeping(partitions, shared.ports.clock, shared.chores, intervals)
+
+
+def _connect(parts: BrokerParts) -> None:
+    """Register every callback between parts that need each other."""
+    metadata, partitions, coordinators = parts.shared.metadata, parts.partitions, parts.coordinators
+    metadata.is_offline_here = partitions.is_offline
+    partitions.error_for_missing = metadata.error_for_missing
+    partitions.on_may_join = parts.isr_writer.look_at
+    partitions.on_role = coordinators.on_role
+    partitions.on_following = parts.fetchers.on_role
+    partitions.on_settings = parts.fetchers.on_settings
+    parts.fetchers.throttle(parts.throttles)
+    parts.cleaning.trusts_clock = parts.housekeeping.trusts_clock
+    coordinators.trust_clock(parts.housekeeping.trusts_clock)
+
+
+def _settings_follower(settings: Settings, partitions: Partitions) -> Callable[[Delta], None]:
+    """Return a metadata subscriber that drops cached settings when a config entity changes."""
+
+    def on_metadata(delta: Delta) -> None:
+        for entity in delta.configs:
+            if entity.entity_type == BROKERS:
+                settings.forget()
+                for topic in {one.partition.topic for one in partitions}:
+                    partitions.topic_changed(topic)
+            elif entity.entity_type == TOPICS:
+                settings.forget(entity.name)
+                partitions.topic_changed(entity.name)
+
+    return on_metadata

@@ -1,0 +1,88 @@
+"""Builds what answers requests: the cluster admin, the handlers' services, dispatcher and network.
+
+These parts need the session's ``Lifecycle`` and so exist only since the broker has joined.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.administration.cluster_admin import ClusterAdmin
+from ottla.broker.administration.controlled_shutdown import Farewell
+from ottla.broker.administration.topic_creation import TopicMaking
+from ottla.broker.api.dispatch import Dispatcher
+from ottla.broker.api.table import TABLE, advertised_apis
+from ottla.broker.coordinating.internal_topics import InternalTopics
+from ottla.broker.handlers.services import Services
+from ottla.broker.network.server import NetworkServer
+from ottla.broker.partitions.reads import Reads
+from ottla.broker.partitions.refused_batches import RefusalLog
+from ottla.broker.policy.door import Door
+from ottla.broker.server.listening import network_settings
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from ottla.broker.api.gate import Gate
+    from ottla.broker.membership.lifecycle import Lifecycle
+    from ottla.broker.server.parts import BrokerParts
+
+
+class RequestParts(NamedTuple):
+    """What answers requests, from the first bound socket to the end of the broker."""
+
+    dispatcher: Dispatcher
+    network: NetworkServer
+    controlled_shutdown: Farewell
+
+
+def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) -> RequestParts:
+    """Build them; no socket is bound yet. ``gate`` holds clients back until the broker serves."""
+    shared = parts.shared
+    ports, config, clock = shared.ports, shared.config, shared.ports.clock
+    admin = ClusterAdmin(
+        parts.controller,
+        lifecycle,
+        shared.metadata,
+        parts.configs,
+        parts.producer_ids,
+        clock,
+        ports.random,
+    )
+    dispatcher = Dispatcher(_build_services(parts, admin), TABLE, shared.tasks)
+    network = NetworkServer(
+        ports.net, clock, shared.tasks, gate.guard(dispatcher.dispatch), network_settings(config)
+    )
+    shutdown = Farewell(config, parts.peers, shared.metadata, admin.partitions, clock)
+    return RequestParts(dispatcher, network, shutdown)
+
+
+def _build_services(parts: BrokerParts, admin: ClusterAdmin) -> Services:
+    shared, coordinators = parts.shared, parts.coordinators
+    ports, config, metadata = shared.ports, shared.config, shared.metadata
+    reads = Reads(
+        parts.partitions, shared.waiting, ports, config, parts.throttles, shared.barriers.proofs
+    )
+    creation = TopicMaking(admin, parts.peers, metadata, ports.clock)
+    return Services(
+        ports=ports,
+        node_id=shared.node_id,
+        config=config,
+        settings=parts.settings,
+        door=Door(),
+        metadata=metadata,
+        partitions=parts.partitions,
+        reads=reads,
+        flushes=parts.flushes,
+        refusal_log=RefusalLog(ports.clock, shared.tasks),
+        waiting=shared.waiting,
+        admin=admin,
+        internal_topics=InternalTopics(config, creation, shared.tasks),
+        groups=coordinators.groups,
+        transactions=coordinators.transactions,
+        marker_writer=coordinators.marker_writer,
+        verification=coordinators.verification,
+        features=parts.features,
+        moves=parts.moves,
+        control=parts.receiver,
+        advertised=advertised_apis,
+    )
