@@ -32,7 +32,7 @@ from ottla.protocol.ports import Address, FileRegion
 from ottla.wire.real import RealClock, RealNet
 
 if TYPE_CHECKING:
-    from ottla.broker.engine.context import Peer, Reply
+    from ottla.broker.engine.context import ClientPeer, ReplySlot
 
 RESULTS = Path(__file__).parent / "results" / "network_echo.json"
 MIB = 1024 * 1024
@@ -70,7 +70,7 @@ async def serve(path: str) -> None:
     """The measured process: prints its ports, runs until its standard input ends."""
     file = RealDisk(RealOffload(1)).open(path)
 
-    def dispatch(_peer: Peer, frame: memoryview, reply: Reply) -> None:
+    def dispatch(_peer: ClientPeer, frame: memoryview, reply: ReplySlot) -> None:
         kind = frame[0]
         if kind == ECHO[0]:
             reply.send((ANSWER,))

@@ -38,7 +38,7 @@ _CONTROLLED_SHUTDOWN = declare(
 )
 
 
-class Farewell:
+class ControlledShutdown:
     """Made when the broker stops, used once."""
 
     def __init__(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _CREATE_TOPICS = declare(ApiKey.CREATE_TOPICS, CreateTopicsRequest, CreateTopicsResponse, 7, 7)
 
 
-class TopicMaking:
+class TopicCreation:
     """Owned by the server."""
 
     def __init__(

@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import request_log
 from ottla.broker.api.timing import TimedReply
-from ottla.broker.engine.context import Dispatch, Paused, Peer, Reply, ReplyPart, RequestContext
-from ottla.broker.engine.deferred import Later
+from ottla.broker.engine.context import (
+    ClientPeer,
+    Dispatch,
+    Paused,
+    ReplyPart,
+    ReplySlot,
+    RequestContext,
+)
+from ottla.broker.engine.deferred import DeferredAnswer
 from ottla.broker.engine.histogram import Histogram
 from ottla.protocol.compile import decoder, encoder
 from ottla.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -110,7 +117,7 @@ class Dispatcher:
         """API key, version and how many well-formed requests of it there were."""
         return [(route.key, route.version, route.count) for route in self._routes.values()]
 
-    def dispatch(self, peer: Peer, frame: memoryview, reply: Reply) -> Any:
+    def dispatch(self, peer: ClientPeer, frame: memoryview, reply: ReplySlot) -> Any:
         """Handle one frame; the meaning of the result is ``context.Dispatch``'s."""
         if len(frame) >= _START_BYTES and not request_log.is_on():
             key, version, correlation_id, size = _start_of(frame)
@@ -127,7 +134,7 @@ class Dispatcher:
                     return None
                 if answer is not None:
                     route.count += 1
-                    if isinstance(answer, Later):
+                    if isinstance(answer, DeferredAnswer):
                         answer.then(reply.send)
                     elif answer:
                         reply.send(answer)
@@ -136,7 +143,7 @@ class Dispatcher:
                     return None
         return self._dispatch_any(peer, frame, reply)
 
-    def _dispatch_any(self, peer: Peer, frame: memoryview, reply: Reply) -> Any:
+    def _dispatch_any(self, peer: ClientPeer, frame: memoryview, reply: ReplySlot) -> Any:
         try:
             (key, version, correlation_id, client_id), position = decode_request_header(frame)
         except RemoteProtocolError as error:
@@ -184,7 +191,11 @@ class Dispatcher:
         return None
 
     async def _suspended(
-        self, route: _Route, correlation_id: int, coroutine: Coroutine[Any, Any, Any], reply: Reply
+        self,
+        route: _Route,
+        correlation_id: int,
+        coroutine: Coroutine[Any, Any, Any],
+        reply: ReplySlot,
     ) -> None:
         try:
             outcome = await coroutine
@@ -193,15 +204,17 @@ class Dispatcher:
             return
         self._settle(route, correlation_id, outcome, reply)
 
-    def _settle(self, route: _Route, correlation_id: int, outcome: Outcome, reply: Reply) -> None:
+    def _settle(
+        self, route: _Route, correlation_id: int, outcome: Outcome, reply: ReplySlot
+    ) -> None:
         if outcome is None:
             reply.skip()
-        elif isinstance(outcome, Later):
+        elif isinstance(outcome, DeferredAnswer):
             outcome.then(lambda response: self._send(route, correlation_id, response, reply))
         else:
             self._send(route, correlation_id, outcome, reply)
 
-    def _send(self, route: _Route, correlation_id: int, response: Any, reply: Reply) -> None:
+    def _send(self, route: _Route, correlation_id: int, response: Any, reply: ReplySlot) -> None:
         out = bytearray(route.header(correlation_id))
         regions: list[tuple[int, FileRegion]] = []
         try:
@@ -214,7 +227,7 @@ class Dispatcher:
         else:
             reply.send((out,))
 
-    def _on_bug(self, route: _Route, error: Exception, reply: Reply) -> None:
+    def _on_bug(self, route: _Route, error: Exception, reply: ReplySlot) -> None:
         # A closed connection is the one answer that every client takes as "unknown, retry": an
         # UNKNOWN_SERVER_ERROR would make producers give up exactly-once (hazard T-08).
         if isinstance(error, KafkaError):
@@ -224,7 +237,9 @@ class Dispatcher:
         logger.error("api %s version %s failed", route.key, route.version, exc_info=error)
         reply.close("internal error")
 
-    def _refuse_header(self, frame: memoryview, reply: Reply, error: RemoteProtocolError) -> None:
+    def _refuse_header(
+        self, frame: memoryview, reply: ReplySlot, error: RemoteProtocolError
+    ) -> None:
         # Of an API or version that is unknown here, what follows the first eight bytes is too.
         if len(frame) < _PREFIX.size:
             reply.close("a request shorter than its header")
@@ -234,7 +249,7 @@ class Dispatcher:
             reply.close(f"malformed request (api {key} version {version}): {error}")
 
     def _find_route(
-        self, key: int, version: int, correlation_id: int, reply: Reply
+        self, key: int, version: int, correlation_id: int, reply: ReplySlot
     ) -> _Route | None:
         api = self._table.get(key)
         if api is None:
@@ -249,7 +264,7 @@ class Dispatcher:
         times = self.times.setdefault(key, Histogram())
         return self._routes.setdefault(key << 16 | version, _Route(api, version, times))
 
-    def _refuse_version(self, api: Api, version: int, reply: Reply) -> None:
+    def _refuse_version(self, api: Api, version: int, reply: ReplySlot) -> None:
         reason = f"api {api.key} version {version} is not served"
         if version in api.advertised and reason not in self._told:
             # The client had no way to know; its operator has.
@@ -263,7 +278,9 @@ class Dispatcher:
             )
         reply.close(reason)
 
-    def _answer_unsupported_api_versions(self, api: Api, correlation_id: int, reply: Reply) -> None:
+    def _answer_unsupported_api_versions(
+        self, api: Api, correlation_id: int, reply: ReplySlot
+    ) -> None:
         # The request's layout is unknown, its body is not looked at; every client can read a
         # version 0 body and retries with what it says of this one API (KIP-511).
         response = api.response()

@@ -24,7 +24,7 @@ from ottla.broker.engine.context import Paused
 from ottla.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from ottla.broker.engine.context import Dispatch, Peer, Reply
+    from ottla.broker.engine.context import ClientPeer, Dispatch, ReplySlot
     from ottla.protocol.ports import Clock, Timer
 
 # As long as Java clients wait for an answer. A broker that is not ready within a minute stops.
@@ -55,7 +55,7 @@ class Gate:
         self._is_of_a_broker = re.compile(rf"[a-z]+-\d+-to-{node_id}".encode()).fullmatch
         self._clock = clock
         # Each is told why its connection is to be closed, or "" when it is to go on.
-        self._waiting: dict[asyncio.Future[str], Peer] = {}
+        self._waiting: dict[asyncio.Future[str], ClientPeer] = {}
         self._look_timer: Timer | None = None
         self._end: str | None = None
 
@@ -67,7 +67,7 @@ class Gate:
     def guard(self, behind: Dispatch) -> Dispatch:
         """The dispatcher with the gate before it."""
 
-        def dispatch(peer: Peer, frame: memoryview, reply: Reply) -> Any:
+        def dispatch(peer: ClientPeer, frame: memoryview, reply: ReplySlot) -> Any:
             if self._lets_in(frame):
                 return behind(peer, frame, reply)
             if len(self._waiting) >= WAITING_MAX:
@@ -98,7 +98,9 @@ class Gate:
         size = _API_VERSIONS.unpack_from(frame)[3]
         return size > 0 and bool(self._is_of_a_broker(frame[start : start + size]))
 
-    async def _wait(self, behind: Dispatch, peer: Peer, frame: memoryview, reply: Reply) -> None:
+    async def _wait(
+        self, behind: Dispatch, peer: ClientPeer, frame: memoryview, reply: ReplySlot
+    ) -> None:
         end = self._end
         if end is None:
             end = await self._told(peer)
@@ -113,7 +115,7 @@ class Gate:
         if outcome is not None:
             await outcome
 
-    async def _told(self, peer: Peer) -> str:
+    async def _told(self, peer: ClientPeer) -> str:
         told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting[told] = peer
         if self._look_timer is None:

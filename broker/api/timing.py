@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ottla.broker.engine.context import Reply, ReplyPart
+    from ottla.broker.engine.context import ReplyPart, ReplySlot
     from ottla.broker.engine.histogram import Histogram
 
 
@@ -16,7 +16,7 @@ class TimedReply:
 
     __slots__ = ("_now_ms", "_reply", "_started_ms", "_times")
 
-    def __init__(self, reply: Reply, times: Histogram, now_ms: Callable[[], float]) -> None:
+    def __init__(self, reply: ReplySlot, times: Histogram, now_ms: Callable[[], float]) -> None:
         self._reply = reply
         self._times = times
         self._now_ms = now_ms

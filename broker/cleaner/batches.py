@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ottla.broker.cleaner.offset_map import KeyMap
-    from ottla.broker.cleaner.scan import Span
+    from ottla.broker.cleaner.scan import RecordSpan
     from ottla.broker.cleaner.transactions import Aborted, CleanedTransactions
     from ottla.protocol.ports import Buffer
     from ottla.protocol.records.batch import RecordBatch
@@ -59,7 +59,7 @@ class Horizons(NamedTuple):
 
 
 @dataclass(slots=True)
-class Kept:
+class CleaningCounts:
     """What one group of segments came to; the counters are of the whole group."""
 
     rows: list[Aborted] = field(default_factory=list)
@@ -86,11 +86,11 @@ class Survival:
         self._producers = producers
         self._horizons = horizons
         self.end_offset = key_map.end_offset
-        self.kept = Kept()
+        self.kept = CleaningCounts()
 
     def start_group(self) -> None:
         """What is judged from now on belongs to another segment."""
-        self.kept = Kept()
+        self.kept = CleaningCounts()
 
     def judge(self, batch: RecordBatch, *, is_last: bool) -> Buffer | None:
         """The bytes that take the batch's place, None for nothing. ``is_last`` in its segment.
@@ -144,7 +144,7 @@ class Survival:
         if batch.base_offset >= self.end_offset:
             self.kept.records_kept += batch.record_count
             return _AS_IT_IS
-        spans: list[Span] = []
+        spans: list[RecordSpan] = []
         data = b""
         horizon_ms = None
         if not is_aborted and batch.record_count:
@@ -162,13 +162,13 @@ class Survival:
             return empty_batch(batch) if batch.record_count else _AS_IT_IS
         return None
 
-    def _survivors(self, batch: RecordBatch, data: bytes) -> tuple[list[Span], bool]:
+    def _survivors(self, batch: RecordBatch, data: bytes) -> tuple[list[RecordSpan], bool]:
         """The records that stay, and whether there is a tombstone among them."""
         is_superseded, base_offset = self._key_map.is_superseded, batch.base_offset
         drops_tombstones = (
             batch.has_delete_horizon and batch.base_timestamp <= self._horizons.passed_ms
         )
-        spans: list[Span] = []
+        spans: list[RecordSpan] = []
         has_tombstone = False
         for span in scan_records(batch, data):
             key = span.key

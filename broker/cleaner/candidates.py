@@ -39,7 +39,7 @@ class Survey(NamedTuple):
     dirt: Dirt
 
 
-class Plan(NamedTuple):
+class CleaningPlan(NamedTuple):
     """One run: what is ordered, and the segments that each group stands for."""
 
     one: PartitionRuntime
@@ -100,7 +100,7 @@ def _extent(log: OpenLog, segment: Segment, rules: CompactionRules) -> SegmentEx
 
 def plan_run(
     found: Survey, settings: CleaningSettings, wall_ms: int, *, trusts_clock: bool
-) -> Plan:
+) -> CleaningPlan:
     """The order for a run. Raises CorruptLogError if a transaction index is spoiled, OSError."""
     one, rules, dirt = found.one, found.rules, found.dirt
     log = one.log
@@ -137,7 +137,7 @@ def plan_run(
         budget_bytes=settings.budget_bytes,
         bytes_per_second=settings.io_max_bytes_per_second,
     )
-    return Plan(one, order, sources)
+    return CleaningPlan(one, order, sources)
 
 
 def _live_producers(one: PartitionRuntime) -> dict[int, LiveProducer]:

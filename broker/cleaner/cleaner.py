@@ -12,7 +12,7 @@ import logging
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.broker.cleaner.candidates import Plan, Survey, plan_run, survey_partition
+from ottla.broker.cleaner.candidates import CleaningPlan, Survey, plan_run, survey_partition
 from ottla.broker.cleaner.cleaner_run import CleanedGroup, clean_apart, clean_log
 from ottla.broker.cleaner.settings import CleaningSettings
 from ottla.broker.log.clean_swap import discard_files, remove_leftovers, swap_segments
@@ -246,7 +246,7 @@ class Cleaning:
         self._resting_until_ms.pop(one.partition, None)
         return True
 
-    async def _groups(self, plan: Plan) -> AsyncGenerator[CleanedGroup, None]:
+    async def _groups(self, plan: CleaningPlan) -> AsyncGenerator[CleanedGroup, None]:
         """The groups as they are written, in the worker process if there is one."""
         worker = self._seams.worker
         if worker is not None:
@@ -264,7 +264,7 @@ class Cleaning:
             due_ms = 0.0 if rate is None else started_ms + 1000 * done_bytes / rate
             await clock.sleep(max(0.0, due_ms - clock.now_ms()))
 
-    async def _swap_in(self, plan: Plan, group: CleanedGroup) -> bool:
+    async def _swap_in(self, plan: CleaningPlan, group: CleanedGroup) -> bool:
         """Take over what was written for a group; False if nothing of the run counts any more."""
         log, sources = plan.one.log, plan.sources[group.number]
         self._read_bytes += group.bytes_read

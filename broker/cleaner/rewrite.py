@@ -30,12 +30,12 @@ from ottla.protocol.records.varint import encode_varint
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ottla.broker.cleaner.scan import Span
+    from ottla.broker.cleaner.scan import RecordSpan
     from ottla.protocol.records.batch import RecordBatch
 
 
 def rewrite(
-    batch: RecordBatch, data: bytes, spans: Sequence[Span], horizon_ms: int | None
+    batch: RecordBatch, data: bytes, spans: Sequence[RecordSpan], horizon_ms: int | None
 ) -> bytes:
     """The batch with only those of its records, which there are; ``data`` is uncompressed.
 
@@ -92,7 +92,7 @@ def placeholder(batch: RecordBatch) -> bytes:
     return bytes(header)
 
 
-def _runs(data: bytes, spans: Sequence[Span]) -> Iterator[bytes]:
+def _runs(data: bytes, spans: Sequence[RecordSpan]) -> Iterator[bytes]:
     """The records as they are, neighbours in one piece."""
     start, end = spans[0].start, spans[0].start
     for span in spans:
@@ -103,7 +103,7 @@ def _runs(data: bytes, spans: Sequence[Span]) -> Iterator[bytes]:
     yield data[start:end]
 
 
-def _shifted(data: bytes, spans: Sequence[Span], shift: int) -> Iterator[bytes]:
+def _shifted(data: bytes, spans: Sequence[RecordSpan], shift: int) -> Iterator[bytes]:
     """The records with other timestamp deltas, and lengths that fit."""
     for span in spans:
         delta = encode_varint(span.timestamp_delta + shift)

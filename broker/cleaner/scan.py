@@ -25,7 +25,7 @@ EXACT_KEY_BYTES_MAX = 31
 _DIGEST_BYTES = EXACT_KEY_BYTES_MAX + 1
 
 
-class Span(NamedTuple):
+class RecordSpan(NamedTuple):
     """One record in its batch's uncompressed data: [start, end), its time in [body + 1, time_end).
 
     ``key`` is as ``fingerprint`` makes it, None for a record without one."""
@@ -47,7 +47,7 @@ def fingerprint(key: bytes) -> bytes:
     return blake2b(key, digest_size=_DIGEST_BYTES).digest()
 
 
-def scan_records(batch: RecordBatch, data: bytes) -> Iterator[Span]:
+def scan_records(batch: RecordBatch, data: bytes) -> Iterator[RecordSpan]:
     """The records of a batch, whose uncompressed data is given, in order.
 
     Raises KafkaError(CORRUPT_MESSAGE) while iterating if they contradict their batch."""
@@ -95,7 +95,7 @@ def scan_records(batch: RecordBatch, data: bytes) -> Iterator[Span]:
             if not position < end <= limit or (key is not None and size < 0):
                 raise malformed(batch, "sizes within a record contradict its length")
             yield new(
-                Span,
+                RecordSpan,
                 (start, body, time_end, end, timestamp_delta, offset_delta, key, is_tombstone),
             )
             position = end

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.broker.cli.findings import Finding, ok, problem, warning
+from ottla.broker.cli.findings import CheckFinding, ok, problem, warning
 from ottla.broker.log.storage.names import (
     CLEAN_SHUTDOWN,
     DAMAGED,
@@ -44,7 +44,7 @@ DOUBTFUL = {
 }
 
 
-def check_disk(directory: Path) -> Iterator[Finding]:
+def check_disk(directory: Path) -> Iterator[CheckFinding]:
     """The directory, or where it will be made, and the disk that it is on."""
     directory = directory.absolute()
     if directory.exists() and not directory.is_dir():
@@ -79,7 +79,7 @@ def existing(directory: Path) -> Path:
     return directory
 
 
-def check_state(directory: Path) -> Iterator[Finding]:
+def check_state(directory: Path) -> Iterator[CheckFinding]:
     """Whose data it is, and how it was left."""
     meta = directory / META_PROPERTIES
     if not meta.is_file():
@@ -129,7 +129,7 @@ def is_locked(directory: Path) -> bool:
     return False
 
 
-def check_remains(directory: Path) -> Iterator[Finding]:
+def check_remains(directory: Path) -> Iterator[CheckFinding]:
     """What should not lie there for ever."""
     strays = [one.name for one in directory.iterdir() if one.name.endswith(STRAY_MARK)]
     if strays:
@@ -147,7 +147,7 @@ def check_remains(directory: Path) -> Iterator[Finding]:
         )
 
 
-def judge_space(free_bytes: int, total_bytes: int) -> Finding:
+def judge_space(free_bytes: int, total_bytes: int) -> CheckFinding:
     """A full disk stops a broker's writes."""
     text = f"{amount(free_bytes, 'bytes')} of {amount(total_bytes, 'bytes')} free"
     if free_bytes < SPACE_BYTES_NEEDED:
@@ -181,7 +181,7 @@ def kind_of(path: str, mounted: list[tuple[str, str]]) -> str | None:
     return kind
 
 
-def judge_kind(place: Path, kind: str | None) -> Finding:
+def judge_kind(place: Path, kind: str | None) -> CheckFinding:
     """Some file systems do not keep what they promise, or not for long."""
     if kind is None:
         return ok("disk", f"the file system of {place} is not known")
@@ -203,7 +203,7 @@ def measure_fsync(place: Path) -> list[float]:
     return times
 
 
-def judge_fsync(times_ms: list[float]) -> Finding:
+def judge_fsync(times_ms: list[float]) -> CheckFinding:
     """Metadata, and records of topics with ottla.flush.before.ack, wait for it."""
     median, slowest = statistics.median(times_ms), max(times_ms)
     text = f"fsync takes {median:.1f} ms, {slowest:.1f} ms at most of {len(times_ms)}"

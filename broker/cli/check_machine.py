@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla import __version__
-from ottla.broker.cli.findings import Finding, ok, problem, warning
+from ottla.broker.cli.findings import CheckFinding, ok, problem, warning
 from ottla.broker.system.file_limits import reachable
 from ottla.client.cli.progress import amount
 from ottla.protocol.records import codec
@@ -43,7 +43,7 @@ TIME_ERROR = 5
 TIMEX_BYTES = 256
 
 
-def check_machine() -> Iterator[Finding]:
+def check_machine() -> Iterator[CheckFinding]:
     """All of it."""
     yield ok(
         "versions",
@@ -60,7 +60,7 @@ def check_machine() -> Iterator[Finding]:
     yield check_clock(time.time(), kernel_clock_state())
 
 
-def check_codec() -> Finding:
+def check_codec() -> CheckFinding:
     """Whether records are encoded by the compiled twin."""
     if codec.IS_COMPILED:
         return ok("codec", "records are encoded and decoded by compiled code")
@@ -73,7 +73,7 @@ def check_codec() -> Finding:
     )
 
 
-def check_packages() -> Iterator[Finding]:
+def check_packages() -> Iterator[CheckFinding]:
     """Which versions are there, on one line, and a line for each that is missing."""
     versions = {}
     for name, lack in PACKAGES.items():
@@ -86,7 +86,7 @@ def check_packages() -> Iterator[Finding]:
         yield ok("packages", ", ".join(f"{name} {one}" for name, one in versions.items()))
 
 
-def judge_open_files(soft: int, hard: int) -> Finding:
+def judge_open_files(soft: int, hard: int) -> CheckFinding:
     """Every segment is an open file or three, every connection another."""
     if soft == -1 or soft >= OPEN_FILES_WANTED:
         return ok("open files", "no limit" if soft == -1 else f"up to {soft:,}")
@@ -98,7 +98,7 @@ def judge_open_files(soft: int, hard: int) -> Finding:
     return judge("open files", text, advice)
 
 
-def check_memory() -> Iterator[Finding]:
+def check_memory() -> Iterator[CheckFinding]:
     """How much there is for brokers and for the page cache, where the kernel tells."""
     try:
         lines = Path("/proc/meminfo").read_text("latin1").splitlines()
@@ -126,7 +126,7 @@ def kernel_clock_state() -> int | None:
         return None
 
 
-def check_clock(now_seconds: float, state: int | None) -> Finding:
+def check_clock(now_seconds: float, state: int | None) -> CheckFinding:
     """Timestamps, retention and lookups by time live on it."""
     shown = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now_seconds))
     if now_seconds < PAST_SECONDS:

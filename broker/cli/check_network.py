@@ -9,7 +9,7 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from ottla.broker.cli.findings import Finding, ok, problem, warning
+from ottla.broker.cli.findings import CheckFinding, ok, problem, warning
 from ottla.client.admin import Admin
 from ottla.client.cli.cluster.health import judge, min_isr
 from ottla.client.cli.run import sentence
@@ -33,7 +33,7 @@ ADVERTISE = (
 )
 
 
-async def check_cluster(bootstrap: str, *, is_expected: bool) -> AsyncIterator[Finding]:
+async def check_cluster(bootstrap: str, *, is_expected: bool) -> AsyncIterator[CheckFinding]:
     """The cluster behind an address. ``is_expected``: somebody has said that it is there."""
     begun = time.monotonic()
     try:
@@ -78,7 +78,7 @@ async def check_cluster(bootstrap: str, *, is_expected: bool) -> AsyncIterator[F
 
 async def check_advertised(
     broker: BrokerView, cluster: ClusterDescription, reached: list[Address]
-) -> Finding:
+) -> CheckFinding:
     """Clients go to the advertised address, whatever address they began with."""
     address, name = broker.address, f"broker {broker.node_id}"
     told = f"clients are told that {name} is at {address}"
@@ -113,7 +113,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_port(address: Address) -> Finding:
+def check_port(address: Address) -> CheckFinding:
     """Whether a broker could listen there."""
     try:
         found = socket.getaddrinfo(
@@ -137,7 +137,7 @@ def check_port(address: Address) -> Finding:
     return ok("port", f"{address} is free for a broker")
 
 
-async def check_zookeeper(connect: str) -> AsyncIterator[Finding]:
+async def check_zookeeper(connect: str) -> AsyncIterator[CheckFinding]:
     """Each server of the ensemble; brokers need more than half of them."""
     servers = connect.partition("/")[0].split(",")
     answers = 0
@@ -174,7 +174,7 @@ async def four_letters(server: Address, word: bytes) -> str:
         writer.close()
 
 
-def read_answer(server: Address, said: str) -> Finding:
+def read_answer(server: Address, said: str) -> CheckFinding:
     """What a server says of itself, if it is allowed to."""
     facts = dict(
         (name.strip(), value.strip())

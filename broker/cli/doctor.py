@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from ottla.broker.cli.findings import Finding
+    from ottla.broker.cli.findings import CheckFinding
     from ottla.coordinator.configs.broker_configs import BrokerConfig
 
 
@@ -72,7 +72,9 @@ def doctor_settings(arguments: argparse.Namespace) -> dict[str, str]:
     return settings
 
 
-def check_settings(arguments: argparse.Namespace, warnings: Sequence[str]) -> Iterator[Finding]:
+def check_settings(
+    arguments: argparse.Namespace, warnings: Sequence[str]
+) -> Iterator[CheckFinding]:
     """What is doubtful in a file of settings."""
     for text in warnings:
         yield warning("settings", text, "remove it, or write it as Kafka does")

@@ -22,7 +22,7 @@ class Level(Enum):
     PROBLEM = "problem"
 
 
-class Finding(NamedTuple):
+class CheckFinding(NamedTuple):
     """One thing that was looked at. ``advice`` says what to do, and is empty where nothing is."""
 
     area: str
@@ -31,27 +31,27 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
-def ok(area: str, text: str) -> Finding:
+def ok(area: str, text: str) -> CheckFinding:
     """Nothing to do."""
-    return Finding(area, Level.OK, text)
+    return CheckFinding(area, Level.OK, text)
 
 
-def warning(area: str, text: str, advice: str) -> Finding:
+def warning(area: str, text: str, advice: str) -> CheckFinding:
     """It works, and may not for long, or not as well as it could."""
-    return Finding(area, Level.WARNING, text, advice)
+    return CheckFinding(area, Level.WARNING, text, advice)
 
 
-def problem(area: str, text: str, advice: str) -> Finding:
+def problem(area: str, text: str, advice: str) -> CheckFinding:
     """It does not work like this."""
-    return Finding(area, Level.PROBLEM, text, advice)
+    return CheckFinding(area, Level.PROBLEM, text, advice)
 
 
-def has_problem(findings: Sequence[Finding]) -> bool:
+def has_problem(findings: Sequence[CheckFinding]) -> bool:
     """Whether something has to be done."""
     return any(one.level is Level.PROBLEM for one in findings)
 
 
-def as_text(findings: Sequence[Finding]) -> str:
+def as_text(findings: Sequence[CheckFinding]) -> str:
     """A line each, and a last one with the sum."""
     lines = [
         f"{one.level.value:<8} {one.area:<{AREA_WIDTH}} {one.text}"
@@ -67,7 +67,7 @@ def as_text(findings: Sequence[Finding]) -> str:
     return "".join(lines) + (f"\n{' and '.join(said)}\n" if said else "\nall is well\n")
 
 
-def as_document(findings: Sequence[Finding]) -> str:
+def as_document(findings: Sequence[CheckFinding]) -> str:
     """A list of objects."""
     return json_document(
         [

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.protocol.errors import KafkaError
 
 
-class Command(NamedTuple):
+class ControllerCommand(NamedTuple):
     """The event is put together when its turn comes."""
 
     prepare: Callable[[], Awaitable[Event]]

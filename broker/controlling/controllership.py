@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.controlling.announcements import Announcements
 from ottla.broker.controlling.chores import RECONCILE, ControllerChores
-from ottla.broker.controlling.commands import Command, fail
+from ottla.broker.controlling.commands import ControllerCommand, fail
 from ottla.broker.controlling.lost_replicas import LostReplicas, RefusedRoles
-from ottla.broker.controlling.rereading import Rereading, Wanted
+from ottla.broker.controlling.rereading import MetadataRescan, Wanted
 from ottla.broker.controlling.role_answers import deleted_topics, role_answers
 from ottla.broker.controlling.senders import Reports, Senders
 from ottla.broker.controlling.state_log import StateLog
-from ottla.broker.controlling.store_reader import CONFIGURED_TYPES, WorldReader, drawn_id
+from ottla.broker.controlling.store_reader import CONFIGURED_TYPES, StoreReader, drawn_id
 from ottla.coordinator.controller.events import (
     BalanceDue,
     BrokerAnswers,
@@ -55,7 +55,7 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from ottla.broker.controlling.peer_watch import Vigil
+    from ottla.broker.controlling.peer_watch import PeerWatch
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.partitions.control import ControlChannel, ControlResponse
     from ottla.coordinator.controller.events import AnyControlRequest, Identity, Reply, Write
@@ -82,7 +82,7 @@ class ControllerParts(NamedTuple):
     random: Random
     tasks: Tasks
     # Without one, the death of a controller shows when its session ends.
-    vigil: Vigil | None = None
+    vigil: PeerWatch | None = None
 
 
 class _Refusal(NamedTuple):
@@ -112,7 +112,7 @@ class Controllership:
         self._cluster_id = cluster_id
         self._parts = parts
         self._guard = Check(paths.CONTROLLER_EPOCH, epoch_version)
-        self._reader = WorldReader(
+        self._reader = StoreReader(
             session,
             self._on_watch,
             self._guard,
@@ -120,10 +120,10 @@ class Controllership:
             parts.settings.delete_topic_enable,
             Announcements(session, self._on_watch, self._guard),
         )
-        self._rereading = Rereading(self._reader, lambda: self.machine.image)
+        self._rereading = MetadataRescan(self._reader, lambda: self.machine.image)
         self._current: Controller | None = None
         self._state_log = StateLog(MetadataImage(cluster_id))
-        self._queue: asyncio.Queue[str | Event | Command] = asyncio.Queue()
+        self._queue: asyncio.Queue[str | Event | ControllerCommand] = asyncio.Queue()
         self._marks: set[str] = set()
         # In the order in which they were asked: all are answered in it when this one resigns.
         self._commands: dict[asyncio.Future[Any], None] = {}
@@ -172,7 +172,7 @@ class Controllership:
             reply.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
         else:
             self._commands[reply] = None
-            self._queue.put_nowait(Command(prepare, reply))
+            self._queue.put_nowait(ControllerCommand(prepare, reply))
         return reply
 
     def told(self) -> list[asyncio.Future[None]]:
@@ -197,11 +197,11 @@ class Controllership:
 
     # ---- what comes ----
 
-    async def _take(self, item: str | Event | Command) -> None:
+    async def _take(self, item: str | Event | ControllerCommand) -> None:
         if isinstance(item, str):
             self._marks.discard(item)
             await self._read_again(item)
-        elif isinstance(item, Command):
+        elif isinstance(item, ControllerCommand):
             await self._obey(item)
         else:
             await self._perform(item)
@@ -236,7 +236,7 @@ class Controllership:
 
     # ---- deciding and carrying out ----
 
-    async def _obey(self, command: Command) -> None:
+    async def _obey(self, command: ControllerCommand) -> None:
         self._commands.pop(command.reply, None)
         try:
             results = await self._perform(command.prepare)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ottla.broker.controlling.suspicion import AGAIN_MS, Sign, Suspicion, sign_of
+from ottla.broker.controlling.suspicion import AGAIN_MS, FailureSign, Suspicion, sign_of
 from ottla.protocol.errors import KafkaError
 from ottla.wire.errors import TransportError, UnsupportedByBroker
 
@@ -24,7 +24,7 @@ ATTEMPTS_MAX = 10
 RETRY_MS = 200
 
 
-class Vigil:
+class PeerWatch:
     """Owned by the server; stateless."""
 
     def __init__(self, peers: Peers, clock: Clock, tasks: Tasks) -> None:
@@ -80,7 +80,7 @@ class Vigil:
                 sign = sign_of(error)
                 if suspicion.failed(sign):
                     return True
-                if sign is Sign.NONE:
+                if sign is FailureSign.NONE:
                     return False
             else:
                 connection.close()

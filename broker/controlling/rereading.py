@@ -26,7 +26,7 @@ from ottla.protocol.ids import ZERO_UUID, TopicPartition, Uuid
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ottla.broker.controlling.store_reader import WorldReader
+    from ottla.broker.controlling.store_reader import StoreReader
     from ottla.coordinator.metadata.image import MetadataImage, TopicImage
     from ottla.coordinator.store.full_disks import RoomReport
 
@@ -35,10 +35,10 @@ Wanted = Event | Callable[[], Awaitable[Event]]
 _CONFIGS = f"{paths.CONFIG}/"
 
 
-class Rereading:
+class MetadataRescan:
     """One controllership's; ``image`` gives what it knows at that moment."""
 
-    def __init__(self, reader: WorldReader, image: Callable[[], MetadataImage]) -> None:
+    def __init__(self, reader: StoreReader, image: Callable[[], MetadataImage]) -> None:
         self._reader = reader
         self._image = image
         self._rooms_read: Mapping[int, RoomReport] = {}

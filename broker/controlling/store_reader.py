@@ -50,7 +50,7 @@ _NONE: Mapping[str, TopicImage] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class WorldReader:
+class StoreReader:
     """One controller's eyes. ``guard`` checks that it still is the controller (C-02)."""
 
     session: Session

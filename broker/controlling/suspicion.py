@@ -15,7 +15,7 @@ AGAIN_MS = 100
 _REFUSALS_OF_THE_DEAD = 2
 
 
-class Sign(Enum):
+class FailureSign(Enum):
     """What a failure says of the process at the other end."""
 
     REFUSED = "nobody listens"
@@ -24,14 +24,14 @@ class Sign(Enum):
     NONE = "nothing: no answer in time, or an answer that is an error"
 
 
-def sign_of(error: Exception) -> Sign:
+def sign_of(error: Exception) -> FailureSign:
     """What that failure says."""
     cause = error.__cause__ if isinstance(error, BrokerUnreachable) else error
     if isinstance(cause, ConnectionRefusedError):
-        return Sign.REFUSED
+        return FailureSign.REFUSED
     if not isinstance(cause, ConnectionError | ConnectionLost):
-        return Sign.NONE
-    return Sign.RESET if cause is not error else Sign.BROKEN
+        return FailureSign.NONE
+    return FailureSign.RESET if cause is not error else FailureSign.BROKEN
 
 
 class Suspicion:
@@ -43,10 +43,10 @@ class Suspicion:
         self.is_lost = is_lost
         self._refusal_count = 0
 
-    def failed(self, sign: Sign, *, has_answered: bool = True) -> bool:
+    def failed(self, sign: FailureSign, *, has_answered: bool = True) -> bool:
         """Take in why nothing got through; whether the process is dead, as far as one can tell."""
-        if sign is not Sign.REFUSED:
-            self.is_lost = self.is_lost or (has_answered and sign is Sign.BROKEN)
+        if sign is not FailureSign.REFUSED:
+            self.is_lost = self.is_lost or (has_answered and sign is FailureSign.BROKEN)
             self._refusal_count = 0
             return False
         self._refusal_count += 1

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ottla.broker.administration.cluster_admin import TopicResult
-    from ottla.broker.administration.topic_creation import TopicMaking
+    from ottla.broker.administration.topic_creation import TopicCreation
     from ottla.broker.engine.tasks import Tasks
     from ottla.coordinator.configs.broker_configs import BrokerConfig
 
@@ -60,7 +60,7 @@ def flaw_of_all(topic: str, configs: Mapping[str, str]) -> str | None:
 class InternalTopics:
     """Owned by the server; handlers ask it for topics that are missing."""
 
-    def __init__(self, config: BrokerConfig, making: TopicMaking, tasks: Tasks) -> None:
+    def __init__(self, config: BrokerConfig, making: TopicCreation, tasks: Tasks) -> None:
         self._config = config
         self._making = making
         self._tasks = tasks

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
     from ottla.broker.coordinating.shards_loading import Loader
     from ottla.broker.coordinating.stalls import StallClock
-    from ottla.broker.engine.deferred import Later
-    from ottla.broker.engine.purgatory import Waiting
+    from ottla.broker.engine.deferred import DeferredAnswer
+    from ottla.broker.engine.purgatory import Purgatory
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.engine.timing_wheel import TimingWheel, WheelTimer
-    from ottla.broker.partitions.append_outcome import Appended
+    from ottla.broker.partitions.append_outcome import AppendOutcome
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.partitions.produces import Flushes
     from ottla.broker.partitions.read_barriers import ReadBarriers
@@ -58,14 +58,14 @@ _PAUSE_MS_MAX = 60_000.0
 _NONE = ErrorCode.NONE
 
 
-class Asked(NamedTuple):
+class PendingReply(NamedTuple):
     """A request that waits: where its answer goes, and how to say that there is none."""
 
-    later: Later[Any]
+    later: DeferredAnswer[Any]
     refuse: Callable[[ErrorCode], Any]
 
 
-class State(Enum):
+class ShardState(Enum):
     """LOADING answers COORDINATOR_LOAD_IN_PROGRESS. COORDINATOR_NOT_AVAILABLE answer DAMAGED,
     whose log cannot be read, and FAILED, which has come upon a bug and will be loaded again."""
 
@@ -95,7 +95,7 @@ class ShardParts(NamedTuple):
     clock: Clock
     stalls: StallClock
     wheel: TimingWheel
-    waiting: Waiting
+    waiting: Purgatory
     tasks: Tasks
     flushes: Flushes
     loader: Loader
@@ -119,7 +119,7 @@ class Shard(Generic[M]):
         self.partition = partition
         # The latest one that it was told of, by the coordinator.
         self.leader_epoch = partition.leader_epoch
-        self.state = State.LOADING
+        self.state = ShardState.LOADING
         self._make_machine = partial(limited, make_machine, partition)
         self.machine = self._make_machine()
         self._parts = parts
@@ -134,7 +134,7 @@ class Shard(Generic[M]):
         )
         self._appends = self._make_appends()
         self.markers = ShardMarkers(self)
-        self._asked: dict[Ticket, Asked] = {}
+        self._asked: dict[Ticket, PendingReply] = {}
         self._last_ticket = 0
         self._effects: deque[Any] = deque()
         self._is_performing = False
@@ -145,13 +145,13 @@ class Shard(Generic[M]):
 
     def check(self) -> ErrorCode:
         """Whether the machine may be asked now. Valid only while this broker leads (G-12)."""
-        if self.state is State.ACTIVE:
+        if self.state is ShardState.ACTIVE:
             # Also while the next epoch is on its way to the disk: appends are answered afterwards.
             led = self.partition.replica.leads_since(self.leader_epoch)
             return _NONE if led else ErrorCode.NOT_COORDINATOR
-        if self.state is State.LOADING:
+        if self.state is ShardState.LOADING:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        if self.state in (State.DAMAGED, State.FAILED):
+        if self.state in (ShardState.DAMAGED, ShardState.FAILED):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return ErrorCode.NOT_COORDINATOR
 
@@ -161,13 +161,13 @@ class Shard(Generic[M]):
         """Begin to read the partition; requests are refused until that is done."""
         parts = self._parts
         self._timer = None
-        self.state = State.LOADING
+        self.state = ShardState.LOADING
         parts.tasks.spawn(f"load {self.partition.partition}", self._load(self.machine))
 
     async def _load(self, machine: M) -> None:
         def is_wanted() -> bool:
             is_led = self.partition.replica.leads_since(self.leader_epoch)
-            return self.state is State.LOADING and self.machine is machine and is_led
+            return self.state is ShardState.LOADING and self.machine is machine and is_led
 
         replay = MachineReplay(machine, self._moment)
         started_ms = self._parts.clock.now_ms()
@@ -181,17 +181,17 @@ class Shard(Generic[M]):
                 # Otherwise the directory fails, and takes the partition away.
                 self._reload(_PAUSE_MS)
             elif is_wanted():
-                self.state = State.DAMAGED
+                self.state = ShardState.DAMAGED
                 logger.error("%s-%d cannot be loaded: %s", *self.partition.partition, error)
         except Exception as error:
             # A bug. A task that dies of it would stop the broker, and with it all other shards.
-            if self.machine is machine and self.state in (State.LOADING, State.ACTIVE):
+            if self.machine is machine and self.state in (ShardState.LOADING, ShardState.ACTIVE):
                 self._fail(error)
 
     def _begin(self, machine: M, count: int, took_ms: float) -> None:
         """All is read."""
         effects = machine.on_loaded(self._moment())
-        self.state = State.ACTIVE
+        self.state = ShardState.ACTIVE
         self._call(lambda _moment: effects)
         self._failed_count = 0
         if count:
@@ -210,19 +210,19 @@ class Shard(Generic[M]):
             pause_ms / 1_000,
             exc_info=error,
         )
-        self._reload(pause_ms, State.FAILED)
+        self._reload(pause_ms, ShardState.FAILED)
 
     def end(self, error: ErrorCode) -> None:
         """Answer everybody with the error and do nothing any more."""
-        if self.state is State.ENDED:
+        if self.state is ShardState.ENDED:
             return
-        was_active = self.state is State.ACTIVE
-        self.state = State.ENDED
+        was_active = self.state is ShardState.ACTIVE
+        self.state = ShardState.ENDED
         self._drop(error, ask_machine=was_active)
 
-    def _reload(self, pause_ms: float = 0.0, meanwhile: State = State.LOADING) -> None:
+    def _reload(self, pause_ms: float = 0.0, meanwhile: ShardState = ShardState.LOADING) -> None:
         """Throw the machine away, which may believe what the log does not say."""
-        if meanwhile is State.LOADING:
+        if meanwhile is ShardState.LOADING:
             logger.warning("%s-%d is loaded again", *self.partition.partition)
         self.state = meanwhile
         self._drop(self.check(), ask_machine=False)
@@ -255,7 +255,7 @@ class Shard(Generic[M]):
 
     # ---- asking the machine ----
 
-    def handle(self, request: Any, caller: Caller, asked: Asked) -> None:
+    def handle(self, request: Any, caller: Caller, asked: PendingReply) -> None:
         """Ask the machine, which ``check`` allows; the answer comes now or later."""
         self._last_ticket = ticket = self._last_ticket + 1
         self._asked[ticket] = asked
@@ -263,13 +263,13 @@ class Shard(Generic[M]):
 
     def on_topics_changed(self) -> None:
         """Topics or their partitions are different."""
-        if self.state is State.ACTIVE:
+        if self.state is ShardState.ACTIVE:
             self._call(self.machine.on_topics_changed)
 
     def report(self, machine: M, ask: Callable[[Moment], Sequence[object]]) -> None:
         """Tell the machine what has become of something it wanted done; one that has been thrown
         away meanwhile is told nothing."""
-        if self.machine is not machine or self.state is not State.ACTIVE:
+        if self.machine is not machine or self.state is not ShardState.ACTIVE:
             return
         try:
             self._call(ask)
@@ -302,12 +302,12 @@ class Shard(Generic[M]):
             self._effects += ask(self._moment())
             is_sane = True
         finally:
-            if not is_sane and self.state is State.ACTIVE:
+            if not is_sane and self.state is ShardState.ACTIVE:
                 # A bug in a decision. Nobody knows what it has half done.
                 self._reload(_PAUSE_MS)
         if not self._is_performing:
             self._perform()
-        if self.machine is machine and self.state is State.ACTIVE:
+        if self.machine is machine and self.state is ShardState.ACTIVE:
             if machine.must_reload:
                 self._reload()
             else:
@@ -346,7 +346,7 @@ class Shard(Generic[M]):
             return
         machine = self.machine
         written = partition.write(AppendPlan(_NONE, None, parse_batch(data)), ACKS_ALL)
-        if self.machine is not machine or self.state is not State.ACTIVE:
+        if self.machine is not machine or self.state is not ShardState.ACTIVE:
             # A disk that failed under it has taken the partition away, and all have been told.
             return
         if written.error_code is not _NONE:
@@ -354,7 +354,7 @@ class Shard(Generic[M]):
             return
         self.follow(append.token, written)
 
-    def follow(self, token: Token, written: Appended) -> None:
+    def follow(self, token: Token, written: AppendOutcome) -> None:
         """Hear what becomes of an append, after those before it."""
         if needs_flush := self.partition.flush_is_due:
             self._parts.flushes.start(self.partition)
@@ -382,7 +382,7 @@ class Shard(Generic[M]):
 
     def _on_timer(self) -> None:
         self._timer = None
-        if self.state is not State.ACTIVE:
+        if self.state is not ShardState.ACTIVE:
             return
         deadline_ms = self.machine.next_deadline_ms()
         if deadline_ms is None:

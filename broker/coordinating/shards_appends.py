@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.coordinating.shards_machine import M
-    from ottla.broker.engine.purgatory import Waiter, Waiting
+    from ottla.broker.engine.purgatory import DelayedOperation, Purgatory
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.coordinator.effects import Append, Token
     from ottla.protocol.ports import Clock
@@ -51,7 +51,7 @@ class OpenAppends:
     def __init__(
         self,
         partition: PartitionRuntime,
-        waiting: Waiting,
+        waiting: Purgatory,
         clock: Clock,
         timeout_ms: float,
         on_settled: Callable[[Token, ErrorCode], object],
@@ -66,7 +66,7 @@ class OpenAppends:
         self._on_overdue = on_overdue
         self._open: deque[_Open] = deque()
         self._overdue_count = 0
-        self._waiter: Waiter | None = None
+        self._waiter: DelayedOperation | None = None
         self._is_at_deadline = False
 
     def __len__(self) -> int:

@@ -19,7 +19,7 @@ from ottla.protocol.records.record import read_records
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ottla.broker.engine.purgatory import Waiting
+    from ottla.broker.engine.purgatory import Purgatory
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.protocol.ports import Clock, Offload
     from ottla.protocol.records.batch import RecordBatch
@@ -46,7 +46,7 @@ class Replay(Protocol):
 class Loader:
     """Owned by the coordinator, shared by its shards."""
 
-    def __init__(self, clock: Clock, offload: Offload, waiting: Waiting) -> None:
+    def __init__(self, clock: Clock, offload: Offload, waiting: Purgatory) -> None:
         self._clock = clock
         self._offload = offload
         self._waiting = waiting

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ottla.broker.coordinating.shards_machine import Machine
-    from ottla.broker.partitions.append_outcome import Appended
+    from ottla.broker.partitions.append_outcome import AppendOutcome
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.coordinator.effects import Moment, Token
     from ottla.protocol.records.control import TransactionMarker
 
 
-class Home(Protocol):
+class MarkerShard(Protocol):
     """The shard, as far as it is needed here."""
 
     @property
@@ -36,7 +36,7 @@ class Home(Protocol):
 
     def check(self) -> ErrorCode: ...
 
-    def follow(self, token: Token, written: Appended) -> None: ...
+    def follow(self, token: Token, written: AppendOutcome) -> None: ...
 
     def report(self, machine: Any, ask: Callable[[Moment], Sequence[object]]) -> object: ...
 
@@ -51,7 +51,7 @@ class _Written(NamedTuple):
 class ShardMarkers:
     """Owned by one shard, whose machine never sees the tokens of this: they are negative."""
 
-    def __init__(self, shard: Home) -> None:
+    def __init__(self, shard: MarkerShard) -> None:
         self._shard = shard
         self._written: dict[Token, _Written] = {}
         self._last_token = 0

@@ -11,9 +11,9 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
-from ottla.broker.coordinating.shards import Asked, Shard, State
+from ottla.broker.coordinating.shards import PendingReply, Shard, ShardState
 from ottla.broker.coordinating.shards_machine import M
-from ottla.broker.engine.deferred import Later
+from ottla.broker.engine.deferred import DeferredAnswer
 from ottla.coordinator.hashing import partition_for
 from ottla.protocol.errors import ErrorCode
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ottla.broker.coordinating.shards import ShardParts
-    from ottla.broker.engine.purgatory import Owner
+    from ottla.broker.engine.purgatory import OperationOwner
     from ottla.broker.metadata.metadata import MetadataCache
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.coordinator.effects import Caller, Moment
@@ -106,16 +106,16 @@ class Coordinator(Generic[M]):
         request: Any,
         caller: Caller,
         refuse: Callable[[ErrorCode], Any],
-    ) -> Later[Any]:
+    ) -> DeferredAnswer[Any]:
         """The answer of the id's machine to one request about that id alone.
 
         ``refuse`` makes the answer where there is no machine to ask, or none any more."""
-        later: Later[Any] = Later()
+        later: DeferredAnswer[Any] = DeferredAnswer()
         shard, error = self.find(key)
         if shard is None:
             later.complete(refuse(error))
         else:
-            shard.handle(request, caller, Asked(later, refuse))
+            shard.handle(request, caller, PendingReply(later, refuse))
         return later
 
     def handle_current(
@@ -124,18 +124,18 @@ class Coordinator(Generic[M]):
         request: Any,
         caller: Caller,
         refuse: Callable[[ErrorCode], Any],
-        owner: Owner | None,
-    ) -> Later[Any]:
+        owner: OperationOwner | None,
+    ) -> DeferredAnswer[Any]:
         """As ``handle``, and never from a memory that a successor has outrun: for what breaks
         exactly-once if it is old. ``owner`` is the connection, with which the question goes."""
-        later: Later[Any] = Later()
+        later: DeferredAnswer[Any] = DeferredAnswer()
         shard, error = self.find(key)
         if shard is None:
             later.complete(refuse(error))
         elif self._parts.barriers.is_open(shard.partition):
-            shard.handle(request, caller, Asked(later, refuse))
+            shard.handle(request, caller, PendingReply(later, refuse))
         else:
-            answer = partial(_ask, shard, request, caller, Asked(later, refuse))
+            answer = partial(_ask, shard, request, caller, PendingReply(later, refuse))
             self._parts.barriers.wait(shard.partition, answer, owner)
         return later
 
@@ -183,10 +183,12 @@ class Coordinator(Generic[M]):
 
     @property
     def is_loading(self) -> bool:
-        return any(shard.state is State.LOADING for shard in self._shards.values())
+        return any(shard.state is ShardState.LOADING for shard in self._shards.values())
 
 
-def _ask(shard: Shard[Any], request: Any, caller: Caller, asked: Asked, is_current: bool) -> None:
+def _ask(
+    shard: Shard[Any], request: Any, caller: Caller, asked: PendingReply, is_current: bool
+) -> None:
     """Behind the barrier: the shard may have been loaded again meanwhile, or have ended."""
     error = shard.check() if is_current else ErrorCode.NOT_COORDINATOR
     if error is not ErrorCode.NONE:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ottla.broker.coordinating.shards import Shard, ShardParts
     from ottla.broker.coordinating.shards_machine import Machine, TransactionMachine
     from ottla.broker.coordinating.txn_markers import MarkerSender
-    from ottla.broker.engine.deferred import Later
+    from ottla.broker.engine.deferred import DeferredAnswer
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.metadata.metadata import MetadataCache
     from ottla.coordinator.configs.broker_configs import BrokerConfig
@@ -133,7 +133,7 @@ class TransactionCoordinator(Coordinator["TransactionMachine"]):
         super().__init__(TRANSACTIONS_TOPIC, metadata, make_machine, parts)
         self.effects = effects
 
-    def add(self, asked: AddToTransaction) -> Later[Added]:
+    def add(self, asked: AddToTransaction) -> DeferredAnswer[Added]:
         """The answer to this broker's own question about partitions of a transaction."""
 
         def refuse(error: ErrorCode) -> Added:

@@ -31,7 +31,7 @@ from ottla.wire.errors import ClientError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from ottla.broker.engine.deferred import Later
+    from ottla.broker.engine.deferred import DeferredAnswer
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.membership.peers import Peers
     from ottla.broker.metadata.metadata import MetadataCache
@@ -67,7 +67,7 @@ class MarkerParts(NamedTuple):
     clock: Clock
     tasks: Tasks
     missing: Callable[[Iterable[TopicPartition]], Awaitable[set[TopicPartition]]]
-    write_here: Callable[[WriteTxnMarkersRequest], Later[WriteTxnMarkersResponse]]
+    write_here: Callable[[WriteTxnMarkersRequest], DeferredAnswer[WriteTxnMarkersResponse]]
 
 
 class _Lane:

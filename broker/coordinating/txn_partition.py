@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.coordinating.shards_appends import OpenAppends
-from ottla.broker.engine.deferred import Later, gathered
+from ottla.broker.engine.deferred import DeferredAnswer, gathered
 from ottla.broker.replica.verification import Claim, is_open
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.write_txn_markers import (
@@ -25,7 +25,7 @@ from ottla.protocol.records.control import ControlType, TransactionMarker
 
 if TYPE_CHECKING:
     from ottla.broker.coordinating.groups import GroupCoordinator
-    from ottla.broker.engine.purgatory import Waiting
+    from ottla.broker.engine.purgatory import Purgatory
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.partitions.partitions import Partitions
     from ottla.broker.partitions.produces import Flushes
@@ -112,7 +112,7 @@ class MarkerWriter:
         partitions: Partitions,
         groups: GroupCoordinator,
         flushes: Flushes,
-        waiting: Waiting,
+        waiting: Purgatory,
         clock: Clock,
     ) -> None:
         self._partitions = partitions
@@ -121,12 +121,12 @@ class MarkerWriter:
         self._waiting = waiting
         self._clock = clock
 
-    def write(self, request: WriteTxnMarkersRequest) -> Later[WriteTxnMarkersResponse]:
+    def write(self, request: WriteTxnMarkersRequest) -> DeferredAnswer[WriteTxnMarkersResponse]:
         """Write all of them now; the answer comes when the fate of each is known."""
         written = [self._write_marker(marker) for marker in request.markers]
         return gathered(written, lambda results: WriteTxnMarkersResponse(markers=results))
 
-    def _write_marker(self, marker: WritableTxnMarker) -> Later[WritableTxnMarkerResult]:
+    def _write_marker(self, marker: WritableTxnMarker) -> DeferredAnswer[WritableTxnMarkerResult]:
         control_type = ControlType.COMMIT if marker.transaction_result else ControlType.ABORT
         wanted = TransactionMarker(
             marker.producer_id, marker.producer_epoch, control_type, marker.coordinator_epoch
@@ -157,8 +157,8 @@ class MarkerWriter:
 
     def _write_to(
         self, topic: str, index: int, marker: TransactionMarker, transaction_version: int
-    ) -> Later[ErrorCode]:
-        outcome: Later[ErrorCode] = Later()
+    ) -> DeferredAnswer[ErrorCode]:
+        outcome: DeferredAnswer[ErrorCode] = DeferredAnswer()
         partition = self._partitions.find(topic, index)
         if partition is None:
             outcome.complete(self._partitions.error_for_missing(topic, index))
@@ -181,7 +181,7 @@ class MarkerWriter:
         return outcome
 
     def _follow(
-        self, partition: PartitionRuntime, next_offset: int, outcome: Later[ErrorCode]
+        self, partition: PartitionRuntime, next_offset: int, outcome: DeferredAnswer[ErrorCode]
     ) -> None:
         """Complete with what becomes of an append up to that offset."""
 

@@ -31,7 +31,7 @@ from ottla.wire.errors import ClientError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ottla.broker.engine.deferred import Later
+    from ottla.broker.engine.deferred import DeferredAnswer
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.membership.peers import Peers
     from ottla.broker.metadata.metadata import MetadataCache
@@ -68,7 +68,7 @@ class Verification:
         self,
         peers: Peers,
         metadata: MetadataCache,
-        ask_here: Callable[[AddToTransaction], Later[Added]],
+        ask_here: Callable[[AddToTransaction], DeferredAnswer[Added]],
         clock: Clock,
         tasks: Tasks,
     ) -> None:

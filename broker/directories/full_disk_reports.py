@@ -23,7 +23,7 @@ logger = logging.getLogger("ottla.lifecycle")
 LOOK_MS = 500.0
 
 
-class RoomReports:
+class FullDiskReports:
     """Owned by the server; a follower of the session (read ``lifecycle.py``)."""
 
     def __init__(self, node_id: int, clock: Clock) -> None:

@@ -19,7 +19,7 @@ _MARK_BYTES = 40
 _NAME_BYTES_MAX = 255
 
 
-class Standing(NamedTuple):
+class ReplicaLocation(NamedTuple):
     """A replica as it is now. ``current`` and ``future``: the data directories of its log and of
     the copy that is being made of it, None where there is none."""
 
@@ -41,7 +41,9 @@ class MoveDecision(NamedTuple):
     begins: bool = False
 
 
-def decide_move(replica: Standing, target: str, directories: Mapping[str, bool]) -> MoveDecision:
+def decide_move(
+    replica: ReplicaLocation, target: str, directories: Mapping[str, bool]
+) -> MoveDecision:
     """``directories``: the path of each data directory, and whether it works."""
     if len(replica.name) + _MARK_BYTES > _NAME_BYTES_MAX:
         return MoveDecision(ErrorCode.INVALID_TOPIC_EXCEPTION)

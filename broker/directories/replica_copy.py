@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.following.batches import Limits, runs_of
+from ottla.broker.following.batches import AppendLimits, runs_of
 from ottla.broker.log.storage.settings import INT32_MAX, INT64_MAX
 from ottla.broker.log.storage.txn_index import AbortedTransaction
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
@@ -132,7 +132,7 @@ class ReplicaCopy:
 
     def _runs(self, content: Buffer) -> list[list[RecordBatch]]:
         copy = self._future.copy
-        limits = Limits(copy.log_end_offset, INT32_MAX, copy.settings.segment_bytes)
+        limits = AppendLimits(copy.log_end_offset, INT32_MAX, copy.settings.segment_bytes)
         try:
             return runs_of(content, limits)
         except KafkaError as error:

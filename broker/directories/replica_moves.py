@@ -12,7 +12,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.broker.directories.move_decision import MoveDecision, Standing, decide_move
+from ottla.broker.directories.move_decision import MoveDecision, ReplicaLocation, decide_move
 from ottla.broker.directories.replica_copy import ReplicaCopy
 from ottla.broker.engine.tasks import to_its_end
 from ottla.protocol.data_classes import dataclass
@@ -99,7 +99,7 @@ class ReplicaMoves:
         runtime = self._partitions.find(*partition)
         directory = self._logs.directory_of(partition)
         future = self._logs.futures.find(partition)
-        standing = Standing(
+        standing = ReplicaLocation(
             name=f"{partition.topic}-{partition.partition}",
             is_in_cluster=self._metadata.partition(*partition) is not None,
             is_offline=self._partitions.is_offline(*partition),

@@ -15,7 +15,7 @@ from ottla.protocol.ports import Buffer, FileRegion
 ReplyPart = Buffer | FileRegion
 
 
-class Peer(Protocol):
+class ClientPeer(Protocol):
     """The other end of one connection, as far as handlers may know it."""
 
     connection_id: str
@@ -37,7 +37,7 @@ class Peer(Protocol):
         """Call back once when the connection goes (at once if it is gone already)."""
 
 
-class Reply(Protocol):
+class ReplySlot(Protocol):
     """One request's place in the ordered answers of its connection; used exactly once."""
 
     def send(self, parts: Sequence[ReplyPart], mute_ms: float = 0) -> None:
@@ -59,7 +59,7 @@ class Paused:
     coroutine: Coroutine[Any, Any, Any]
 
 
-Dispatch = Callable[[Peer, memoryview, Reply], Coroutine[Any, Any, None] | Paused | None]
+Dispatch = Callable[[ClientPeer, memoryview, ReplySlot], Coroutine[Any, Any, None] | Paused | None]
 """Handles one whole frame.
 
 None: the ordered part is over, the reply comes now or later. A coroutine: the ordered part had to
@@ -70,7 +70,7 @@ suspend, and the connection's next request must not start before it ends; or thi
 class RequestContext:
     """One request, as handlers and the authorize-and-throttle door see it."""
 
-    peer: Peer
+    peer: ClientPeer
     api_key: int
     api_version: int
     correlation_id: int

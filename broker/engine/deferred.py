@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 
-class Later(Generic[Answer]):
+class DeferredAnswer(Generic[Answer]):
     """Completed exactly once; delivers to ``then``'s callback whichever of the two comes last."""
 
     __slots__ = ("_answer", "_deliver")
@@ -42,9 +42,11 @@ class Later(Generic[Answer]):
             deliver(self._answer)
 
 
-def gathered(parts: Sequence[Later[Any]], build: Callable[[list[Any]], Answer]) -> Later[Answer]:
+def gathered(
+    parts: Sequence[DeferredAnswer[Any]], build: Callable[[list[Any]], Answer]
+) -> DeferredAnswer[Answer]:
     """The answer made of the parts' answers, in their order, once all of them are there."""
-    whole: Later[Answer] = Later()
+    whole: DeferredAnswer[Answer] = DeferredAnswer()
     answers: list[Any] = [None] * len(parts)
     open_count = len(parts)
 

@@ -24,7 +24,7 @@ def counted(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
-class IsrNews:
+class IsrChangeSummary:
     """Who has come into the in-sync sets, and who has left, since somebody was told."""
 
     def __init__(self) -> None:

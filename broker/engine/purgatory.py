@@ -36,7 +36,7 @@ class WaitKey:
         return f"WaitKey({self._name!r})"
 
 
-class Owner(Protocol):
+class OperationOwner(Protocol):
     """The connection a request came from."""
 
     @property
@@ -45,20 +45,20 @@ class Owner(Protocol):
     def on_close(self, callback: Callable[[], object]) -> None: ...
 
 
-class Waiter:
+class DelayedOperation:
     """One parked request, and the token of its right to answer: once done it is never asked."""
 
     __slots__ = ("_queued", "_timer", "_waiting", "keys", "on_expire", "owner", "try_complete")
 
     def __init__(
         self,
-        waiting: Waiting,
+        waiting: Purgatory,
         keys: tuple[Hashable, ...],
         try_complete: Callable[[], bool],
         on_expire: Callable[[], object],
-        owner: Owner | None,
+        owner: OperationOwner | None,
     ) -> None:
-        self._waiting: Waiting | None = waiting
+        self._waiting: Purgatory | None = waiting
         self._timer: WheelTimer | None = None
         self._queued = False
         self.keys = keys
@@ -82,7 +82,7 @@ class Waiter:
             waiting._forget(self)
 
 
-class Waiting:
+class Purgatory:
     """Owned by the server, one per process.
 
     ``defer`` runs a function soon, outside of the caller: the event loop's ``call_soon``."""
@@ -98,12 +98,12 @@ class Waiting:
         self._defer = defer
         self._drain_max = drain_max
         # Read by those who release often: what is not in it needs no call.
-        self.watchers: dict[Hashable, dict[Waiter, None]] = {}
-        self._owners: dict[Owner, dict[Waiter, None]] = {}
+        self.watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
+        self._owners: dict[OperationOwner, dict[DelayedOperation, None]] = {}
         self._released: dict[Hashable, None] = {}
-        self._queue: deque[Waiter] = deque()
+        self._queue: deque[DelayedOperation] = deque()
         self._drain_is_coming = False
-        self._parked: dict[Waiter, None] = {}
+        self._parked: dict[DelayedOperation, None] = {}
 
     @property
     def count(self) -> int:
@@ -121,10 +121,10 @@ class Waiting:
         deadline_ms: float,
         try_complete: Callable[[], bool],
         on_expire: Callable[[], object],
-        owner: Owner | None = None,
+        owner: OperationOwner | None = None,
         *,
         just_asked: bool = False,
-    ) -> Waiter:
+    ) -> DelayedOperation:
         """Wait until ``try_complete`` has answered (it returns True then) or the deadline.
 
         It is asked at once, since things may have moved between the caller's look and now, then
@@ -132,7 +132,7 @@ class Waiting:
         event loop says ``just_asked`` and saves the first question. ``deadline_ms`` is on the
         monotonic clock; at it ``on_expire`` must answer. When the owner disconnects neither is
         called again."""
-        waiter = Waiter(self, tuple(dict.fromkeys(keys)), try_complete, on_expire, owner)
+        waiter = DelayedOperation(self, tuple(dict.fromkeys(keys)), try_complete, on_expire, owner)
         self._parked[waiter] = None
         if owner is not None and not self._belongs(waiter, owner):
             waiter.cancel()
@@ -160,7 +160,7 @@ class Waiting:
         self._queue.clear()
         self._owners.clear()
 
-    def _belongs(self, waiter: Waiter, owner: Owner) -> bool:
+    def _belongs(self, waiter: DelayedOperation, owner: OperationOwner) -> bool:
         waiters = self._owners.get(owner)
         if waiters is None:
             if owner.closed:
@@ -171,11 +171,11 @@ class Waiting:
         waiters[waiter] = None
         return True
 
-    def _on_owner_gone(self, owner: Owner) -> None:
+    def _on_owner_gone(self, owner: OperationOwner) -> None:
         for waiter in list(self._owners.pop(owner, ())):
             waiter.cancel()
 
-    def _forget(self, waiter: Waiter) -> None:
+    def _forget(self, waiter: DelayedOperation) -> None:
         del self._parked[waiter]
         for key in waiter.keys:
             watchers = self.watchers.get(key)
@@ -186,7 +186,7 @@ class Waiting:
         if waiter.owner is not None and waiter.owner in self._owners:
             self._owners[waiter.owner].pop(waiter, None)
 
-    def _expire(self, waiter: Waiter) -> None:
+    def _expire(self, waiter: DelayedOperation) -> None:
         waiter._timer = None
         if waiter.done:
             return

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _length_at = struct.Struct(">i").unpack_from
 
 
-class Limits(NamedTuple):
+class AppendLimits(NamedTuple):
     """What fits the log: batches before the end are there already, and runs fit a segment."""
 
     log_end_offset: int
@@ -38,7 +38,7 @@ class Limits(NamedTuple):
     offset_span_max: int = (1 << 31) - 1
 
 
-def runs_of(records: Buffer, limits: Limits) -> list[list[RecordBatch]]:
+def runs_of(records: Buffer, limits: AppendLimits) -> list[list[RecordBatch]]:
     """The whole batches from the log's end on, in runs of which each may be written at once.
 
     An answer may begin before the end, with a batch that is here already, and end in a torn batch

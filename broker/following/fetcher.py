@@ -25,8 +25,8 @@ from ottla.broker.following.log import (
     raise_log_start,
     start_over,
 )
-from ottla.broker.following.steps import Action, step_for
-from ottla.broker.following.wire import Manner, Sender, parts_of, told_by
+from ottla.broker.following.steps import LogAction, step_for
+from ottla.broker.following.wire import FetchSettings, FollowerIdentity, parts_of, told_by
 from ottla.protocol.errors import CorruptLogError, KafkaError
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.named_tuples import NamedTuple
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from ottla.broker.engine.tasks import Tasks
-    from ottla.broker.following.link import Peers
-    from ottla.broker.following.log import Cut
+    from ottla.broker.following.link import PeerConnections
+    from ottla.broker.following.log import TruncatedRecords
     from ottla.broker.following.session import Asked
-    from ottla.broker.following.steps import Ask, Step, Told
+    from ottla.broker.following.steps import FetchPosition, FollowerStep, LeaderAnswer
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.partitions.throttles import ReplicationThrottles
     from ottla.protocol.ids import TopicPartition, Uuid
     from ottla.protocol.messages.fetch import FetchResponse, PartitionData
     from ottla.protocol.ports import Clock
 
-    Work = Callable[[], Coroutine[None, None, Cut]]
+    Work = Callable[[], Coroutine[None, None, TruncatedRecords]]
 
 logger = logging.getLogger("ottla.replication")
 
@@ -69,11 +69,11 @@ FLUSH_PATIENCE_MS = 500.0
 class FetcherParts(NamedTuple):
     """What all fetchers of a broker share."""
 
-    peers: Peers
-    sender: Callable[[], Sender]
+    peers: PeerConnections
+    sender: Callable[[], FollowerIdentity]
     clock: Clock
     tasks: Tasks
-    manner: Manner = Manner()
+    manner: FetchSettings = FetchSettings()
     pauses: Pauses = Pauses()
     timeout_ms: float = 30_000.0
     throttles: ReplicationThrottles | None = None
@@ -91,13 +91,13 @@ class FetchCounts:
         self.lost_count = 0
         self.works: set[asyncio.Task[None]] = set()
 
-    def cut(self, cut: Cut) -> None:
+    def cut(self, cut: TruncatedRecords) -> None:
         """A log was cut."""
         self.cut_count += cut.cut_count
         self.lost_count += cut.lost_count
 
 
-class Fetcher:
+class ReplicaFetcher:
     """Owned by ``Fetchers``; runs as long as anything is followed of its leader."""
 
     def __init__(self, leader: int, number: int, parts: FetcherParts, counts: FetchCounts) -> None:
@@ -208,7 +208,7 @@ class Fetcher:
                 # So that ten partitions of a megabyte each are not one long standstill.
                 await asyncio.sleep(0)
 
-    def _take_part(self, one: Followed, ask: Ask, part: PartitionData) -> bool:
+    def _take_part(self, one: Followed, ask: FetchPosition, part: PartitionData) -> bool:
         """Do what the answer means for one partition; whether that was much."""
         if not self.following.holds(one):
             return False
@@ -217,18 +217,18 @@ class Fetcher:
             return False
         told = told_by(part)
         step = step_for(ask, told, one.replica)
-        if step.action is Action.APPEND:
+        if step.action is LogAction.APPEND:
             return self._append(one, step, told, part)
-        if step.action is Action.WAIT:
+        if step.action is LogAction.WAIT:
             self._tell_refusal(one, ask, step)
         self.following.taken(one, step, self._clock.now_ms())
-        if step.action is Action.TRUNCATE:
+        if step.action is LogAction.TRUNCATE:
             self._work(one, partial(cut_back, runtime, step.offset, ask.leader_epoch))
-        elif step.action is Action.RESTART:
+        elif step.action is LogAction.RESTART:
             self._work(one, partial(start_over, runtime, step.offset, ask.leader_epoch))
         return False
 
-    def _tell_refusal(self, one: Followed, ask: Ask, step: Step) -> None:
+    def _tell_refusal(self, one: Followed, ask: FetchPosition, step: FollowerStep) -> None:
         # Brokers hear of a new topic or leader one after the other: only what lasts is news.
         if one.failure_count in (0, LASTING_REFUSALS):
             logger.log(
@@ -241,7 +241,9 @@ class Fetcher:
                 step.error.text,
             )
 
-    def _append(self, one: Followed, step: Step, told: Told, part: PartitionData) -> bool:
+    def _append(
+        self, one: Followed, step: FollowerStep, told: LeaderAnswer, part: PartitionData
+    ) -> bool:
         runtime = self._runtimes[one.partition]
         log = runtime.log
         records = part.records
@@ -276,7 +278,7 @@ class Fetcher:
             self._flush_if_due(one)
         return bool(runs)
 
-    def _follow_start(self, one: Followed, runtime: PartitionRuntime, told: Told) -> None:
+    def _follow_start(self, one: Followed, runtime: PartitionRuntime, told: LeaderAnswer) -> None:
         start_offset = told.log_start_offset
         if start_offset > runtime.log.log_start_offset and one.partition not in self._raising:
             self._raising.add(one.partition)
@@ -292,7 +294,7 @@ class Fetcher:
             self._flushing[one] = self._clock.now_ms() + FLUSH_PATIENCE_MS
             self._work(one, partial(self._flush, one, runtime), "flushing")
 
-    async def _flush(self, one: Followed, runtime: PartitionRuntime) -> Cut:
+    async def _flush(self, one: Followed, runtime: PartitionRuntime) -> TruncatedRecords:
         try:
             # Nothing is appended meanwhile: nobody has asked for more.
             await runtime.flush()

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.following.steps import Action, Ask
+from ottla.broker.following.steps import FetchPosition, LogAction
 from ottla.broker.replica.roles import Role
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ottla.broker.following.steps import Step
+    from ottla.broker.following.steps import FollowerStep
     from ottla.broker.replica.partition import Replica
     from ottla.protocol.ids import TopicPartition, Uuid
 
@@ -61,7 +61,7 @@ class Followed:
         self.replica = replica
         self.leader_epoch = replica.leader_epoch
         # What the leader was told last, in the session that lasts; None once that may be wrong.
-        self.asked: Ask | None = None
+        self.asked: FetchPosition | None = None
         # Its log is being cut, and nothing can be said about it until that is done.
         self.is_busy = False
         # What its log holds is to be flushed before the leader hears that it is stored here. Stays
@@ -82,13 +82,13 @@ class Followed:
         is_settled = not self.is_busy and not self.awaits_flush
         return is_settled and self.replica.follows(self.leader_epoch)
 
-    def ask(self) -> Ask:
+    def ask(self) -> FetchPosition:
         """What the next request says about the partition."""
         replica = self.replica
         end = replica.log_end_offset
         # Of the last record and not of the newest epoch known: one without records cannot diverge.
         last_epoch = replica.history.epochs.epoch_at(end - 1)
-        return Ask(self.leader_epoch, end, last_epoch, replica.log_start_offset)
+        return FetchPosition(self.leader_epoch, end, last_epoch, replica.log_start_offset)
 
 
 class Following:
@@ -157,19 +157,19 @@ class Following:
         )
         return min(resting, default=None)
 
-    def taken(self, followed: Followed, step: Step, now_ms: float) -> None:
+    def taken(self, followed: Followed, step: FollowerStep, now_ms: float) -> None:
         """The step was decided upon: let the partition rest, or go behind all others.
 
         Leaders fill an answer in the order of the request up to its limit, so that one which was
         served must go to the end or the last ones would starve."""
         if not self.holds(followed):
             return
-        if step.action is Action.WAIT:
+        if step.action is LogAction.WAIT:
             self.rest(followed, now_ms)
             return
         followed.not_before_ms = 0.0
         followed.failure_count = 0
-        if step.action is Action.APPEND and step.has_records:
+        if step.action is LogAction.APPEND and step.has_records:
             del self._followed[followed.partition]
             self._followed[followed.partition] = followed
 

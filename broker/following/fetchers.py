@@ -12,9 +12,9 @@ import asyncio
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from ottla.broker.following.fetcher import FetchCounts, Fetcher, FetcherParts
+from ottla.broker.following.fetcher import FetchCounts, FetcherParts, ReplicaFetcher
 from ottla.broker.following.fetcher_state import Pauses
-from ottla.broker.following.wire import Manner, Sender
+from ottla.broker.following.wire import FetchSettings, FollowerIdentity
 from ottla.broker.replica.roles import Role
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ class Fetchers:
         assert count_per_leader >= 1
         self._parts = parts
         self._count = count_per_leader
-        self._fetchers: dict[Place, Fetcher] = {}
+        self._fetchers: dict[Place, ReplicaFetcher] = {}
         self._tasks: dict[Place, asyncio.Task[None]] = {}
         self._places: dict[TopicPartition, Place] = {}
         self.counts = FetchCounts()
         self._is_stopping = False
 
-    def __iter__(self) -> Iterator[Fetcher]:
+    def __iter__(self) -> Iterator[ReplicaFetcher]:
         return iter(self._fetchers.values())
 
     @property
@@ -97,10 +97,10 @@ class Fetchers:
             number += self._count
         return leadership.leader, number
 
-    def _fetcher(self, place: Place) -> Fetcher:
+    def _fetcher(self, place: Place) -> ReplicaFetcher:
         fetcher = self._fetchers.get(place)
         if fetcher is None:
-            fetcher = self._fetchers[place] = Fetcher(*place, self._parts, self.counts)
+            fetcher = self._fetchers[place] = ReplicaFetcher(*place, self._parts, self.counts)
             self._tasks[place] = self._parts.tasks.spawn(fetcher.name, fetcher.run())
         return fetcher
 
@@ -136,7 +136,7 @@ def fetchers_of(
     tasks: Tasks,
 ) -> Fetchers:
     """What a broker of that configuration fetches with."""
-    manner = Manner(
+    manner = FetchSettings(
         max_bytes=config.replica_fetch_max_bytes,
         response_max_bytes=config.replica_fetch_response_max_bytes,
         min_bytes=config.replica_fetch_min_bytes,
@@ -146,7 +146,7 @@ def fetchers_of(
     )
     parts = FetcherParts(
         peers,
-        lambda: Sender(peers.node_id, broker_epoch()),
+        lambda: FollowerIdentity(peers.node_id, broker_epoch()),
         clock,
         tasks,
         manner,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.following.fetcher_state import Pauses
     from ottla.broker.following.session import Asked
-    from ottla.broker.following.wire import Manner, Sender
+    from ottla.broker.following.wire import FetchSettings, FollowerIdentity
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
     from ottla.protocol.ports import Clock, Timer
@@ -52,27 +52,27 @@ class FetchConnection(Protocol):
     def close(self, reason: str = "") -> None: ...
 
 
-class Peers(Protocol):
+class PeerConnections(Protocol):
     """The way to other brokers (read peers.py)."""
 
     async def connect(self, node_id: int, *, purpose: str) -> FetchConnection:
         """A new connection. Raises KafkaError, ClientError, OSError."""
 
 
-class Terms(Protocol):
+class LinkTerms(Protocol):
     """What all links of a broker share; ``sender`` is asked for each request."""
 
     @property
-    def peers(self) -> Peers: ...
+    def peers(self) -> PeerConnections: ...
 
     @property
-    def sender(self) -> Callable[[], Sender]: ...
+    def sender(self) -> Callable[[], FollowerIdentity]: ...
 
     @property
     def clock(self) -> Clock: ...
 
     @property
-    def manner(self) -> Manner: ...
+    def manner(self) -> FetchSettings: ...
 
     @property
     def pauses(self) -> Pauses: ...
@@ -84,7 +84,7 @@ class Terms(Protocol):
 class FetcherLink:
     """Owned by one fetcher."""
 
-    def __init__(self, leader: int, name: str, terms: Terms) -> None:
+    def __init__(self, leader: int, name: str, terms: LinkTerms) -> None:
         self.request_count = 0
         self._leader = leader
         self._name = name

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.broker.following.batches import Limits, runs_of
+from ottla.broker.following.batches import AppendLimits, runs_of
 from ottla.broker.log.storage.txn_index import AbortedTransaction
 from ottla.broker.replica.partition import NO_EPOCH
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -20,7 +20,7 @@ from ottla.protocol.records.batch import NO_PRODUCER_ID
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from ottla.broker.following.steps import Told
+    from ottla.broker.following.steps import LeaderAnswer
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.protocol.ports import Buffer
     from ottla.protocol.records.batch import RecordBatch
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.replication")
 
 
-class Cut(NamedTuple):
+class TruncatedRecords(NamedTuple):
     """Records that have gone because the leader does not have them."""
 
     cut_count: int = 0
@@ -36,7 +36,7 @@ class Cut(NamedTuple):
     lost_count: int = 0
 
 
-NO_CUT = Cut()
+NO_CUT = TruncatedRecords()
 
 
 def may_change(partition: PartitionRuntime, leader_epoch: int) -> bool:
@@ -82,10 +82,12 @@ def fetched_runs(
 ) -> list[list[RecordBatch]]:
     """The batches of an answer that belong behind the log's end. Raises KafkaError."""
     log = partition.log
-    return runs_of(records, Limits(log.log_end_offset, leader_epoch, log.settings.segment_bytes))
+    return runs_of(
+        records, AppendLimits(log.log_end_offset, leader_epoch, log.settings.segment_bytes)
+    )
 
 
-async def cut_back(partition: PartitionRuntime, offset: int, leader_epoch: int) -> Cut:
+async def cut_back(partition: PartitionRuntime, offset: int, leader_epoch: int) -> TruncatedRecords:
     """Drop what the leader does not have. Raises KafkaError, CorruptLogError."""
     before, committed = partition.log.log_end_offset, partition.replica.high_watermark
 
@@ -113,10 +115,12 @@ async def cut_back(partition: PartitionRuntime, offset: int, leader_epoch: int) 
             committed - 1,
             leader_epoch,
         )
-    return Cut(before - end, max(0, committed - end))
+    return TruncatedRecords(before - end, max(0, committed - end))
 
 
-async def start_over(partition: PartitionRuntime, offset: int, leader_epoch: int) -> Cut:
+async def start_over(
+    partition: PartitionRuntime, offset: int, leader_epoch: int
+) -> TruncatedRecords:
     """Drop everything and go on, empty, at an offset. Raises KafkaError, CorruptLogError."""
     start, end = partition.log.log_start_offset, partition.log.log_end_offset
 
@@ -137,8 +141,11 @@ async def start_over(partition: PartitionRuntime, offset: int, leader_epoch: int
 
 
 async def begin_within(
-    partition: PartitionRuntime, runs: list[list[RecordBatch]], told: Told, leader_epoch: int
-) -> Cut:
+    partition: PartitionRuntime,
+    runs: list[list[RecordBatch]],
+    told: LeaderAnswer,
+    leader_epoch: int,
+) -> TruncatedRecords:
     """The leader's log starts in the middle of a batch, which comes whole: so does this one.
 
     Raises KafkaError, CorruptLogError."""

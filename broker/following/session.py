@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ottla.broker.following.fetcher_state import Followed
-    from ottla.broker.following.steps import Ask
+    from ottla.broker.following.steps import FetchPosition
     from ottla.protocol.ids import TopicPartition, Uuid
 
 NO_SESSION = 0
 FIRST_EPOCH = 0
 _EPOCH_MAX = (1 << 31) - 1
 
-Asked = tuple["Followed", "Ask"]
+Asked = tuple["Followed", "FetchPosition"]
 
 
 class Delta(NamedTuple):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.broker.replica.partition import Replica
 
 
-class Ask(NamedTuple):
+class FetchPosition(NamedTuple):
     """What a request says about one partition, and what its answer is an answer to."""
 
     leader_epoch: int
@@ -35,7 +35,7 @@ class Ask(NamedTuple):
     log_start_offset: int
 
 
-class Told(NamedTuple):
+class LeaderAnswer(NamedTuple):
     """What a leader says about one partition. Offsets are -1 where it says nothing."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -45,7 +45,7 @@ class Told(NamedTuple):
     has_records: bool = False
 
 
-class Action(Enum):
+class LogAction(Enum):
     """What to do with the log."""
 
     DROP = auto()
@@ -56,47 +56,47 @@ class Action(Enum):
     WAIT = auto()
 
 
-class Step(NamedTuple):
+class FollowerStep(NamedTuple):
     """``offset`` is where to cut or start over. ``error`` says why it waits."""
 
-    action: Action
+    action: LogAction
     offset: int = -1
     error: ErrorCode = ErrorCode.NONE
     has_records: bool = False
 
 
-DROP = Step(Action.DROP)
+DROP = FollowerStep(LogAction.DROP)
 
 
-def step_for(ask: Ask, told: Told, replica: Replica) -> Step:
+def step_for(ask: FetchPosition, told: LeaderAnswer, replica: Replica) -> FollowerStep:
     """Decide; changes nothing. The caller acts at once, with nothing in between (R-07)."""
     if not replica.follows(ask.leader_epoch) or replica.log_end_offset != ask.fetch_offset:
         return DROP
     if told.error is ErrorCode.OFFSET_OUT_OF_RANGE:
         return _out_of_range(ask, told, replica)
     if told.error is not ErrorCode.NONE:
-        return Step(Action.WAIT, error=told.error)
+        return FollowerStep(LogAction.WAIT, error=told.error)
     if told.diverging is not None:
         return _diverging(told.diverging, replica)
-    return Step(Action.APPEND, has_records=told.has_records)
+    return FollowerStep(LogAction.APPEND, has_records=told.has_records)
 
 
-def _diverging(leader_end: EpochEnd, replica: Replica) -> Step:
+def _diverging(leader_end: EpochEnd, replica: Replica) -> FollowerStep:
     if leader_end.is_undefined:
-        return Step(Action.WAIT, error=ErrorCode.UNKNOWN_LEADER_EPOCH)
+        return FollowerStep(LogAction.WAIT, error=ErrorCode.UNKNOWN_LEADER_EPOCH)
     end = replica.log_end_offset
     cut = replica.history.epochs.truncation_for(leader_end, end)
     if cut.offset >= end:
         # Asked again, it would say the same for ever.
-        return Step(Action.WAIT, error=ErrorCode.UNKNOWN_LEADER_EPOCH)
-    return Step(Action.TRUNCATE, cut.offset)
+        return FollowerStep(LogAction.WAIT, error=ErrorCode.UNKNOWN_LEADER_EPOCH)
+    return FollowerStep(LogAction.TRUNCATE, cut.offset)
 
 
-def _out_of_range(ask: Ask, told: Told, replica: Replica) -> Step:
+def _out_of_range(ask: FetchPosition, told: LeaderAnswer, replica: Replica) -> FollowerStep:
     """Both logs may have lost their beginning; only that is a reason to start over."""
     start = told.log_start_offset
     # A log without records has none to lose, and no epoch by which the leader could judge it.
     is_empty = replica.log_start_offset == replica.log_end_offset
     if start > ask.fetch_offset or (is_empty and 0 <= start < ask.fetch_offset):
-        return Step(Action.RESTART, start)
-    return Step(Action.WAIT, error=told.error)
+        return FollowerStep(LogAction.RESTART, start)
+    return FollowerStep(LogAction.WAIT, error=told.error)

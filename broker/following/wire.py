@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.following.steps import Told
+from ottla.broker.following.steps import LeaderAnswer
 from ottla.broker.replica.epochs import EpochEnd
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.following.fetcher_state import Followed
     from ottla.broker.following.session import Delta
-    from ottla.broker.following.steps import Ask
+    from ottla.broker.following.steps import FetchPosition
     from ottla.protocol.ids import Uuid
 
 # Before 12 a leader cannot say where two logs part (KIP-595).
@@ -39,7 +39,7 @@ FIRST_WITH_REPLICA_STATE = 15
 IDLE_WAITS_MAX = 8
 
 
-class Manner(NamedTuple):
+class FetchSettings(NamedTuple):
     """How a follower fetches: Kafka's ``replica.fetch.*`` settings.
 
     ``idle_wait_max_ms``: how long it lets the leader wait for news at rest; it is answered at once
@@ -62,21 +62,23 @@ class Manner(NamedTuple):
         return max(self.wait_max_ms, min(longer_ms, self.idle_wait_max_ms))
 
 
-class Sender(NamedTuple):
+class FollowerIdentity(NamedTuple):
     """Who fetches."""
 
     node_id: int
     broker_epoch: int
 
 
-def version_for(offered: int, asked: Iterable[tuple[Followed, Ask]]) -> int:
+def version_for(offered: int, asked: Iterable[tuple[Followed, FetchPosition]]) -> int:
     """The newest version in which all these partitions can be named."""
     if offered >= FIRST_BY_ID and any(one.topic_id == ZERO_UUID for one, _ in asked):
         return FIRST_BY_ID - 1
     return offered
 
 
-def build_request(delta: Delta, sender: Sender, manner: Manner, version: int) -> FetchRequest:
+def build_request(
+    delta: Delta, sender: FollowerIdentity, manner: FetchSettings, version: int
+) -> FetchRequest:
     """One request; partitions of a topic that follow one another share its entry."""
     request = FetchRequest(
         max_wait_ms=manner.wait_max_ms,
@@ -94,7 +96,9 @@ def build_request(delta: Delta, sender: Sender, manner: Manner, version: int) ->
     return request
 
 
-def _topics(asked: Iterable[tuple[Followed, Ask]], max_bytes: int) -> Iterator[FetchTopic]:
+def _topics(
+    asked: Iterable[tuple[Followed, FetchPosition]], max_bytes: int
+) -> Iterator[FetchTopic]:
     topic: FetchTopic | None = None
     for one, ask in asked:
         name, index = one.partition
@@ -135,13 +139,13 @@ def parts_of(
                 yield TopicPartition(name, part.partition_index), part
 
 
-def told_by(part: PartitionData) -> Told:
+def told_by(part: PartitionData) -> LeaderAnswer:
     """What the machine is to know of one partition's part."""
     end = part.diverging_epoch
     diverging = None
     if part.error_code == ErrorCode.NONE and (end.epoch >= 0 or end.end_offset >= 0):
         diverging = EpochEnd(end.epoch, end.end_offset)
-    return Told(
+    return LeaderAnswer(
         error_code(part.error_code),
         part.high_watermark,
         part.log_start_offset,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
 from ottla.coordinator.configs.config_changes import ConfigOperation
 from ottla.coordinator.configs.configs import ConfigSource
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -94,7 +94,7 @@ def _loggers() -> dict[str, logging.Logger]:
 
 
 def _require(services: Services, context: RequestContext, operation: Operation) -> None:
-    if not services.door.is_allowed(context, operation, ResourceType.CLUSTER, CLUSTER_NAME):
+    if not services.door.is_allowed(context, operation, AclResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.broker.engine.context import Peer, ReplyPart
-from ottla.broker.engine.deferred import Later
+from ottla.broker.engine.context import ClientPeer, ReplyPart
+from ottla.broker.engine.deferred import DeferredAnswer
 from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ottla.broker.coordinating.txn_partition import MarkerWriter
     from ottla.broker.coordinating.txn_verification import Verification
     from ottla.broker.directories.replica_moves import ReplicaMoves
-    from ottla.broker.engine.purgatory import Waiting
-    from ottla.broker.metadata.features import Features
+    from ottla.broker.engine.purgatory import Purgatory
+    from ottla.broker.metadata.features import FinalizedFeatures
     from ottla.broker.metadata.metadata import MetadataCache
     from ottla.broker.metadata.settings import Settings
     from ottla.broker.partitions.control import ControlReceiver
@@ -46,14 +46,14 @@ class Services:
     reads: Reads
     flushes: Flushes
     refusal_log: RefusalLog
-    waiting: Waiting
+    waiting: Purgatory
     admin: ClusterAdmin
     internal_topics: InternalTopics
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     marker_writer: MarkerWriter
     verification: Verification
-    features: Features
+    features: FinalizedFeatures
     moves: ReplicaMoves
     # The controller's word comes in here, over the wire or not.
     control: ControlReceiver
@@ -62,8 +62,8 @@ class Services:
 
 
 Straight = Callable[
-    [Services, Peer, memoryview, int, int],
-    Sequence[ReplyPart] | Later[Sequence[ReplyPart]] | None,
+    [Services, ClientPeer, memoryview, int, int],
+    Sequence[ReplyPart] | DeferredAnswer[Sequence[ReplyPart]] | None,
 ]
 """The shorter way of the commonest requests of one API and version: services, peer, frame, where
 the header's client id ends, and correlation id, to the answer's parts, perhaps later. They are

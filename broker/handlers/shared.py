@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def is_from_broker(services: Services, context: RequestContext) -> bool:
     sender may act for the cluster."""
     return context.listener == services.config.inter_broker_listener_name and (
         services.door.is_allowed(
-            context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+            context, Operation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
         )
     )
 
@@ -59,7 +59,9 @@ def refused_parts(services: Services, context: RequestContext, topics: Iterable[
     """The partitions that the caller may not commit, or that are not there, and why."""
     refused: ErrorOf = {}
     for topic in topics:
-        allowed = services.door.is_allowed(context, Operation.READ, ResourceType.TOPIC, topic.name)
+        allowed = services.door.is_allowed(
+            context, Operation.READ, AclResourceType.TOPIC, topic.name
+        )
         image = services.metadata.topic(topic.name)
         for part in topic.partitions:
             place = topic.name, part.partition_index

@@ -45,7 +45,7 @@ _ATTEMPTS_MAX = 20
 _NO_NODE = -1
 
 
-class Features:
+class FinalizedFeatures:
     """Owned by the server; a follower of the session (read ``lifecycle.py``)."""
 
     def __init__(self, node_id: int, metadata: MetadataCache, clock: Clock, tasks: Tasks) -> None:

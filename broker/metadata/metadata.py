@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Clock
 
 
-class Node(NamedTuple):
+class ListenerNode(NamedTuple):
     """A live broker, as clients of one listener reach it."""
 
     node_id: int
@@ -49,7 +49,7 @@ class MetadataCache:
         self._listeners: list[Callable[[Delta], object]] = []
         self._waiters: list[_Waiter] = []
         # Listener -> its nodes; asked for by every client request about topics.
-        self._nodes: dict[str, tuple[Node, ...]] = {}
+        self._nodes: dict[str, tuple[ListenerNode, ...]] = {}
         self.image = MetadataImage("")
         self.is_complete = False
         # Whether a partition lies on a data directory of this broker that has failed.
@@ -158,7 +158,7 @@ class MetadataCache:
         state = self.image.partition(topic, partition)
         return (NO_LEADER, -1) if state is None else (state.leader, state.leader_epoch)
 
-    def endpoints(self, listener: str) -> tuple[Node, ...]:
+    def endpoints(self, listener: str) -> tuple[ListenerNode, ...]:
         """The live brokers that have the listener, by id."""
         nodes = self._nodes.get(listener)
         if nodes is None:
@@ -185,13 +185,13 @@ class MetadataCache:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def _read_nodes(self, listener: str) -> tuple[Node, ...]:
+    def _read_nodes(self, listener: str) -> tuple[ListenerNode, ...]:
         nodes = []
         for node_id in sorted(self.image.brokers):
             broker = self.image.brokers[node_id]
             end = broker.endpoint(listener)
             if end is not None:
-                nodes.append(Node(node_id, end.host, end.port, broker.rack))
+                nodes.append(ListenerNode(node_id, end.host, end.port, broker.rack))
         return tuple(nodes)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.coordinating.shards import State
+from ottla.broker.coordinating.shards import ShardState
 from ottla.broker.metrics.exposition import GAUGE, Family
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -80,7 +80,7 @@ def group_families(groups: GroupCoordinator, partitions: Partitions) -> Iterator
 
 
 def _active_machines(groups: GroupCoordinator) -> list[Any]:
-    return [shard.machine for shard in groups.shards if shard.state is State.ACTIVE]
+    return [shard.machine for shard in groups.shards if shard.state is ShardState.ACTIVE]
 
 
 def _load_standing() -> tuple[

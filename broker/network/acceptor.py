@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ottla.broker.network.processor import Processor
-    from ottla.broker.network.surroundings import Entrance, Surroundings
+    from ottla.broker.network.surroundings import ConnectionParts, ListenerParts
     from ottla.protocol.ports import Listener, Socket, Timer
 
 logger = logging.getLogger("ottla.network")
@@ -32,7 +32,7 @@ EXHAUSTED_PAUSE_MS = 1_000.0
 @dataclass(slots=True)
 class _Door:
     listener: Listener
-    entrance: Entrance
+    entrance: ListenerParts
     is_open: bool = False
 
 
@@ -41,7 +41,7 @@ class Acceptor:
 
     name = "acceptor"
 
-    def __init__(self, surroundings: Surroundings, processors: Sequence[Processor]) -> None:
+    def __init__(self, surroundings: ConnectionParts, processors: Sequence[Processor]) -> None:
         self.accepted_count = 0
         self.refused_count = 0
         self.failed_count = 0
@@ -59,7 +59,7 @@ class Acceptor:
         """Whether it waits for descriptors."""
         return self._pause_timer is not None
 
-    def add(self, listener: Listener, entrance: Entrance) -> None:
+    def add(self, listener: Listener, entrance: ListenerParts) -> None:
         """Take a bound listener; the kernel already queues its connections."""
         self._doors[entrance.spec.name] = _Door(listener, entrance)
         if self._is_started:
@@ -125,7 +125,7 @@ class Acceptor:
                 continue  # this peer has gone before it was accepted
             self._assign(socket, door.entrance)
 
-    def _assign(self, socket: Socket, entrance: Entrance) -> None:
+    def _assign(self, socket: Socket, entrance: ListenerParts) -> None:
         if not entrance.spec.is_exempt:
             host = socket.peer.host
             if self._count_by_host[host] >= self._surroundings.settings.connections_per_ip_max:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ottla.broker.network.settings import NetworkSettings
 
 
-class Age:
+class ConnectionAge:
     """Kept by a connection, which sets ``is_active`` whenever bytes have moved either way."""
 
     __slots__ = ("_idle_ms", "_reading_ms", "_request_count", "is_active")

@@ -115,7 +115,7 @@ class ByteBudget:
             self._waiting.popleft().on_budget()
 
 
-class Intake:
+class ReceiveBuffer:
     """The bytes of one connection that have arrived and are not served yet: ``view[start:end]``.
 
     ``frame_bytes`` below is the length of the frame that begins at ``start``, 0 if unknown."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from ottla.broker.engine.context import Dispatch
-    from ottla.broker.network.request import Owner, Request
+    from ottla.broker.network.request import Request, RequestOwner
 
     class Supervisor(Protocol):
         """What runs suspended ordered parts: ``broker/engine/tasks.py``."""
@@ -58,7 +58,7 @@ class RequestChannel:
         self.dispatch = dispatch
         self._tasks = tasks
         self._queue: deque[tuple[Request, memoryview]] = deque()
-        self._parked: deque[Owner] = deque()
+        self._parked: deque[RequestOwner] = deque()
 
     @property
     def is_full(self) -> bool:
@@ -74,7 +74,7 @@ class RequestChannel:
         """Connections that are not read from because the queue is full."""
         return len(self._parked)
 
-    def park(self, connection: Owner) -> None:
+    def park(self, connection: RequestOwner) -> None:
         """Tell the connection by ``on_channel_room`` when it may try again."""
         self._parked.append(connection)
 
@@ -144,7 +144,7 @@ class RequestChannel:
     def _on_done(
         self,
         handler: Handler,
-        connection: Owner,
+        connection: RequestOwner,
         coroutine: Coroutine[Any, Any, None],
         _task: asyncio.Task[None],
     ) -> None:

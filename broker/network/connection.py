@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.broker.network.age import Age
-from ottla.broker.network.buffers import Intake
+from ottla.broker.network.age import ConnectionAge
+from ottla.broker.network.buffers import ReceiveBuffer
 from ottla.broker.network.output import Output
 from ottla.broker.network.request import Request
 from ottla.protocol.errors import RemoteProtocolError
@@ -19,7 +19,7 @@ from ottla.protocol.errors import RemoteProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.broker.network.surroundings import Entrance, Surroundings
+    from ottla.broker.network.surroundings import ConnectionParts, ListenerParts
     from ottla.protocol.ports import Socket, Timer
 
 logger = logging.getLogger("ottla.network")
@@ -40,7 +40,7 @@ REQUESTS_PER_TURN_MAX = 64
 DISCARDED_BYTES_MAX = 1024 * 1024
 
 
-class Home(Protocol):
+class ConnectionHost(Protocol):
     """The processor, as its connections know it."""
 
     received_bytes: int
@@ -97,7 +97,12 @@ class Connection:
     )
 
     def __init__(
-        self, socket: Socket, entrance: Entrance, surroundings: Surroundings, home: Home, name: str
+        self,
+        socket: Socket,
+        entrance: ListenerParts,
+        surroundings: ConnectionParts,
+        home: ConnectionHost,
+        name: str,
     ) -> None:
         self.connection_id = name
         self.listener = entrance.spec.name
@@ -110,7 +115,7 @@ class Connection:
         self._surroundings = surroundings
         self._socket = socket
         self._transport = entrance.spec.transport(socket)
-        self.intake = Intake(self, surroundings.pool, surroundings.budget)
+        self.intake = ReceiveBuffer(self, surroundings.pool, surroundings.budget)
         self._output = Output(entrance.spec.framing)
         self.blocked = 0
         self.request_count = 0
@@ -125,7 +130,7 @@ class Connection:
         # The processor's notes.
         self.is_dirty = False
         self.is_scheduled = False
-        self.age = Age()
+        self.age = ConnectionAge()
 
     @property
     def has_hung_up(self) -> bool:

@@ -17,8 +17,8 @@ from ottla.broker.network.connection import Connection
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.broker.network.request import Owner
-    from ottla.broker.network.surroundings import Entrance, Surroundings
+    from ottla.broker.network.request import RequestOwner
+    from ottla.broker.network.surroundings import ConnectionParts, ListenerParts
     from ottla.protocol.ports import Socket, Timer
 
 logger = logging.getLogger("ottla.network")
@@ -32,7 +32,7 @@ class Processor:
     """``on_closed`` is told the listener and the host of each connection that has gone."""
 
     def __init__(
-        self, name: str, surroundings: Surroundings, on_closed: Callable[[str, str], object]
+        self, name: str, surroundings: ConnectionParts, on_closed: Callable[[str, str], object]
     ) -> None:
         self.name = name
         self.connections: dict[Connection, None] = {}
@@ -43,7 +43,7 @@ class Processor:
         self._surroundings = surroundings
         self._on_closed = on_closed
         self._loop = asyncio.get_running_loop()
-        self._new_connections: deque[tuple[Socket, Entrance]] = deque()
+        self._new_connections: deque[tuple[Socket, ListenerParts]] = deque()
         self._answered: list[Connection] = []
         self._scheduled: list[Connection] = []
         # Inside an event the answers are looked at when it ends; outside of one a callback is
@@ -80,7 +80,7 @@ class Processor:
         interval_ms = max(SWEEP_MS_MIN, min(interval_ms / SWEEPS_PER_IDLE_LIMIT, SWEEP_MS_MAX))
         self._arm_sweep(interval_ms)
 
-    def assign(self, socket: Socket, entrance: Entrance) -> None:
+    def assign(self, socket: Socket, entrance: ListenerParts) -> None:
         """Take a connection that the acceptor has accepted."""
         self._new_connections.append((socket, entrance))
         self._wake()
@@ -149,13 +149,13 @@ class Processor:
         finally:
             self._is_running = False
 
-    def _step(self, connection: Owner, step: Callable[[], None]) -> None:
+    def _step(self, connection: RequestOwner, step: Callable[[], None]) -> None:
         try:
             step()
         except Exception as error:
             self._on_failure(connection, error)
 
-    def _on_failure(self, connection: Owner, error: Exception) -> None:
+    def _on_failure(self, connection: RequestOwner, error: Exception) -> None:
         if isinstance(error, OSError):
             connection.close(f"{error}")
             return

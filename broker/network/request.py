@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ottla.broker.engine.context import Peer
+from ottla.broker.engine.context import ClientPeer
 from ottla.protocol.ports import FileRegion
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ NO_ANSWER: tuple[ReplyPart, ...] = ()
 END_CONNECTION: tuple[ReplyPart, ...] = (b"",)
 
 
-class Owner(Peer, Protocol):
+class RequestOwner(ClientPeer, Protocol):
     """The connection of a request, as the request and the request channel know it."""
 
     unsent_bytes: int
@@ -54,7 +54,7 @@ class Request:
 
     __slots__ = ("owner", "parts", "size_bytes")
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: RequestOwner) -> None:
         self.owner = owner
         self.parts: Sequence[ReplyPart] | None = None
         self.size_bytes = 0

@@ -21,7 +21,7 @@ from ottla.broker.network.status import (
     processor_status,
     queue_status,
 )
-from ottla.broker.network.surroundings import Entrance, Surroundings
+from ottla.broker.network.surroundings import ConnectionParts, ListenerParts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,7 @@ class NetworkServer:
         self._dispatch = dispatch
         self._settings = settings
         self._budget = ByteBudget(settings.queued_request_bytes_max)
-        surroundings = Surroundings(settings, clock, BufferPool(), self._budget)
+        surroundings = ConnectionParts(settings, clock, BufferPool(), self._budget)
         self._processors = [
             Processor(f"processor-{number}", surroundings, self._on_closed)
             for number in range(settings.processors)
@@ -78,7 +78,7 @@ class NetworkServer:
             if spec.own_handlers:
                 channel = self._make_channel(f"{spec.name}-handler", spec.own_handlers)
                 self._own_channels[spec.name] = channel
-            self._acceptor.add(bound[spec.name], Entrance(spec, channel))
+            self._acceptor.add(bound[spec.name], ListenerParts(spec, channel))
         return {name: listener.address for name, listener in bound.items()}
 
     def start(self) -> None:

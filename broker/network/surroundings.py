@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Entrance:
+class ListenerParts:
     """What connections of one listener have in common."""
 
     spec: ListenerSpec
@@ -22,7 +22,7 @@ class Entrance:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ConnectionParts:
     """What all connections of a broker have in common."""
 
     settings: NetworkSettings

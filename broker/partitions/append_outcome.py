@@ -15,7 +15,7 @@ NOTHING = -1
 
 
 @dataclass(slots=True)
-class Appended:
+class AppendOutcome:
     """It counts once the high watermark has reached ``next_offset`` in ``leader_epoch``."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -27,14 +27,14 @@ class Appended:
     error_message: str | None = None
 
 
-def refused(log: PartitionLog, error: ErrorCode, message: str | None = None) -> Appended:
+def refused(log: PartitionLog, error: ErrorCode, message: str | None = None) -> AppendOutcome:
     """Nothing was written."""
-    return Appended(error, log_start_offset=log.log_start_offset, error_message=message)
+    return AppendOutcome(error, log_start_offset=log.log_start_offset, error_message=message)
 
 
-def repeated(log: PartitionLog, verdict: Verdict, leader_epoch: int) -> Appended:
+def repeated(log: PartitionLog, verdict: Verdict, leader_epoch: int) -> AppendOutcome:
     """It was there already: where, and of what time."""
-    return Appended(
+    return AppendOutcome(
         base_offset=verdict.base_offset,
         next_offset=verdict.last_offset + 1,
         log_append_time_ms=verdict.timestamp,

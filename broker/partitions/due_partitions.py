@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Find = Callable[[str, int], PartitionRuntime | None]
 
 
-class Attention:
+class DuePartitions:
     """Owned by the partitions. ``find``: the one that is served here now."""
 
     def __init__(self, find: Find) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.broker.partitions.partition_read import Wanted
+from ottla.broker.partitions.partition_read import PartitionFetch
 from ottla.broker.replica.fetch_sessions import (
     NO_SESSION,
     FetchSession,
@@ -31,8 +31,8 @@ CONSUMER_SESSION_MIN = 16
 _SESSION_IDS = (1 << 31) - 1
 
 PartitionKey = tuple[str | Uuid, int]
-Session = FetchSession[PartitionKey, Wanted]
-Sessions = FetchSessions[PartitionKey, Wanted]
+Session = FetchSession[PartitionKey, PartitionFetch]
+Sessions = FetchSessions[PartitionKey, PartitionFetch]
 Resolve = Callable[[str | Uuid], tuple[str, Uuid, ErrorCode]]
 """Name or id of a topic to its name, its id if that was asked for, and why it may not be read."""
 
@@ -45,7 +45,7 @@ class SessionPart:
     random: Random
     ask: SessionAsk
     now_ms: float
-    wanted: list[Wanted]
+    wanted: list[PartitionFetch]
     session: Session | None = None
     error: ErrorCode = ErrorCode.NONE
 
@@ -85,7 +85,7 @@ class SessionPart:
             )
         ]
 
-    def key(self, wanted: Wanted) -> PartitionKey:
+    def key(self, wanted: PartitionFetch) -> PartitionKey:
         """The partition as the client names it."""
         named = wanted.topic_id if self.ask.uses_topic_ids else wanted.topic
         return named, wanted.partition
@@ -113,7 +113,7 @@ def take_in(part: SessionPart, request: FetchRequest, resolve: Resolve, version:
     for topic in request.topics:
         name, topic_id, error = resolve(topic.topic_id if by_id else topic.topic)
         part.wanted += [
-            Wanted(
+            PartitionFetch(
                 name,
                 asked.partition,
                 asked.fetch_offset,
@@ -148,7 +148,9 @@ def take_in(part: SessionPart, request: FetchRequest, resolve: Resolve, version:
         part.session = None
 
 
-def _resolved_again(session: Session, resolve: Resolve) -> list[tuple[PartitionKey, Wanted]]:
+def _resolved_again(
+    session: Session, resolve: Resolve
+) -> list[tuple[PartitionKey, PartitionFetch]]:
     known: dict[str | Uuid, tuple[str, Uuid, ErrorCode]] = {}
     again = []
     for key, wanted in session.items():

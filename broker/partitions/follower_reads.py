@@ -22,16 +22,16 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.broker.engine.purgatory import Waiting
+    from ottla.broker.engine.purgatory import Purgatory
     from ottla.broker.partitions.partition import PartitionRuntime
-    from ottla.broker.partitions.partition_read import FetchPlan, Wanted
+    from ottla.broker.partitions.partition_read import FetchPlan, PartitionFetch
     from ottla.broker.replica.leading import Leading
     from ottla.broker.replica.progress import FollowerProgress
     from ottla.broker.replica.proofs import Proofs
     from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import Clock
 
-    Find = Callable[[Wanted], PartitionRuntime | None]
+    Find = Callable[[PartitionFetch], PartitionRuntime | None]
 
 # A moved watermark may wait so long for records that take it along.
 NEWS_AFTER_MS = 10.0
@@ -43,7 +43,7 @@ class _Quiet(NamedTuple):
     partition: PartitionRuntime
     leading: Leading
     follower: FollowerProgress
-    wanted: Wanted
+    wanted: PartitionFetch
     # Of the log, when it was found to be the one that is meant.
     topic_id: Uuid | None
 
@@ -60,7 +60,7 @@ class _Quiet(NamedTuple):
         )
 
 
-class Quietness:
+class QuietPartitions:
     """What a fetch session remembers of its last answer: everything that it asks for, if all of it
     was quiet then. One that says the same again costs a glance in all, and not one for each."""
 
@@ -102,7 +102,7 @@ class Quietness:
 class FollowerReads:
     """Owned by the reads of one broker. ``proofs`` is told what fetches say of followers."""
 
-    def __init__(self, waiting: Waiting, clock: Clock, proofs: Proofs) -> None:
+    def __init__(self, waiting: Purgatory, clock: Clock, proofs: Proofs) -> None:
         self._waiting = waiting
         self.clock = clock
         self._proofs = proofs
@@ -118,13 +118,13 @@ class FollowerReads:
         poll = FollowerPoll(plan, find, partial(proofs.on_answer, connection), self)
         now_ms = self.clock.now_ms()
         question = proofs.on_fetch(connection, now_ms) if proofs.is_open else NOT_PROVEN
-        quietness: Quietness | None = plan.quietness
+        quietness: QuietPartitions | None = plan.quietness
         if quietness is not None and not question and quietness.lasts(plan, now_ms):
             assert quietness.all_quiet is not None
             poll.quiet, plan.wanted = quietness.all_quiet, []
             poll.is_fresh = poll.is_calm = True
             return poll
-        active: list[Wanted] = []
+        active: list[PartitionFetch] = []
         for wanted in plan.wanted:
             partition = find(wanted)
             if partition is None:
@@ -156,7 +156,7 @@ class FollowerReads:
         self,
         partition: PartitionRuntime,
         follower: FollowerProgress,
-        wanted: Wanted,
+        wanted: PartitionFetch,
         question: int,
     ) -> None:
         """The follower followed when that question had come, if it says in which epoch."""
@@ -252,7 +252,7 @@ class FollowerPoll:
         return bool(late)
 
 
-def _quiet(partition: PartitionRuntime, plan: FetchPlan, wanted: Wanted) -> _Quiet | None:
+def _quiet(partition: PartitionRuntime, plan: FetchPlan, wanted: PartitionFetch) -> _Quiet | None:
     """Whether the same was asked for before and answered, and nothing has changed since."""
     leading = partition.replica.leading
     if leading is None:
@@ -270,7 +270,7 @@ def _quiet(partition: PartitionRuntime, plan: FetchPlan, wanted: Wanted) -> _Qui
     return quiet if quiet.is_still_quiet else None
 
 
-def _as_fetch(plan: FetchPlan, wanted: Wanted) -> FollowerFetch:
+def _as_fetch(plan: FetchPlan, wanted: PartitionFetch) -> FollowerFetch:
     return FollowerFetch(
         plan.replica_id,
         plan.broker_epoch,

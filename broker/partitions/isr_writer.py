@@ -21,7 +21,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.broker.engine.log_summary import IsrNews
+from ottla.broker.engine.log_summary import IsrChangeSummary
 from ottla.broker.replica.isr import ChangeOutcome
 from ottla.broker.replica.progress import UNKNOWN_BROKER_EPOCH
 from ottla.coordinator.store import paths
@@ -59,7 +59,7 @@ ANNOUNCED_AT_ONCE = 2_000
 TOPICS_KNOWN_MAX = 1_000
 
 
-class Led(Protocol):
+class LedPartitions(Protocol):
     """The partitions of this broker."""
 
     def __iter__(self) -> Iterator[PartitionRuntime]: ...
@@ -82,7 +82,7 @@ class IsrWriter:
 
     def __init__(
         self,
-        partitions: Led,
+        partitions: LedPartitions,
         metadata: MetadataCache,
         clock: Clock,
         tasks: Tasks,
@@ -97,7 +97,7 @@ class IsrWriter:
         self._has_session = asyncio.Event()
         self._unannounced: dict[TopicPartition, None] = {}
         self._announces = False
-        self._news = IsrNews()
+        self._news = IsrChangeSummary()
         self._topic_ids = _TopicIds()
         self.shrink_count = 0
         self.expand_count = 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.engine.purgatory import WaitKey
 from ottla.broker.log.storage.txn_index import AbortedTransaction
-from ottla.broker.partitions.append_outcome import NOTHING, Appended, refused, repeated
+from ottla.broker.partitions.append_outcome import NOTHING, AppendOutcome, refused, repeated
 from ottla.broker.partitions.lease import Lease, endless_lease
 from ottla.broker.partitions.traffic import Traffic
 from ottla.broker.replica.append import AppendPlan, AppendTime, judge_produced
@@ -29,7 +29,7 @@ from ottla.protocol.records.control import encode_marker
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from ottla.broker.engine.purgatory import Waiting
+    from ottla.broker.engine.purgatory import Purgatory
     from ottla.broker.log.partition_log import PartitionLog
     from ottla.broker.metadata.topic_settings import TopicSettings
     from ottla.broker.replica.leading import Leadership
@@ -59,7 +59,7 @@ class PartitionRuntime:
         log: PartitionLog,
         replica: Replica,
         settings: TopicSettings,
-        waiting: Waiting,
+        waiting: Purgatory,
         clock: Clock,
         lease: Lease | None = None,
     ) -> None:
@@ -196,7 +196,7 @@ class PartitionRuntime:
             records, self.settings.append_rules, api_version, self._clock.wall_ms()
         )
 
-    def write(self, plan: AppendPlan, acks: int) -> Appended:
+    def write(self, plan: AppendPlan, acks: int) -> AppendOutcome:
         """Append what has been judged. Never raises for what a client or a disk did."""
         batch = plan.batch
         if batch is None:
@@ -224,7 +224,7 @@ class PartitionRuntime:
                 leading.verifications.drop(batch.producer_id)
         return self._append(batch, stamps_time=plan.stamps_time)
 
-    def write_marker(self, marker: TransactionMarker, transaction_version: int) -> Appended:
+    def write_marker(self, marker: TransactionMarker, transaction_version: int) -> AppendOutcome:
         """End a producer's transaction here. Counts when it is committed up to ``next_offset``.
 
         A repetition changes nothing (``base_offset`` is -1), and counts when the first one does:
@@ -244,7 +244,9 @@ class PartitionRuntime:
         if error is not _NONE:
             return refused(self.log, error)
         if verdict.action is _DUPLICATE:
-            return Appended(next_offset=self.log.log_end_offset, leader_epoch=replica.leader_epoch)
+            return AppendOutcome(
+                next_offset=self.log.log_end_offset, leader_epoch=replica.leader_epoch
+            )
         batch = parse_batch(bytearray(encode_marker(marker, self._clock.wall_ms())))
         return self._append(batch, stamps_time=self.settings.append_rules.uses_append_time)
 
@@ -278,7 +280,7 @@ class PartitionRuntime:
             return NOTHING
         return batch.base_offset
 
-    def _append(self, batch: RecordBatch, *, stamps_time: bool) -> Appended:
+    def _append(self, batch: RecordBatch, *, stamps_time: bool) -> AppendOutcome:
         append_time = NOTHING
         if stamps_time:
             append_time = self._append_time.next(self._clock.wall_ms())
@@ -287,7 +289,7 @@ class PartitionRuntime:
             self._put(batch)
         except KafkaError as error:
             return self._refuse(batch, error.code, error.message)
-        return Appended(
+        return AppendOutcome(
             _NONE,
             batch.base_offset,
             self.log.log_end_offset,
@@ -296,7 +298,9 @@ class PartitionRuntime:
             batch.leader_epoch,
         )
 
-    def _refuse(self, batch: RecordBatch, error: ErrorCode, message: str | None = None) -> Appended:
+    def _refuse(
+        self, batch: RecordBatch, error: ErrorCode, message: str | None = None
+    ) -> AppendOutcome:
         self.refusals.note(batch, error)
         return refused(self.log, error, message)
 

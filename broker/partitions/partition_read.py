@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEBUG_REPLICA_ID = -2
 
 
-class Wanted(NamedTuple):
+class PartitionFetch(NamedTuple):
     """One partition of a fetch request; ``error_code`` when the caller may not have it.
 
     ``topic_id`` where the topic was asked for by id; ``log_start_offset`` is a follower's own."""
@@ -47,7 +47,7 @@ class FetchPlan:
     from instead, given partition and position; -1 for the leader. ``quietness``: what the session
     remembers, if it is a follower's (follower_reads.py)."""
 
-    wanted: list[Wanted]
+    wanted: list[PartitionFetch]
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
@@ -80,7 +80,7 @@ class FetchPlan:
 class PartitionRead:
     """Records (whole batches) or an error, and the partition's offsets at that moment."""
 
-    wanted: Wanted
+    wanted: PartitionFetch
     error_code: ErrorCode = ErrorCode.NONE
     high_watermark: int = -1
     last_stable_offset: int = -1

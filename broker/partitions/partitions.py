@@ -13,11 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.engine.concurrently import pipelined
-from ottla.broker.partitions.due_partitions import Attention
+from ottla.broker.partitions.due_partitions import DuePartitions
 from ottla.broker.partitions.lease import Lease, endless_lease
 from ottla.broker.partitions.partition import PartitionRuntime
 from ottla.broker.partitions.role_orders import leadership_of
-from ottla.broker.partitions.strays import StrayNews, find_strays, may_be_of
+from ottla.broker.partitions.strays import StrayReports, find_strays, may_be_of
 from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.leading import ReplicaLimits
 from ottla.broker.replica.partition import Replica
@@ -43,7 +43,7 @@ from ottla.protocol.messages.stop_replica import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ottla.broker.engine.purgatory import Waiting
+    from ottla.broker.engine.purgatory import Purgatory
     from ottla.broker.log.directories.directories import LogDirectories
     from ottla.broker.log.observer import LogObserver
     from ottla.broker.log.partition_log import PartitionLog
@@ -70,7 +70,7 @@ class Partitions:
         self,
         node_id: int,
         settings_of: Callable[[str], TopicSettings],
-        waiting: Waiting,
+        waiting: Purgatory,
         clock: Clock,
         lag_time_max_ms: float,
         lease: Lease | None = None,
@@ -91,13 +91,13 @@ class Partitions:
         self._unmade: dict[TopicPartition, Uuid] = {}
         # Why roles were refused: told once, though the controller asks again and again.
         self._refusals: dict[TopicPartition, str] = {}
-        self._stray_news = StrayNews()
+        self._stray_news = StrayReports()
         self._controller_epoch = -1
         # Requests of the controller are carried out one after the other, as they were sent.
         self._lock = asyncio.Lock()
         self._sorting = asyncio.Lock()
         self.error_for_missing: Callable[[str, int], ErrorCode] = _unknown
-        self.attention = Attention(self.find)
+        self.attention = DuePartitions(self.find)
         # Hears of each role that a partition here takes on or loses.
         self.on_role: Callable[[PartitionRuntime], object] = _ignore
         # Hears of it as well, and first: whoever fetches from its leader.

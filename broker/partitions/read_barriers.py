@@ -20,7 +20,7 @@ from ottla.broker.replica.proofs import Proofs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.broker.engine.purgatory import Owner, Waiter, Waiting
+    from ottla.broker.engine.purgatory import DelayedOperation, OperationOwner, Purgatory
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.replica.leading import Leading
     from ottla.protocol.ports import Clock
@@ -36,7 +36,7 @@ class ReadBarriers:
 
     A question goes with its connection, its partition's role or its time, whichever ends first."""
 
-    def __init__(self, waiting: Waiting, clock: Clock) -> None:
+    def __init__(self, waiting: Purgatory, clock: Clock) -> None:
         self.proofs = Proofs()
         self._waiting = waiting
         self._clock = clock
@@ -48,7 +48,10 @@ class ReadBarriers:
         return partition.has_lease and not self._is_awaited(partition)
 
     def wait(
-        self, partition: PartitionRuntime, answer: Callable[[bool], object], owner: Owner | None
+        self,
+        partition: PartitionRuntime,
+        answer: Callable[[bool], object],
+        owner: OperationOwner | None,
     ) -> None:
         """Call ``answer`` once, now or later: whether the partition, which is led here, is proven
         to have been led when this was asked. Not at all if the owner goes."""
@@ -110,7 +113,7 @@ class _Question:
 
     def __init__(
         self,
-        waiting: Waiting,
+        waiting: Purgatory,
         partition: PartitionRuntime,
         leading: Leading,
         number: int,
@@ -122,7 +125,7 @@ class _Question:
         self._leading = leading
         self._number = number
         self._answer = answer
-        self.waiter: Waiter | None = None
+        self.waiter: DelayedOperation | None = None
 
     def verdict(self) -> bool | None:
         """None while it is open."""

@@ -13,14 +13,18 @@ from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.partitions.partition import PartitionRuntime
-    from ottla.broker.partitions.partition_read import FetchPlan, Wanted
+    from ottla.broker.partitions.partition_read import FetchPlan, PartitionFetch
     from ottla.protocol.ports import FileRegion
 
 ANY_EPOCH = -1
 
 
 def read_partition(
-    partition: PartitionRuntime, plan: FetchPlan, wanted: Wanted, max_bytes: int, at_least_one: bool
+    partition: PartitionRuntime,
+    plan: FetchPlan,
+    wanted: PartitionFetch,
+    max_bytes: int,
+    at_least_one: bool,
 ) -> PartitionRead:
     """Whole batches from the wanted offset up to what this reader may see."""
     replica, log = partition.replica, partition.log

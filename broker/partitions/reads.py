@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ottla.broker.engine.deferred import Later
+from ottla.broker.engine.deferred import DeferredAnswer
 from ottla.broker.partitions.fetch_session import Sessions
 from ottla.broker.partitions.follower_reads import FollowerReads
-from ottla.broker.partitions.partition_read import FetchPlan, PartitionRead, Wanted
+from ottla.broker.partitions.partition_read import FetchPlan, PartitionFetch, PartitionRead
 from ottla.broker.partitions.reading import read_partition
 from ottla.broker.replica.fetching import FetchBudget, FetchProgress, must_wait
 from ottla.protocol.errors import ErrorCode
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable
 
     from ottla.broker.engine.context import RequestContext
-    from ottla.broker.engine.purgatory import Waiting
+    from ottla.broker.engine.purgatory import Purgatory
     from ottla.broker.partitions.follower_reads import FollowerPoll
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.partitions.partitions import Partitions
@@ -41,7 +41,7 @@ class Reads:
     def __init__(
         self,
         partitions: Partitions,
-        waiting: Waiting,
+        waiting: Purgatory,
         ports: Ports,
         config: BrokerConfig,
         throttles: ReplicationThrottles,
@@ -63,7 +63,7 @@ class Reads:
         context: RequestContext,
         plan: FetchPlan,
         respond: Callable[[list[PartitionRead]], Response],
-    ) -> Response | Later[Response] | Coroutine[Any, Any, Response]:
+    ) -> Response | DeferredAnswer[Response] | Coroutine[Any, Any, Response]:
         """The answer now, later, or after a read that has to wait for the disk."""
         poll = None
         if plan.is_follower:
@@ -88,7 +88,7 @@ class Reads:
         if reads is not None:
             cold = [read for read in reads if read.is_cold]
             return self._warm(cold, reads, answer) if cold else answer(reads)
-        later: Later[Response] = Later()
+        later: DeferredAnswer[Response] = DeferredAnswer()
 
         def try_complete() -> bool:
             again = look()
@@ -107,7 +107,7 @@ class Reads:
         )
         return later
 
-    def _find(self, wanted: Wanted) -> PartitionRuntime | None:
+    def _find(self, wanted: PartitionFetch) -> PartitionRuntime | None:
         """The partition, if it is here, may be asked for, and is of the topic that is meant."""
         if wanted.error_code != ErrorCode.NONE:
             return None
@@ -136,7 +136,9 @@ class Reads:
             reads.append(read)
         return reads
 
-    def _read_one(self, plan: FetchPlan, wanted: Wanted, budget: FetchBudget) -> PartitionRead:
+    def _read_one(
+        self, plan: FetchPlan, wanted: PartitionFetch, budget: FetchBudget
+    ) -> PartitionRead:
         if wanted.error_code != ErrorCode.NONE:
             return PartitionRead(
                 wanted, wanted.error_code, aborted=None if plan.is_follower else []

@@ -17,7 +17,7 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from ottla.broker.engine.purgatory import Owner, Waiting
+    from ottla.broker.engine.purgatory import OperationOwner, Purgatory
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.protocol.messages.delete_records import DeleteRecordsPartitionResult
 
@@ -83,11 +83,11 @@ def refusal_of(partition: PartitionRuntime) -> ErrorCode:
 
 
 def await_deletions(
-    waiting: Waiting,
+    waiting: Purgatory,
     pending: Sequence[PendingDeletion],
     deadline_ms: float,
     finish: Callable[[], object],
-    owner: Owner | None,
+    owner: OperationOwner | None,
 ) -> None:
     """Call ``finish`` once every partition is settled or the deadline has passed."""
     for one in pending:

@@ -9,10 +9,10 @@ from ottla.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from ottla.broker.engine.purgatory import Owner, Waiting
+    from ottla.broker.engine.purgatory import OperationOwner, Purgatory
 
 
-class Pending(Protocol):
+class PendingPart(Protocol):
     """One partition's part of the request."""
 
     @property
@@ -27,11 +27,11 @@ class Pending(Protocol):
 
 
 def await_all(
-    waiting: Waiting,
-    pending: Sequence[Pending],
+    waiting: Purgatory,
+    pending: Sequence[PendingPart],
     deadline_ms: float,
     finish: Callable[[], object],
-    owner: Owner | None,
+    owner: OperationOwner | None,
 ) -> None:
     """Call ``finish`` once every partition is settled or the deadline has passed."""
     open_ones = list(pending)

@@ -58,7 +58,7 @@ def named(partitions: Sequence[TopicPartition]) -> str:
     return f"{text} and {left} more" if left > 0 else text
 
 
-class StrayNews:
+class StrayReports:
     """Owned by the partitions; tells of the same strays once."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ class Operation(IntEnum):
     IDEMPOTENT_WRITE = 12
 
 
-class ResourceType(IntEnum):
+class AclResourceType(IntEnum):
     """What it is to be done to; Kafka's ACL resource type codes."""
 
     TOPIC = 2
@@ -66,7 +66,7 @@ _CLUSTER_OPERATIONS = (
 )
 
 
-class Caller(Protocol):
+class RequestCaller(Protocol):
     """Who asks, from where, and over which listener: a request's context."""
 
     @property
@@ -83,29 +83,33 @@ class Door:
     """Owned by the server; asked by handlers before they do anything."""
 
     def is_allowed(
-        self, caller: Caller, operation: Operation, resource: ResourceType, name: str
+        self, caller: RequestCaller, operation: Operation, resource: AclResourceType, name: str
     ) -> bool:
         """Whether the caller may do this to that resource."""
         return True
 
-    def throttle_ms(self, caller: Caller, size_bytes: int) -> int:
+    def throttle_ms(self, caller: RequestCaller, size_bytes: int) -> int:
         """How long the caller must be made to wait for what this request cost (KIP-219)."""
         return 0
 
-    def topic_operations(self, caller: Caller, topic: str) -> int:
+    def topic_operations(self, caller: RequestCaller, topic: str) -> int:
         """Bit field of what the caller may do to the topic (Metadata 8+)."""
-        return self._bits(caller, ResourceType.TOPIC, topic, _TOPIC_OPERATIONS)
+        return self._bits(caller, AclResourceType.TOPIC, topic, _TOPIC_OPERATIONS)
 
-    def group_operations(self, caller: Caller, group_id: str) -> int:
+    def group_operations(self, caller: RequestCaller, group_id: str) -> int:
         """Bit field of what the caller may do to the group (KIP-430)."""
-        return self._bits(caller, ResourceType.GROUP, group_id, _GROUP_OPERATIONS)
+        return self._bits(caller, AclResourceType.GROUP, group_id, _GROUP_OPERATIONS)
 
-    def cluster_operations(self, caller: Caller) -> int:
+    def cluster_operations(self, caller: RequestCaller) -> int:
         """Bit field of what the caller may do to the cluster (Metadata 8-10)."""
-        return self._bits(caller, ResourceType.CLUSTER, CLUSTER_NAME, _CLUSTER_OPERATIONS)
+        return self._bits(caller, AclResourceType.CLUSTER, CLUSTER_NAME, _CLUSTER_OPERATIONS)
 
     def _bits(
-        self, caller: Caller, resource: ResourceType, name: str, operations: tuple[Operation, ...]
+        self,
+        caller: RequestCaller,
+        resource: AclResourceType,
+        name: str,
+        operations: tuple[Operation, ...],
     ) -> int:
         allowed = (op for op in operations if self.is_allowed(caller, op, resource, name))
         return sum(1 << operation for operation in allowed)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _TRANSACTION_COMMIT_TIMEOUT_MS = 5_000.0
 
 
-class Coordinators(NamedTuple):
+class BrokerCoordinators(NamedTuple):
     """The group coordinator and the transaction coordinator, and what writes their markers."""
 
     groups: GroupCoordinator
@@ -71,8 +71,8 @@ def build_coordinators(
     flushes: Flushes,
     peers: Peers,
     producer_ids: ProducerIds,
-) -> Coordinators:
-    """Build both coordinators; they load nothing before ``Coordinators.start``."""
+) -> BrokerCoordinators:
+    """Build both coordinators; they load nothing before ``BrokerCoordinators.start``."""
     clock = shared.ports.clock
     groups = _build_groups(shared, flushes)
     writer = MarkerWriter(partitions, groups, flushes, shared.waiting, clock)
@@ -84,7 +84,7 @@ def build_coordinators(
         effects,
     )
     verification = Verification(peers, shared.metadata, transactions.add, clock, shared.tasks)
-    return Coordinators(groups, transactions, writer, verification)
+    return BrokerCoordinators(groups, transactions, writer, verification)
 
 
 def _build_groups(shared: SharedParts, flushes: Flushes) -> GroupCoordinator:

@@ -14,16 +14,16 @@ from ottla.broker.cleaner.cleaner import Cleaning
 from ottla.broker.cleaner.settings import cleaning_settings
 from ottla.broker.controlling.controller import ControllerCandidate
 from ottla.broker.controlling.controllership import ControllerParts
-from ottla.broker.controlling.peer_watch import Vigil
+from ottla.broker.controlling.peer_watch import PeerWatch
 from ottla.broker.controlling.wire_channel import WireChannel
 from ottla.broker.directories.directory_failures import DirectoryFailures
-from ottla.broker.directories.full_disk_reports import RoomReports
+from ottla.broker.directories.full_disk_reports import FullDiskReports
 from ottla.broker.directories.replica_moves import ReplicaMoves
 from ottla.broker.following.fetchers import fetchers_of
 from ottla.broker.housekeeping.housekeeping import Housekeeping, Intervals
 from ottla.broker.membership.peers import Peers
 from ottla.broker.metadata.config_watch import ConfigWatch
-from ottla.broker.metadata.features import Features
+from ottla.broker.metadata.features import FinalizedFeatures
 from ottla.broker.metadata.settings import BROKERS, TOPICS, Settings
 from ottla.broker.partitions.control import ControlReceiver
 from ottla.broker.partitions.isr_writer import IsrWriter
@@ -31,7 +31,7 @@ from ottla.broker.partitions.lease import Lease
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.partitions.produces import Flushes
 from ottla.broker.partitions.throttles import ReplicationThrottles
-from ottla.broker.server.coordinators import Coordinators, build_coordinators
+from ottla.broker.server.coordinators import BrokerCoordinators, build_coordinators
 from ottla.coordinator.configs.config_changes import check_topic_configs
 from ottla.coordinator.controller.specs import controller_settings
 from ottla.protocol.errors import ErrorCode
@@ -56,11 +56,11 @@ class BrokerParts(NamedTuple):
     isr_writer: IsrWriter
     flushes: Flushes
     configs: ConfigWatch
-    features: Features
+    features: FinalizedFeatures
     receiver: ControlReceiver
     peers: Peers
     producer_ids: ProducerIds
-    coordinators: Coordinators
+    coordinators: BrokerCoordinators
     channel: WireChannel
     controller: ControllerCandidate
     fetchers: Fetchers
@@ -68,7 +68,7 @@ class BrokerParts(NamedTuple):
     moves: ReplicaMoves
     housekeeping: Housekeeping
     directory_failures: DirectoryFailures
-    full_disk_reports: RoomReports
+    full_disk_reports: FullDiskReports
 
 
 def build_parts(shared: SharedParts) -> BrokerParts:
@@ -98,7 +98,7 @@ def build_parts(shared: SharedParts) -> BrokerParts:
         isr_writer=isr_writer,
         flushes=flushes,
         configs=configs,
-        features=Features(node_id, metadata, clock, tasks),
+        features=FinalizedFeatures(node_id, metadata, clock, tasks),
         receiver=receiver,
         peers=peers,
         producer_ids=producer_ids,
@@ -110,7 +110,7 @@ def build_parts(shared: SharedParts) -> BrokerParts:
         moves=ReplicaMoves(partitions, metadata, throttles.directories, clock, shared.chores),
         housekeeping=_build_housekeeping(shared, partitions),
         directory_failures=DirectoryFailures(node_id, clock, tasks),
-        full_disk_reports=RoomReports(node_id, clock),
+        full_disk_reports=FullDiskReports(node_id, clock),
     )
     _connect(parts)
     return parts
@@ -127,7 +127,7 @@ def _build_controller(
         clock=ports.clock,
         random=ports.random,
         tasks=shared.tasks,
-        vigil=Vigil(peers, ports.clock, shared.tasks),
+        vigil=PeerWatch(peers, ports.clock, shared.tasks),
     )
     return ControllerCandidate(shared.node_id, shared.metadata, parts)
 

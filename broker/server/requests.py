@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.administration.cluster_admin import ClusterAdmin
-from ottla.broker.administration.controlled_shutdown import Farewell
-from ottla.broker.administration.topic_creation import TopicMaking
+from ottla.broker.administration.controlled_shutdown import ControlledShutdown
+from ottla.broker.administration.topic_creation import TopicCreation
 from ottla.broker.api.dispatch import Dispatcher
 from ottla.broker.api.table import TABLE, advertised_apis
 from ottla.broker.coordinating.internal_topics import InternalTopics
@@ -32,7 +32,7 @@ class RequestParts(NamedTuple):
 
     dispatcher: Dispatcher
     network: NetworkServer
-    controlled_shutdown: Farewell
+    controlled_shutdown: ControlledShutdown
 
 
 def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) -> RequestParts:
@@ -52,7 +52,7 @@ def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) ->
     network = NetworkServer(
         ports.net, clock, shared.tasks, gate.guard(dispatcher.dispatch), network_settings(config)
     )
-    shutdown = Farewell(config, parts.peers, shared.metadata, admin.partitions, clock)
+    shutdown = ControlledShutdown(config, parts.peers, shared.metadata, admin.partitions, clock)
     return RequestParts(dispatcher, network, shutdown)
 
 
@@ -62,7 +62,7 @@ def _build_services(parts: BrokerParts, admin: ClusterAdmin) -> Services:
     reads = Reads(
         parts.partitions, shared.waiting, ports, config, parts.throttles, shared.barriers.proofs
     )
-    creation = TopicMaking(admin, parts.peers, metadata, ports.clock)
+    creation = TopicCreation(admin, parts.peers, metadata, ports.clock)
     return Services(
         ports=ports,
         node_id=shared.node_id,

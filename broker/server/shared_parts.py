@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ottla.broker.engine.purgatory import Waiting
+from ottla.broker.engine.purgatory import Purgatory
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.engine.timing_wheel import TimingWheel
 from ottla.broker.metadata.metadata import MetadataCache
@@ -32,7 +32,7 @@ class SharedParts(NamedTuple):
     tasks: Tasks
     chores: Tasks
     metadata: MetadataCache
-    waiting: Waiting
+    waiting: Purgatory
     wheel: TimingWheel
     barriers: ReadBarriers
 
@@ -47,7 +47,7 @@ def build_shared_parts(
     """Build the record. ``on_crash`` hears of each task that dies of an unexpected error."""
     clock = ports.clock
     wheel = TimingWheel(clock)
-    waiting = Waiting(wheel, asyncio.get_running_loop().call_soon)
+    waiting = Purgatory(wheel, asyncio.get_running_loop().call_soon)
     return SharedParts(
         node_id=node_id,
         ports=ports,

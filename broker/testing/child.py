@@ -20,11 +20,11 @@ from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames
 from ottla.broker.system.real_disk import RealDisk
 from ottla.broker.testing.remote_store import STATE, WATCH, RemoteStore
 from ottla.broker.testing.seat import Seat
-from ottla.broker.testing.wire import Wire
+from ottla.broker.testing.wire import CallChannel
 from ottla.wire.real import RealClock
 
 if TYPE_CHECKING:
-    from ottla.broker.testing.seatlike import Plan
+    from ottla.broker.testing.seatlike import SeatPlan
     from ottla.protocol.ports import Address
 
 START, STOP, HIT, GONE, LOG = "start", "stop", "hit", "gone", "log"
@@ -37,7 +37,7 @@ class Child:
         self._tasks = Tasks()
         # By the machine's own clock: a lease does not age by time that was advanced.
         self._store = RemoteStore(RealClock())
-        self._wire = Wire(self._tasks, self._serve, self._take, self._on_closed)
+        self._wire = CallChannel(self._tasks, self._serve, self._take, self._on_closed)
         self._store.wire = self._wire
         self._seat: Seat | None = None
         self._ended = asyncio.Event()
@@ -62,7 +62,7 @@ class Child:
             asyncio.get_running_loop().call_soon(self._ended.set)
         return result
 
-    async def _start(self, plan: Plan) -> dict[str, Address]:
+    async def _start(self, plan: SeatPlan) -> dict[str, Address]:
         self._seat = Seat(plan, RealDisk, self._store, self)
         return await self._seat.start()
 
@@ -93,7 +93,7 @@ class Child:
 class _Teller(logging.Handler):
     """Tells the cluster what is logged here."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: CallChannel) -> None:
         super().__init__()
         self._wire = wire
         self._loop = asyncio.get_running_loop()

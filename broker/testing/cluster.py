@@ -22,14 +22,14 @@ from ottla.broker.testing.loop_thread import LoopThread
 from ottla.broker.testing.members import ClusterError, Members
 from ottla.broker.testing.questions import leader_of, wait_for_topic
 from ottla.broker.testing.seat import Seat
-from ottla.broker.testing.seatlike import BROKERS, CLIENTS, Plan
+from ottla.broker.testing.seatlike import BROKERS, CLIENTS, SeatPlan
 from ottla.broker.testing.troubles import Troubles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from types import ModuleType, TracebackType
 
-    from ottla.broker.testing.members import State
+    from ottla.broker.testing.members import ProcessState
     from ottla.broker.testing.remote_seat import RemoteSeat
     from ottla.broker.testing.seatlike import Notices, Seatlike
     from ottla.coordinator.store.store import Store
@@ -272,7 +272,7 @@ class Cluster:
         """
         return str(self._running().member(broker_id).addresses[CLIENTS])
 
-    def state_of(self, broker_id: int) -> State:
+    def state_of(self, broker_id: int) -> ProcessState:
         """Return whether a broker runs, is paused, or is dead.
 
         Args:
@@ -342,11 +342,11 @@ class Cluster:
             directory, make_disk = "/data", _same(MemoryDisk())
         ports = {CLIENTS: 0, BROKERS: 0}
         plans = {
-            node_id: Plan(node_id, self._count, self.settings, ports, f"{directory}/{node_id}")
+            node_id: SeatPlan(node_id, self._count, self.settings, ports, f"{directory}/{node_id}")
             for node_id in self.brokers
         }
 
-        def make_seat(plan: Plan, store: Store, notices: Notices) -> Seatlike:
+        def make_seat(plan: SeatPlan, store: Store, notices: Notices) -> Seatlike:
             if self._is_subprocess:
                 return _load_remote_seat()(plan, store, notices, self._log.lines.append)
             return Seat(plan, make_disk, store, notices)

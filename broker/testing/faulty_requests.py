@@ -18,7 +18,7 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from ottla.broker.engine.context import Dispatch, Peer, Reply, ReplyPart
+    from ottla.broker.engine.context import ClientPeer, Dispatch, ReplyPart, ReplySlot
     from ottla.protocol.ports import Clock
 
 _key_of = Struct(">h").unpack_from
@@ -67,7 +67,7 @@ class FaultyRequests:
         """All is well again."""
         self._faults.clear()
 
-    def dispatch(self, peer: Peer, frame: memoryview, reply: Reply) -> Any:
+    def dispatch(self, peer: ClientPeer, frame: memoryview, reply: ReplySlot) -> Any:
         """``context.Dispatch``."""
         if peer.listener != self._listener or len(frame) < _KEY_BYTES:
             return self._behind(peer, frame, reply)
@@ -80,7 +80,7 @@ class FaultyRequests:
         return self._behind(peer, frame, reply)
 
     async def _strike(
-        self, fault: RequestFault, peer: Peer, frame: memoryview, reply: Reply
+        self, fault: RequestFault, peer: ClientPeer, frame: memoryview, reply: ReplySlot
     ) -> None:
         name = ApiKey(fault.api_key).name
         did = f"lost a reply to {name}"
@@ -98,7 +98,7 @@ class FaultyRequests:
             except RemoteProtocolError as error:
                 reply.close(str(error))
 
-    async def _later(self, peer: Peer, frame: memoryview, reply: Reply) -> None:
+    async def _later(self, peer: ClientPeer, frame: memoryview, reply: ReplySlot) -> None:
         await self._clock.sleep(self.produce_delay_ms)
         await _finish(self._behind(peer, frame, reply))
 
@@ -116,7 +116,7 @@ class _LostReply:
 
     __slots__ = ("_reply",)
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: ReplySlot) -> None:
         self._reply = reply
 
     def send(self, _parts: Sequence[ReplyPart], _mute_ms: float = 0) -> None:

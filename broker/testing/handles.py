@@ -8,7 +8,7 @@ from ottla.broker.testing.members import ClusterError
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from ottla.broker.testing.members import State
+    from ottla.broker.testing.members import ProcessState
 
 
 class Knows(Protocol):
@@ -16,7 +16,7 @@ class Knows(Protocol):
 
     def address_of(self, broker_id: int) -> str: ...
 
-    def state_of(self, broker_id: int) -> State: ...
+    def state_of(self, broker_id: int) -> ProcessState: ...
 
 
 class Injected(NamedTuple):
@@ -55,7 +55,7 @@ class BrokerHandle:
         return self._cluster.address_of(self.broker_id)
 
     @property
-    def state(self) -> State:
+    def state(self) -> ProcessState:
         """Whether it runs, is paused, or is dead."""
         return self._cluster.state_of(self.broker_id)
 

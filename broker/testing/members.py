@@ -24,7 +24,7 @@ from ottla.wire.real import RealClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
 
-    from ottla.broker.testing.seatlike import Notices, Plan, Seatlike
+    from ottla.broker.testing.seatlike import Notices, Seatlike, SeatPlan
     from ottla.coordinator.store.embedded import EmbeddedSession
     from ottla.coordinator.store.store import Store
     from ottla.protocol.ports import Address, Disk, Timer
@@ -34,7 +34,7 @@ class ClusterError(RuntimeError):
     """What a cluster was asked for makes no sense for it now; carries one sentence."""
 
 
-class State(Enum):
+class ProcessState(Enum):
     """What a broker is doing."""
 
     RUNNING = "running"
@@ -43,12 +43,12 @@ class State(Enum):
 
 
 @dataclass(slots=True)
-class Member:
+class ClusterMember:
     """One broker of the cluster."""
 
     node_id: int
     seat: Seatlike | None = None
-    state: State = State.DEAD
+    state: ProcessState = ProcessState.DEAD
     addresses: dict[str, Address] = field(default_factory=dict)
     # While it is dead, nobody else may be given its ports.
     held_ports: list[socket.socket] = field(default_factory=list)
@@ -83,8 +83,8 @@ class Members:
 
     def __init__(
         self,
-        plans: Mapping[int, Plan],
-        make_seat: Callable[[Plan, Store, Notices], Seatlike],
+        plans: Mapping[int, SeatPlan],
+        make_seat: Callable[[SeatPlan, Store, Notices], Seatlike],
         tell: Callable[[str], object],
     ) -> None:
         """``tell`` hears in words of what happened without having been asked for."""
@@ -96,7 +96,7 @@ class Members:
         self._sessions: dict[int, OwnSessions] = {}
         self._session_timeout_ms = next(iter(plans.values())).config().zookeeper_session_timeout_ms
         self.clock = MovableClock(RealClock())
-        self.members = {node_id: Member(node_id) for node_id in plans}
+        self.members = {node_id: ClusterMember(node_id) for node_id in plans}
         # Told of each broker that has started again: what is wrong around it still is.
         self.on_restarted: Callable[[int], Coroutine[object, object, None]] | None = None
         # Done once, before the first broker is lost to the others.
@@ -117,7 +117,7 @@ class Members:
         return {
             node_id: seat
             for node_id, seat in self.seats.items()
-            if members[node_id].state is State.RUNNING
+            if members[node_id].state is ProcessState.RUNNING
         }
 
     def seat(self, node_id: int, *, paused_too: bool = False) -> Seatlike:
@@ -125,11 +125,11 @@ class Members:
         seat, state = self.member(node_id).seat, self.member(node_id).state
         if seat is None:
             raise ClusterError(f"broker {node_id} is not running: restart it first")
-        if state is State.PAUSED and not paused_too:
+        if state is ProcessState.PAUSED and not paused_too:
             raise ClusterError(f"broker {node_id} is paused: resume it first")
         return seat
 
-    def member(self, node_id: int) -> Member:
+    def member(self, node_id: int) -> ClusterMember:
         """That broker, in whatever state. Raises ClusterError."""
         given: object = node_id
         if not isinstance(given, int) or given not in self.members:
@@ -165,7 +165,7 @@ class Members:
         seats = [one.seat for one in self.members.values() if one.seat is not None]
         await asyncio.gather(*(seat.stop() for seat in seats), return_exceptions=True)
         for member in self.members.values():
-            member.seat, member.state = None, State.DEAD
+            member.seat, member.state = None, ProcessState.DEAD
             _free_ports(member)
         await self._tasks.stop()
         if self._store is not None:
@@ -185,7 +185,7 @@ class Members:
         seat = self.seat(node_id, paused_too=True)
         await self.prepare_for_loss()
         member = self.members[node_id]
-        member.seat, member.state = None, State.DEAD
+        member.seat, member.state = None, ProcessState.DEAD
         self._end_silence(member)
         await seat.kill()
         _hold_ports(member)
@@ -198,7 +198,7 @@ class Members:
         member = self.member(node_id)
         seat, member.seat = member.seat, None
         if seat is not None:
-            member.state = State.DEAD
+            member.state = ProcessState.DEAD
             self._end_silence(member)
             await seat.stop()
         await self._start_one(member)
@@ -210,7 +210,7 @@ class Members:
         seat = self.seat(node_id)
         await self.prepare_for_loss()
         member = self.members[node_id]
-        member.state = State.PAUSED
+        member.state = ProcessState.PAUSED
         await seat.pause()
         member.silence = self.clock.call_at(
             self.clock.now_ms() + self._session_timeout_ms,
@@ -220,11 +220,11 @@ class Members:
     async def resume(self, node_id: int) -> None:
         """Let it go on. Raises ClusterError."""
         member = self.member(node_id)
-        if member.state is not State.PAUSED:
+        if member.state is not ProcessState.PAUSED:
             raise ClusterError(f"broker {node_id} is not paused")
         seat = self.seat(node_id, paused_too=True)
         self._end_silence(member)
-        member.state = State.RUNNING
+        member.state = ProcessState.RUNNING
         await seat.resume()
 
     async def expire_session(self, node_id: int) -> None:
@@ -257,7 +257,7 @@ class Members:
         self._tell(f"the session of broker {node_id} has ended: it was silent for too long")
         await self._sessions[node_id].expire()
 
-    async def _start_one(self, member: Member) -> None:
+    async def _start_one(self, member: ClusterMember) -> None:
         plan = self._plans[member.node_id]._replace(
             ahead_ms=self.clock.ahead_ms, step_ms=member.step_ms
         )
@@ -267,9 +267,9 @@ class Members:
         seat = self._make_seat(plan, self._sessions[member.node_id], self)
         _free_ports(member)
         member.addresses = await seat.start()
-        member.seat, member.state = seat, State.RUNNING
+        member.seat, member.state = seat, ProcessState.RUNNING
 
-    def _end_silence(self, member: Member) -> None:
+    def _end_silence(self, member: ClusterMember) -> None:
         if member.silence is not None:
             member.silence.cancel()
             member.silence = None
@@ -282,7 +282,7 @@ async def all_of(works: Iterable[Coroutine[object, object, object]]) -> None:
             raise outcome
 
 
-def _hold_ports(member: Member) -> None:
+def _hold_ports(member: ClusterMember) -> None:
     """Bind the ports without listening: who connects is refused, and nobody gets them."""
     for address in member.addresses.values():
         holder = socket.socket()
@@ -296,7 +296,7 @@ def _hold_ports(member: Member) -> None:
             member.held_ports.append(holder)
 
 
-def _free_ports(member: Member) -> None:
+def _free_ports(member: ClusterMember) -> None:
     for holder in member.held_ports:
         holder.close()
     member.held_ports.clear()

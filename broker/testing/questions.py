@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ottla.broker.testing.members import ClusterError, State
+from ottla.broker.testing.members import ClusterError, ProcessState
 
 if TYPE_CHECKING:
     from ottla.broker.testing.members import Members
@@ -40,7 +40,9 @@ async def leader_of(members: Members, topic: str, partition: int) -> int:
         leaders = {answer.get(partition) for answer in answers}
         if len(leaders) == 1:
             (found,) = leaders
-            if found is not None and (found < 0 or members.member(found).state is not State.DEAD):
+            if found is not None and (
+                found < 0 or members.member(found).state is not ProcessState.DEAD
+            ):
                 return found
         if leaders == {None} and attempt >= UNHEARD_ATTEMPTS:
             raise ClusterError(f"no broker has heard of {topic}-{partition}")

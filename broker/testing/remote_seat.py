@@ -12,13 +12,13 @@ from ottla.broker.server.broker import CannotStart
 from ottla.broker.testing.child_process import ChildProcess
 from ottla.broker.testing.remote_store import ASK, CONNECT, STATE, StoreHost
 from ottla.broker.testing.seatlike import DiskCondition
-from ottla.broker.testing.wire import Wire
+from ottla.broker.testing.wire import CallChannel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ottla.broker.testing.faulty_requests import RequestFault
-    from ottla.broker.testing.seatlike import Notices, Plan
+    from ottla.broker.testing.seatlike import Notices, SeatPlan
     from ottla.coordinator.store.store import Store
     from ottla.protocol.ports import Address
 
@@ -29,14 +29,14 @@ class RemoteSeat:
     """``Seatlike`` in another process. Made for one life of the broker; the next has a new one."""
 
     def __init__(
-        self, plan: Plan, store: Store, notices: Notices, log: Callable[[str], object]
+        self, plan: SeatPlan, store: Store, notices: Notices, log: Callable[[str], object]
     ) -> None:
         self._plan = plan
         self._host = StoreHost(store)
         self._notices = notices
         self._log = log
         self._tasks = Tasks()
-        self._wire = Wire(self._tasks, self._serve, self._take, self._on_closed)
+        self._wire = CallChannel(self._tasks, self._serve, self._take, self._on_closed)
         self._process = ChildProcess()
         self._is_paused = False
         # Its end is somebody's wish, or is known already.

@@ -27,7 +27,7 @@ from ottla.protocol.data_classes import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ottla.broker.testing.wire import Wire
+    from ottla.broker.testing.wire import CallChannel
     from ottla.coordinator.store.store import Session, Store
     from ottla.protocol.ports import Clock
 
@@ -44,7 +44,7 @@ class StoreHost:
         self._store = store
         self._sessions: dict[int, Session] = {}
 
-    async def connect(self, wire: Wire, timeout_ms: int) -> int:
+    async def connect(self, wire: CallChannel, timeout_ms: int) -> int:
         """Open a session for the other end; its id."""
         session = await self._store.connect(timeout_ms)
         session_id = session.session_id
@@ -53,7 +53,12 @@ class StoreHost:
         return session_id
 
     async def ask(
-        self, wire: Wire, session_id: int, what: str, arguments: dict[str, Any], watch: int | None
+        self,
+        wire: CallChannel,
+        session_id: int,
+        what: str,
+        arguments: dict[str, Any],
+        watch: int | None,
     ) -> object:
         """Call the session. Raises StoreError."""
         if watch is not None:
@@ -69,7 +74,7 @@ class StoreHost:
 class _RemoteWatch:
     """Equal to another one of the same function, so that the store takes it for the same."""
 
-    wire: Wire
+    wire: CallChannel
     number: int
 
     def __call__(self, event: WatchEvent) -> None:
@@ -80,7 +85,7 @@ class RemoteStore:
     """``store.Store`` at the other end."""
 
     def __init__(self, clock: Clock) -> None:
-        self.wire: Wire | None = None
+        self.wire: CallChannel | None = None
         self.clock = clock
         self._sessions: dict[int, RemoteSession] = {}
         self._numbers: dict[Watch, int] = {}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from ottla.broker.testing.faulty_requests import RequestFault
-    from ottla.broker.testing.seatlike import Notices, Plan
+    from ottla.broker.testing.seatlike import Notices, SeatPlan
     from ottla.coordinator.store.store import Store
     from ottla.protocol.ports import Address, Clock, Disk, Offload, Result
 
@@ -55,7 +55,7 @@ class Seat:
     """``Seatlike`` in this process. Made for one life of the broker; the next has a new one."""
 
     def __init__(
-        self, plan: Plan, make_disk: Callable[[Offload], Disk], store: Store, notices: Notices
+        self, plan: SeatPlan, make_disk: Callable[[Offload], Disk], store: Store, notices: Notices
     ) -> None:
         self.node_id = plan.node_id
         self.clock = MovableClock(RealClock(), plan.ahead_ms, plan.step_ms)

@@ -22,7 +22,7 @@ CLIENTS = "PLAINTEXT"
 BROKERS = "BROKERS"
 
 
-class Plan(NamedTuple):
+class SeatPlan(NamedTuple):
     """What a broker of a cluster is started with. Ports by listener; 0 is a free one."""
 
     node_id: int

@@ -24,7 +24,7 @@ _LENGTH = Struct(">I")
 CALL, NOTE, DONE, FAILED = range(4)
 
 
-class Wire:
+class CallChannel:
     """One end. ``serve`` answers calls of the other end, ``take`` hears its notes."""
 
     def __init__(

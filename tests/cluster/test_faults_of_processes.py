@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.broker.testing.cluster import Cluster
-from ottla.broker.testing.members import ClusterError, State
+from ottla.broker.testing.members import ClusterError, ProcessState
 from ottla.protocol.errors import ErrorCode
 from tests.broker.testing.clients import Sent, read, send
 from tests.support.broker_process import ROOT
@@ -38,7 +38,7 @@ def cluster(running: Cluster) -> Iterator[Cluster]:
     yield running
     running.faults.clear()
     for broker_id, broker in running.brokers.items():
-        if broker.state is State.DEAD:
+        if broker.state is ProcessState.DEAD:
             running.faults.restart(broker_id)
 
 
@@ -124,7 +124,7 @@ def test_disks(cluster: Cluster) -> None:
     leader = cluster.leader(TOPIC)
     cluster.faults.torn_write(leader)
     assert accepted(cluster)
-    assert cluster.brokers[leader].state is State.DEAD
+    assert cluster.brokers[leader].state is ProcessState.DEAD
     cluster.faults.restart(leader)
     assert "in the middle of a write to t-0/" in cluster.report()
 
@@ -161,7 +161,7 @@ def test_a_process_that_ends_by_itself_is_noticed(cluster: Cluster) -> None:
     )
     os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
 
-    until(lambda: State.DEAD in {broker.state for broker in cluster.brokers.values()})
+    until(lambda: ProcessState.DEAD in {broker.state for broker in cluster.brokers.values()})
     assert "its process has ended" in cluster.report()
 
 

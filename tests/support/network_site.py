@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
     from types import TracebackType
 
-    from ottla.broker.engine.context import Peer, Reply
+    from ottla.broker.engine.context import ClientPeer, ReplySlot
     from ottla.protocol.ports import Net
 
 LOOPBACK = Address("127.0.0.1", 0)
@@ -30,13 +30,13 @@ class Toy:
 
     def __init__(self) -> None:
         self.requests: list[bytes] = []
-        self.parked: dict[str, Reply] = {}
+        self.parked: dict[str, ReplySlot] = {}
         self.gates: dict[str, asyncio.Event] = {}
-        self.peers: list[Peer] = []
+        self.peers: list[ClientPeer] = []
         self.faults: list[str] = []
 
     def dispatch(
-        self, peer: Peer, frame: memoryview, reply: Reply
+        self, peer: ClientPeer, frame: memoryview, reply: ReplySlot
     ) -> Coroutine[Any, Any, None] | None:
         self.requests.append(bytes(frame[:64]))
         self.peers.append(peer)
@@ -46,32 +46,32 @@ class Toy:
         )
         return outcome
 
-    def echo(self, argument: bytes, _frame: memoryview, reply: Reply) -> None:
+    def echo(self, argument: bytes, _frame: memoryview, reply: ReplySlot) -> None:
         reply.send([b"echo " + argument])
 
-    def big(self, argument: bytes, _frame: memoryview, reply: Reply) -> None:
+    def big(self, argument: bytes, _frame: memoryview, reply: ReplySlot) -> None:
         reply.send([bytes(int(argument))])
 
-    def park(self, argument: bytes, _frame: memoryview, reply: Reply) -> None:
+    def park(self, argument: bytes, _frame: memoryview, reply: ReplySlot) -> None:
         self.parked[argument.decode()] = reply
 
-    def skip(self, _argument: bytes, _frame: memoryview, reply: Reply) -> None:
+    def skip(self, _argument: bytes, _frame: memoryview, reply: ReplySlot) -> None:
         reply.skip()
 
-    def close(self, argument: bytes, _frame: memoryview, reply: Reply) -> None:
+    def close(self, argument: bytes, _frame: memoryview, reply: ReplySlot) -> None:
         reply.close(argument.decode())
 
-    def mute(self, argument: bytes, _frame: memoryview, reply: Reply) -> None:
+    def mute(self, argument: bytes, _frame: memoryview, reply: ReplySlot) -> None:
         reply.send([b"muted"], mute_ms=float(argument))
 
-    def fail(self, _argument: bytes, _frame: memoryview, _reply: Reply) -> None:
+    def fail(self, _argument: bytes, _frame: memoryview, _reply: ReplySlot) -> None:
         raise ValueError("a fault of ours")
 
-    async def fail_late(self, _argument: bytes, _frame: memoryview, _reply: Reply) -> None:
+    async def fail_late(self, _argument: bytes, _frame: memoryview, _reply: ReplySlot) -> None:
         await asyncio.sleep(0)
         raise ValueError("a fault of ours, later")
 
-    async def suspend(self, argument: bytes, frame: memoryview, reply: Reply) -> None:
+    async def suspend(self, argument: bytes, frame: memoryview, reply: ReplySlot) -> None:
         gate = self.gates.setdefault(argument.decode(), asyncio.Event())
         before = bytes(frame)
         await gate.wait()

@@ -21,7 +21,7 @@ from ottla.wire.real import RealClock, RealNet
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.broker.engine.context import Peer, Reply
+    from ottla.broker.engine.context import ClientPeer, ReplySlot
     from ottla.broker.network.transport import ConnectionTransport
     from ottla.protocol.ports import Socket
 
@@ -34,7 +34,7 @@ TRANSPORTS: dict[str, Callable[[Socket], ConnectionTransport]] = {
 async def serve(path: str, transport: str) -> None:
     file = RealDisk(RealOffload(1)).open(path)
 
-    def dispatch(_peer: Peer, frame: memoryview, reply: Reply) -> None:
+    def dispatch(_peer: ClientPeer, frame: memoryview, reply: ReplySlot) -> None:
         position, count = map(int, bytes(frame).split(b":"))
         reply.send([b"header", FileRegion(file, position, count), b"trailer"])
 

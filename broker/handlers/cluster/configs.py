@@ -23,7 +23,7 @@ from ottla.broker.handlers.broker_loggers import (
     describe_loggers,
 )
 from ottla.broker.metadata.settings import BROKERS, EVERY_BROKER, GROUPS, TOPICS, ConfigTarget
-from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
 from ottla.coordinator.configs.config_changes import ConfigChange
 from ottla.coordinator.configs.configs import ConfigSource
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -45,9 +45,9 @@ TIMELINE = "ottla.timeline"
 _DOCUMENTATION_VERSION = 3
 
 _KIND_OF_TARGET = {
-    TOPICS: (ResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
-    BROKERS: (ResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
-    GROUPS: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    TOPICS: (AclResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    BROKERS: (AclResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    GROUPS: (AclResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
 }
 
 _Resource = alter_configs.AlterConfigsResource | incremental_alter_configs.AlterConfigsResource
@@ -91,7 +91,7 @@ def _require(
     services: Services, context: RequestContext, target: ConfigTarget, operation: Operation
 ) -> None:
     kind, error = _KIND_OF_TARGET[target.entity_type]
-    name = CLUSTER_NAME if kind is ResourceType.CLUSTER else target.name
+    name = CLUSTER_NAME if kind is AclResourceType.CLUSTER else target.name
     if not services.door.is_allowed(context, operation, kind, name):
         raise KafkaError(error)
 
@@ -133,7 +133,7 @@ def _timeline(
     services: Services, context: RequestContext, group_id: str
 ) -> describe_configs.DescribeConfigsResourceResult:
     """What is remembered of a group. Raises KafkaError."""
-    if not services.door.is_allowed(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
+    if not services.door.is_allowed(context, Operation.DESCRIBE, AclResourceType.GROUP, group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     value = json.dumps(services.groups.timeline(group_id))
     return describe_configs.DescribeConfigsResourceResult(

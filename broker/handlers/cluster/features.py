@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
 from ottla.coordinator.metadata.features import FeatureUpdate, Refusal, UpgradeType
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.update_features import (
@@ -32,7 +32,9 @@ async def update(
     services: Services, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
     """Answered when the change is stored, and this broker tells clients of it."""
-    if not services.door.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+    if not services.door.is_allowed(
+        context, Operation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME
+    ):
         return _failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if services.metadata.controller_id != services.node_id:
         return _failed(ErrorCode.NOT_CONTROLLER)

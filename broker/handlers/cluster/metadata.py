@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.messages.metadata import (
@@ -81,7 +81,7 @@ def _missing(
         for name in names
         if services.metadata.topic(name) is None
         and services.metadata.error_for_missing_topic(name) is _UNKNOWN
-        and services.door.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, name)
+        and services.door.is_allowed(context, Operation.CREATE, AclResourceType.TOPIC, name)
     ]
 
 
@@ -106,12 +106,12 @@ def _respond(
         response.topics = [
             _topic(services, context, request, name)
             for name in metadata.topic_names()
-            if services.door.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name)
+            if services.door.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, name)
         ]
     else:
         response.topics = [_named(services, context, request, topic) for topic in wanted]
     if request.include_cluster_authorized_operations and services.door.is_allowed(
-        context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME
+        context, Operation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME
     ):
         response.cluster_authorized_operations = services.door.cluster_operations(context)
     return response
@@ -131,7 +131,7 @@ def _named(
             )
     else:
         name = wanted.name
-    if not services.door.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
+    if not services.door.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, name):
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     return _topic(services, context, request, name)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.administration.cluster_admin import PartitionsSpec, TopicResult, TopicSpec
 from ottla.broker.coordinating.internal_topics import FIXED_TOPICS, flaw_of
-from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.messages.create_partitions import (
@@ -75,8 +75,8 @@ def _check_create(
         return ErrorCode.INVALID_REQUEST, _TWICE
     door = services.door
     if not door.is_allowed(
-        context, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME
-    ) and not door.is_allowed(context, Operation.CREATE, ResourceType.TOPIC, topic.name):
+        context, Operation.CREATE, AclResourceType.CLUSTER, CLUSTER_NAME
+    ) and not door.is_allowed(context, Operation.CREATE, AclResourceType.TOPIC, topic.name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
     if topic.assignments and (topic.num_partitions != -1 or topic.replication_factor != -1):
         return (
@@ -182,7 +182,7 @@ def _check_delete(
         if context.api_version < _DELETION_DISABLED_VERSION:
             return ErrorCode.INVALID_REQUEST, None
         return ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false"
-    if not services.door.is_allowed(context, Operation.DELETE, ResourceType.TOPIC, name):
+    if not services.door.is_allowed(context, Operation.DELETE, AclResourceType.TOPIC, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
     return ErrorCode.NONE, None
 
@@ -197,7 +197,9 @@ async def create_partitions(
     for topic in request.topics:
         if counts[topic.name] > 1:
             error, text = ErrorCode.INVALID_REQUEST, _TWICE
-        elif not services.door.is_allowed(context, Operation.ALTER, ResourceType.TOPIC, topic.name):
+        elif not services.door.is_allowed(
+            context, Operation.ALTER, AclResourceType.TOPIC, topic.name
+        ):
             error, text = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ""
         elif topic.name in FIXED_TOPICS:
             error, text = ErrorCode.INVALID_PARTITIONS, _FIXED

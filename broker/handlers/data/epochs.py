@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.policy.door import Operation, ResourceType
+from ottla.broker.policy.door import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -29,7 +29,7 @@ def handle(
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
         allowed = services.door.is_allowed(
-            context, Operation.DESCRIBE, ResourceType.TOPIC, topic.topic
+            context, Operation.DESCRIBE, AclResourceType.TOPIC, topic.topic
         )
         answers = [
             _answer(services, topic.topic, wanted, allowed=allowed) for wanted in topic.partitions

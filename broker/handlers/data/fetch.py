@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.handlers.shared import is_from_broker
 from ottla.broker.partitions.fetch_session import SessionAsk, enter_session, take_in
-from ottla.broker.partitions.follower_reads import Quietness
+from ottla.broker.partitions.follower_reads import QuietPartitions
 from ottla.broker.partitions.partition_read import FetchPlan, PartitionRead
 from ottla.broker.partitions.preferred_replica import nearest_to
-from ottla.broker.policy.door import Operation, ResourceType
+from ottla.broker.policy.door import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.messages.fetch import (
@@ -44,7 +44,7 @@ _CONSUMER = -1
 _READ_COMMITTED = 1
 _ISOLATION_LEVELS = (0, _READ_COMMITTED)
 _READ = Operation.READ
-_TOPIC = ResourceType.TOPIC
+_TOPIC = AclResourceType.TOPIC
 _ZSTD_VERSION = 10
 _STORAGE_ERROR_VERSION = 6
 _RACK_VERSION = 11
@@ -91,7 +91,7 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
         broker_epoch=broker_epoch,
     )
     if is_follower and part.session is not None:
-        plan.quietness = part.session.memory = part.session.memory or Quietness()
+        plan.quietness = part.session.memory = part.session.memory or QuietPartitions()
     if services.reads.sends_to_racks and replica_id == _CONSUMER:
         plan.may_follow = context.api_version >= _RACK_VERSION
         if request.rack_id:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.partitions.reading import read_plain
-from ottla.broker.policy.door import Operation, ResourceType
+from ottla.broker.policy.door import AclResourceType, Operation
 from ottla.protocol.straight_fetch import (
     FETCH_VERSIONS,
     answer_end,
@@ -19,13 +19,13 @@ from ottla.protocol.straight_fetch import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ottla.broker.engine.context import Peer, ReplyPart
+    from ottla.broker.engine.context import ClientPeer, ReplyPart
     from ottla.broker.handlers.services import Services, Straight
 
 _READ_COMMITTED = 1
 _ISOLATION_LEVELS = (0, 1)
 _READ = Operation.READ
-_TOPIC = ResourceType.TOPIC
+_TOPIC = AclResourceType.TOPIC
 _TOPIC_ID_VERSION = 13
 
 
@@ -37,7 +37,7 @@ def straight(version: int) -> Straight | None:
     by_id = version >= _TOPIC_ID_VERSION
 
     def fetch(
-        services: Services, peer: Peer, frame: memoryview, body: int, correlation_id: int
+        services: Services, peer: ClientPeer, frame: memoryview, body: int, correlation_id: int
     ) -> Sequence[ReplyPart] | None:
         asked = read(frame, body)
         if asked is None:

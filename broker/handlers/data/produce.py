@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinating.internal_topics import is_closed_to
 from ottla.broker.engine.context import Paused
-from ottla.broker.engine.deferred import Later
+from ottla.broker.engine.deferred import DeferredAnswer
 from ottla.broker.handlers.txn_produces import begin_all, verify_all
 from ottla.broker.partitions.produces import (
     ACKS_ALL,
@@ -26,7 +26,7 @@ from ottla.broker.partitions.produces import (
     add_leaders,
 )
 from ottla.broker.partitions.request_outcome import await_all
-from ottla.broker.policy.door import Operation, ResourceType
+from ottla.broker.policy.door import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode, KafkaError, error_code
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.handlers.services import Services
-    from ottla.broker.partitions.append_outcome import Appended
+    from ottla.broker.partitions.append_outcome import AppendOutcome
     from ottla.protocol.ids import Uuid
 
     _Asked = tuple[TopicProduceData, Iterable[PartitionProduceData]]
@@ -68,7 +68,7 @@ _SAID_AT_ONCE = frozenset(
     }
 )
 _WRITE = Operation.WRITE
-_TOPIC = ResourceType.TOPIC
+_TOPIC = AclResourceType.TOPIC
 
 
 def handle(services: Services, context: RequestContext, request: ProduceRequest) -> Any:
@@ -247,13 +247,13 @@ def _finish(
 
     if not pending:
         return told()
-    later: Later[ProduceResponse] = Later()
+    later: DeferredAnswer[ProduceResponse] = DeferredAnswer()
     deadline_ms = context.received_ms + max(0, request.timeout_ms)
     await_all(services.waiting, pending, deadline_ms, lambda: later.complete(told()), context.peer)
     return later
 
 
-def _fill(part: ProducePart, appended: Appended, api_version: int) -> None:
+def _fill(part: ProducePart, appended: AppendOutcome, api_version: int) -> None:
     answer = part.answer
     error = answer.error_code = appended.error_code
     answer.base_offset = appended.base_offset

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.engine.deferred import Later
+from ottla.broker.engine.deferred import DeferredAnswer
 from ottla.broker.partitions.produces import (
     ACKS_ALL,
     LEADER_VERSION,
@@ -17,7 +17,7 @@ from ottla.broker.partitions.produces import (
     VALID_ACKS,
     add_leaders,
 )
-from ottla.broker.policy.door import Operation, ResourceType
+from ottla.broker.policy.door import AclResourceType, Operation
 from ottla.coordinator.metadata.image import INTERNAL_TOPICS
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compile import encoder
@@ -35,13 +35,13 @@ from ottla.protocol.straight import PRODUCE_VERSIONS, produce_answer, produce_re
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ottla.broker.engine.context import Peer, ReplyPart
+    from ottla.broker.engine.context import ClientPeer, ReplyPart
     from ottla.broker.handlers.services import Services, Straight
     from ottla.broker.partitions.partition import PartitionRuntime
 
 _NONE = ErrorCode.NONE
 _WRITE = Operation.WRITE
-_TOPIC = ResourceType.TOPIC
+_TOPIC = AclResourceType.TOPIC
 
 
 def straight(version: int) -> Straight | None:
@@ -52,8 +52,8 @@ def straight(version: int) -> Straight | None:
     by_id = version >= TOPIC_ID_VERSION
 
     def append(
-        services: Services, peer: Peer, frame: memoryview, body: int, correlation_id: int
-    ) -> Sequence[ReplyPart] | Later[Sequence[ReplyPart]] | None:
+        services: Services, peer: ClientPeer, frame: memoryview, body: int, correlation_id: int
+    ) -> Sequence[ReplyPart] | DeferredAnswer[Sequence[ReplyPart]] | None:
         asked = read(frame, body)
         if asked is None:
             return None
@@ -88,19 +88,19 @@ class _Pending(NamedTuple):
     """An append that the in-sync replicas do not have yet."""
 
     services: Services
-    peer: Peer
+    peer: ClientPeer
     partition: PartitionRuntime
     version: int
     correlation_id: int
 
     def park(
         self, required_offset: int, timeout_ms: int, parts: tuple[bytes]
-    ) -> Later[Sequence[ReplyPart]]:
+    ) -> DeferredAnswer[Sequence[ReplyPart]]:
         """The answer once it is known: the one that is made already, or an error that leaves the
         outcome open (hazard R-20)."""
         partition, services = self.partition, self.services
         leader_epoch = partition.leader_epoch
-        later: Later[Sequence[ReplyPart]] = Later()
+        later: DeferredAnswer[Sequence[ReplyPart]] = DeferredAnswer()
 
         def try_complete() -> bool:
             error = partition.replication_state(required_offset, leader_epoch)

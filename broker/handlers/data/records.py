@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.engine.deferred import Later
+from ottla.broker.engine.deferred import DeferredAnswer
 from ottla.broker.partitions.record_deletion import (
     PendingDeletion,
     await_deletions,
     delete_before,
     refusal_of,
 )
-from ottla.broker.policy.door import Operation, ResourceType
+from ottla.broker.policy.door import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 async def delete(
     services: Services, context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse | Later[DeleteRecordsResponse]:
+) -> DeleteRecordsResponse | DeferredAnswer[DeleteRecordsResponse]:
     """Move each partition's log start offset up, durably before the answer (hazard S-19).
 
     Answered when it is so wherever the next leader may come from, or that is not known in time."""
@@ -40,14 +40,14 @@ async def delete(
     pending: list[PendingDeletion] = []
     for topic in _each_once(request.topics):
         allowed = services.door.is_allowed(
-            context, Operation.DELETE, ResourceType.TOPIC, topic.name
+            context, Operation.DELETE, AclResourceType.TOPIC, topic.name
         )
         answers = [
             await _delete(services, topic.name, wanted, pending, allowed=allowed)
             for wanted in topic.partitions
         ]
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
-    later: Later[DeleteRecordsResponse] = Later()
+    later: DeferredAnswer[DeleteRecordsResponse] = DeferredAnswer()
     await_deletions(
         services.waiting,
         pending,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from ottla.broker.policy.door import Operation, ResourceType
+from ottla.broker.policy.door import AclResourceType, Operation
 from ottla.coordinator.hashing import partition_for
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.find_coordinator import (
@@ -57,11 +57,11 @@ def find(
 def _find(services: Services, context: RequestContext, key_type: int, key: str) -> Coordinator:
     may = services.door.is_allowed
     if key_type == _GROUP:
-        if not may(context, Operation.DESCRIBE, ResourceType.GROUP, key):
+        if not may(context, Operation.DESCRIBE, AclResourceType.GROUP, key):
             return _nobody(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return _leader(services, context, OFFSETS_TOPIC, key)
     if key_type == _TRANSACTION:
-        if not may(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
+        if not may(context, Operation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, key):
             return _nobody(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return _leader(services, context, TRANSACTIONS_TOPIC, key)
     return _nobody(key, ErrorCode.INVALID_REQUEST)

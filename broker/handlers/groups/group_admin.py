@@ -13,9 +13,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinating.groups import caller_of
-from ottla.broker.engine.deferred import Later, gathered
+from ottla.broker.engine.deferred import DeferredAnswer, gathered
 from ottla.broker.handlers.shared import without
-from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import consumer_group_describe as consumer_groups
 from ottla.protocol.messages.delete_groups import (
@@ -64,7 +64,7 @@ async def list_all(
     Slice by slice: a broker may have a hundred thousand, and heartbeats of all of them to answer
     meanwhile."""
     may = services.door.is_allowed
-    sees_all = may(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+    sees_all = may(context, Operation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME)
     response = ListGroupsResponse()
     listing = services.groups.listing(request)
     while found := list(islice(listing, LISTED_PER_SLICE_MAX)):
@@ -73,7 +73,7 @@ async def list_all(
                 # Half a list would look like a whole one.
                 response.error_code = response.error_code or one
             elif one is not None and (
-                sees_all or may(context, Operation.DESCRIBE, ResourceType.GROUP, one.group_id)
+                sees_all or may(context, Operation.DESCRIBE, AclResourceType.GROUP, one.group_id)
             ):
                 response.groups.append(one)
         if len(found) == LISTED_PER_SLICE_MAX:
@@ -157,7 +157,9 @@ def _without_hidden_topics(
         for topic in assignment.topic_partitions
     }
     may = services.door.is_allowed
-    if all(may(context, Operation.DESCRIBE, ResourceType.TOPIC, topic) for topic in sorted(topics)):
+    if all(
+        may(context, Operation.DESCRIBE, AclResourceType.TOPIC, topic) for topic in sorted(topics)
+    ):
         return group
     return consumer_groups.DescribedGroup(
         error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -192,16 +194,16 @@ def _ask(
     context: RequestContext,
     question: _Question,
     refuse: Callable[[str, ErrorCode], Any],
-) -> Later[Any]:
+) -> DeferredAnswer[Any]:
     """One question about one group, if the caller may ask it."""
     operation, group_id, request = question
-    if not services.door.is_allowed(context, operation, ResourceType.GROUP, group_id):
+    if not services.door.is_allowed(context, operation, AclResourceType.GROUP, group_id):
         return _complete(refuse(group_id, _NOT_ALLOWED))
     return services.groups.handle(group_id, request, caller_of(context), partial(refuse, group_id))
 
 
-def _complete(response: Any) -> Later[Any]:
-    answered: Later[Any] = Later()
+def _complete(response: Any) -> DeferredAnswer[Any]:
+    answered: DeferredAnswer[Any] = DeferredAnswer()
     answered.complete(response)
     return answered
 
@@ -211,14 +213,14 @@ def delete_offsets(
 ) -> Any:
     """Forget positions, but for topics that a member reads (KIP-496)."""
     may = services.door.is_allowed
-    if not may(context, Operation.DELETE, ResourceType.GROUP, request.group_id):
+    if not may(context, Operation.DELETE, AclResourceType.GROUP, request.group_id):
         return OffsetDeleteResponse(error_code=_NOT_ALLOWED)
     if not request.group_id:
         return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     hidden = {
         topic.name
         for topic in request.topics
-        if not may(context, Operation.READ, ResourceType.TOPIC, topic.name)
+        if not may(context, Operation.READ, AclResourceType.TOPIC, topic.name)
     }
     refused = _refused_offsets(services, request, hidden)
     if hidden and all(topic.name in hidden for topic in request.topics):

@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinating.groups import caller_of
-from ottla.broker.engine.deferred import Later, gathered
-from ottla.broker.policy.door import Operation, ResourceType
+from ottla.broker.engine.deferred import DeferredAnswer, gathered
+from ottla.broker.policy.door import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -61,7 +61,7 @@ def handle(services: Services, context: RequestContext, request: OffsetFetchRequ
 def _fetch(services: Services, context: RequestContext, request: OffsetFetchRequest) -> Any:
     refuse = partial(_refused, context, request)
     group_id = request.group_id
-    if not services.door.is_allowed(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
+    if not services.door.is_allowed(context, Operation.DESCRIBE, AclResourceType.GROUP, group_id):
         return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     hidden: list[OffsetFetchRequestTopic] = []
     if request.topics is not None:
@@ -112,7 +112,7 @@ def _fetch_group(
     group: OffsetFetchRequestGroup,
     *,
     require_stable: bool,
-) -> Later[OffsetFetchResponse]:
+) -> DeferredAnswer[OffsetFetchResponse]:
     group_id = group.group_id
 
     def refuse(error: ErrorCode) -> OffsetFetchResponse:
@@ -120,8 +120,8 @@ def _fetch_group(
             groups=[OffsetFetchResponseGroup(group_id=group_id, error_code=error)]
         )
 
-    if not services.door.is_allowed(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
-        refused: Later[OffsetFetchResponse] = Later()
+    if not services.door.is_allowed(context, Operation.DESCRIBE, AclResourceType.GROUP, group_id):
+        refused: DeferredAnswer[OffsetFetchResponse] = DeferredAnswer()
         refused.complete(refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         return refused
     hidden: list[OffsetFetchRequestTopics] = []
@@ -174,7 +174,7 @@ def _ask(
     group_id: str,
     request: OffsetFetchRequest,
     refuse: Callable[[ErrorCode], OffsetFetchResponse],
-) -> Later[OffsetFetchResponse]:
+) -> DeferredAnswer[OffsetFetchResponse]:
     """Whoever wants stable positions begins there, and what it reads twice it writes twice: an old
     one is worse than none. Others want to know roughly."""
     caller = caller_of(context)
@@ -184,4 +184,4 @@ def _ask(
 
 
 def _is_shown(services: Services, context: RequestContext, topic: str) -> bool:
-    return services.door.is_allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic)
+    return services.door.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, topic)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinating.groups import caller_of
-from ottla.broker.policy.door import Operation, ResourceType
+from ottla.broker.policy.door import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -29,7 +29,7 @@ def handle(services: Services, context: RequestContext, request: InitProducerIdR
     if transactional_id is None:
         return _fresh(services)
     if not services.door.is_allowed(
-        context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+        context, Operation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id
     ):
         return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return services.transactions.handle_current(

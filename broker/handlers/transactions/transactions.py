@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinating.groups import caller_of
 from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC
-from ottla.broker.engine.deferred import Later, gathered
-from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.engine.deferred import DeferredAnswer, gathered
+from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
 from ottla.coordinator.hashing import partition_for
 from ottla.coordinator.metadata.image import INTERNAL_TOPICS
 from ottla.coordinator.transaction.overview import check_listing
@@ -66,7 +66,7 @@ def add_partitions(
         request.v3_and_below_producer_epoch,
         _partitions_of(request.v3_and_below_topics),
     )
-    answer: Later[AddPartitionsToTxnResponse] = Later()
+    answer: DeferredAnswer[AddPartitionsToTxnResponse] = DeferredAnswer()
 
     def respond(added: Added) -> None:
         results = _results_of(added, context.api_version)
@@ -78,15 +78,17 @@ def add_partitions(
 
 def _add_for_client(
     services: Services, context: RequestContext, wanted: AddToTransaction
-) -> Later[Added]:
+) -> DeferredAnswer[Added]:
     may = services.door.is_allowed
     transactional_id = wanted.transactional_id
-    if not may(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+    if not may(context, Operation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id):
         return _all(wanted, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     refused = {}
     for topic in {partition.topic for partition in wanted.partitions}:
         # No client writes into what coordinators live on (TXN-07).
-        if topic in INTERNAL_TOPICS or not may(context, Operation.WRITE, ResourceType.TOPIC, topic):
+        if topic in INTERNAL_TOPICS or not may(
+            context, Operation.WRITE, AclResourceType.TOPIC, topic
+        ):
             refused[topic] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return _add(services, context, wanted, refused)
 
@@ -95,7 +97,7 @@ def _add_for_brokers(
     services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Any:
     if not services.door.is_allowed(
-        context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+        context, Operation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
     ):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     transactions = request.transactions
@@ -130,7 +132,7 @@ def _add(
     context: RequestContext,
     wanted: AddToTransaction,
     refused: dict[str, ErrorCode],
-) -> Later[Added]:
+) -> DeferredAnswer[Added]:
     """Ask the coordinator. One partition that may not be written to, or does not exist, spoils the
     request for the others, as the producer then has to give up its transaction."""
     errors = {}
@@ -158,10 +160,10 @@ def add_offsets(
     """The partition in which the group's offsets are kept joins the transaction."""
     may = services.door.is_allowed
     transactional_id, group_id = request.transactional_id, request.group_id
-    if not may(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+    if not may(context, Operation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id):
         error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return AddOffsetsToTxnResponse(error_code=error)
-    if not may(context, Operation.READ, ResourceType.GROUP, group_id):
+    if not may(context, Operation.READ, AclResourceType.GROUP, group_id):
         return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     topic = services.metadata.topic(OFFSETS_TOPIC)
     if topic is None or not topic.partitions:
@@ -172,7 +174,7 @@ def add_offsets(
     wanted = AddToTransaction(
         transactional_id, request.producer_id, request.producer_epoch, (home,)
     )
-    answer: Later[AddOffsetsToTxnResponse] = Later()
+    answer: DeferredAnswer[AddOffsetsToTxnResponse] = DeferredAnswer()
 
     def respond(added: Added) -> None:
         error = _as_known_to(context.api_version, added.errors[home])
@@ -189,7 +191,7 @@ def end(services: Services, context: RequestContext, request: EndTxnRequest) -> 
     """Answered when the outcome is decided; that it shows everywhere may take a moment longer."""
     transactional_id = request.transactional_id
     if not services.door.is_allowed(
-        context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+        context, Operation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id
     ):
         return _not_ended(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return services.transactions.handle_current(
@@ -211,11 +213,11 @@ def describe(
     left out."""
     may = services.door.is_allowed
 
-    def ask(transactional_id: str) -> Later[described.TransactionState]:
+    def ask(transactional_id: str) -> DeferredAnswer[described.TransactionState]:
         def refuse(error: ErrorCode) -> described.TransactionState:
             return described.TransactionState(error_code=error, transactional_id=transactional_id)
 
-        if not may(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        if not may(context, Operation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, transactional_id):
             return _known(refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         question = DescribeTransaction(transactional_id)
         return services.transactions.handle_current(
@@ -227,7 +229,7 @@ def describe(
             state.topics = [
                 topic
                 for topic in state.topics
-                if may(context, Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+                if may(context, Operation.DESCRIBE, AclResourceType.TOPIC, topic.topic)
             ]
         return described.DescribeTransactionsResponse(transaction_states=states)
 
@@ -248,7 +250,7 @@ async def list_all(
                 # Half a list would look like a whole one.
                 response.error_code = response.error_code or one
             elif one is not None and services.door.is_allowed(
-                context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one.transactional_id
+                context, Operation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, one.transactional_id
             ):
                 response.transaction_states.append(one)
         if len(found) == LISTED_PER_SLICE_MAX:
@@ -281,11 +283,11 @@ def _as_known_to(version: int, error: ErrorCode) -> ErrorCode:
     return error
 
 
-def _all(wanted: AddToTransaction, error: ErrorCode) -> Later[Added]:
+def _all(wanted: AddToTransaction, error: ErrorCode) -> DeferredAnswer[Added]:
     return _known(Added(dict.fromkeys(wanted.partitions, error)))
 
 
-def _known(answer: Any) -> Later[Any]:
-    later: Later[Any] = Later()
+def _known(answer: Any) -> DeferredAnswer[Any]:
+    later: DeferredAnswer[Any] = DeferredAnswer()
     later.complete(answer)
     return later

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.policy.door import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
@@ -21,7 +21,7 @@ from ottla.protocol.messages.write_txn_markers import (
 
 if TYPE_CHECKING:
     from ottla.broker.engine.context import RequestContext
-    from ottla.broker.engine.deferred import Later
+    from ottla.broker.engine.deferred import DeferredAnswer
     from ottla.broker.handlers.services import Services
 
 _RIGHTS = (Operation.ALTER, Operation.CLUSTER_ACTION)
@@ -29,10 +29,10 @@ _RIGHTS = (Operation.ALTER, Operation.CLUSTER_ACTION)
 
 def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
-) -> Later[WriteTxnMarkersResponse] | WriteTxnMarkersResponse:
+) -> DeferredAnswer[WriteTxnMarkersResponse] | WriteTxnMarkersResponse:
     """Answered when every in-sync replica has the markers, or that is not known in time."""
     may = services.door.is_allowed
-    if any(may(context, right, ResourceType.CLUSTER, CLUSTER_NAME) for right in _RIGHTS):
+    if any(may(context, right, AclResourceType.CLUSTER, CLUSTER_NAME) for right in _RIGHTS):
         return services.marker_writer.write(request)
     return _refused(request)
 

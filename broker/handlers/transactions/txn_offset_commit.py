@@ -20,7 +20,7 @@ from ottla.broker.coordinating.txn_partition import (
 from ottla.broker.engine.context import Paused
 from ottla.broker.engine.deferred import gathered
 from ottla.broker.handlers.shared import in_order, refused_parts, with_verdicts, without
-from ottla.broker.policy.door import Operation, ResourceType
+from ottla.broker.policy.door import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.engine.context import RequestContext
-    from ottla.broker.engine.deferred import Later
+    from ottla.broker.engine.deferred import DeferredAnswer
     from ottla.broker.handlers.services import Services
     from ottla.broker.handlers.shared import ErrorOf, Place
     from ottla.broker.partitions.partition import PartitionRuntime
@@ -74,9 +74,9 @@ def handle(services: Services, context: RequestContext, request: TxnOffsetCommit
     """Answered when every in-sync replica has the positions, or that is not known in time."""
     may = services.door.is_allowed
     transactional_id, group_id = request.transactional_id, request.group_id
-    if not may(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+    if not may(context, Operation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id):
         return _all(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if not may(context, Operation.READ, ResourceType.GROUP, group_id):
+    if not may(context, Operation.READ, AclResourceType.GROUP, group_id):
         return _all(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not group_id:
         return _all(request, ErrorCode.INVALID_GROUP_ID)
@@ -131,7 +131,7 @@ async def _verify_then_commit(
     return _commit(commit)
 
 
-def _commit(commit: _Commit) -> Later[TxnOffsetCommitResponse]:
+def _commit(commit: _Commit) -> DeferredAnswer[TxnOffsetCommitResponse]:
     def refuse(error: ErrorCode) -> TxnOffsetCommitResponse:
         return _all(commit.accepted, error)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from ottla.broker.administration.cluster_admin import ClusterAdmin, TopicResult, TopicSpec
-from ottla.broker.administration.topic_creation import TopicMaking
+from ottla.broker.administration.topic_creation import TopicCreation
 from ottla.broker.metadata.metadata import MetadataCache
 from ottla.coordinator.metadata.image import MetadataImage
 from ottla.protocol.errors import ErrorCode
@@ -47,7 +47,7 @@ async def test_a_controller_that_cannot_be_asked_is_no_crash(error: Exception) -
     clock = HandClock()
     metadata = MetadataCache(clock)
     metadata.image = MetadataImage("", controller_id=2)
-    making = TopicMaking(
+    making = TopicCreation(
         cast("ClusterAdmin", _NotHere()), cast("Peers", _NoWay(error)), metadata, clock
     )
     (result,) = await making.make([TopicSpec("t")], timeout_ms=1_000)

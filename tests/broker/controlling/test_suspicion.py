@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.controlling.suspicion import Sign, Suspicion, sign_of
+from ottla.broker.controlling.suspicion import FailureSign, Suspicion, sign_of
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ports import Address
 from ottla.wire.errors import BrokerUnreachable, ConnectionLost
 
 PLACE = Address("127.0.0.1", 1)
-REFUSED, BROKEN, RESET, NONE = Sign
+REFUSED, BROKEN, RESET, NONE = FailureSign
 
 
 def unreachable(cause: BaseException) -> BrokerUnreachable:
@@ -33,7 +33,7 @@ def unreachable(cause: BaseException) -> BrokerUnreachable:
         (KafkaError(ErrorCode.REQUEST_TIMED_OUT), NONE),
     ],
 )
-def test_a_slow_network_is_no_sign_of_death(error: Exception, sign: Sign) -> None:
+def test_a_slow_network_is_no_sign_of_death(error: Exception, sign: FailureSign) -> None:
     """Only a kernel that answers for a process which is gone tells of its death; taking silence
     for it would move leaderships whenever the network stutters."""
     assert sign_of(error) is sign
@@ -50,7 +50,9 @@ def test_a_slow_network_is_no_sign_of_death(error: Exception, sign: Sign) -> Non
         ([RESET, REFUSED, REFUSED], False),
     ],
 )
-def test_a_loss_and_two_refusals_in_a_row_are_death(signs: list[Sign], is_dead: bool) -> None:
+def test_a_loss_and_two_refusals_in_a_row_are_death(
+    signs: list[FailureSign], is_dead: bool
+) -> None:
     """Who has not begun to listen is not dead, and one refusal may be a restart of the network."""
     suspicion = Suspicion()
     assert [suspicion.failed(sign) for sign in signs][-1] is is_dead

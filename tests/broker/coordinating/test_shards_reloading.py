@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from ottla.broker.coordinating.groups import GroupCoordinator
-from ottla.broker.coordinating.shards import State
+from ottla.broker.coordinating.shards import ShardState
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.coordinator.effects import LogRecord, Writer
@@ -104,7 +104,7 @@ async def test_loading_leaves_the_loop_to_others() -> None:
     # The clock stands: a loader that never paused would be through.
     first = len(again.machine.replayed)
     assert 0 < first < 3000
-    assert again.state is State.LOADING
+    assert again.state is ShardState.LOADING
     for _ in range(5):
         await again.clock.advance(1)
     assert len(again.machine.replayed) == 3000
@@ -161,7 +161,7 @@ async def test_a_damaged_partition_says_so_and_answers_no_guess() -> None:
     await site.lead(leader_epoch=2)
     await quiet()
 
-    assert site.shard.state is State.DAMAGED
+    assert site.shard.state is ShardState.DAMAGED
     assert site.ask(Get(b"k")) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     await site.stop()
 
@@ -286,7 +286,7 @@ async def test_a_bug_while_one_partition_is_loaded_does_not_stop_the_broker() ->
     await quiet()
 
     assert site.tasks.crash_count == 0
-    assert site.shard.state is State.FAILED
+    assert site.shard.state is ShardState.FAILED
     assert site.ask(Get(b"k")) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     await site.stop()
 

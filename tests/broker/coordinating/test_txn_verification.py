@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinating.internal_topics import TRANSACTIONS_TOPIC
 from ottla.broker.coordinating.txn_verification import ASK_TIMEOUT_MS, Errors, Verification
-from ottla.broker.engine.deferred import Later
+from ottla.broker.engine.deferred import DeferredAnswer
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.metadata.metadata import MetadataCache
 from ottla.coordinator.hashing import partition_for
@@ -103,7 +103,9 @@ class Roads:
 class Bench:
     """Two partitions of transactional ids: the first is coordinated here, the second there."""
 
-    def __init__(self, ask_here: Callable[[AddToTransaction], Later[Added]] | None = None) -> None:
+    def __init__(
+        self, ask_here: Callable[[AddToTransaction], DeferredAnswer[Added]] | None = None
+    ) -> None:
         self.clock = HandClock()
         self.tasks = Tasks()
         self.roads = Roads()
@@ -140,18 +142,18 @@ class Bench:
         assert self.tasks.crash_count == 0
 
 
-def _nobody(asked: AddToTransaction) -> Later[Added]:
+def _nobody(asked: AddToTransaction) -> DeferredAnswer[Added]:
     raise AssertionError(f"nobody here was to be asked: {asked}")
 
 
 async def test_the_coordinator_here_is_called() -> None:
     """No connection, and no request, for what is in the same process."""
     asked: list[AddToTransaction] = []
-    answers: list[Later[Added]] = []
+    answers: list[DeferredAnswer[Added]] = []
 
-    def ask_here(question: AddToTransaction) -> Later[Added]:
+    def ask_here(question: AddToTransaction) -> DeferredAnswer[Added]:
         asked.append(question)
-        answers.append(Later())
+        answers.append(DeferredAnswer())
         return answers[-1]
 
     bench = Bench(ask_here)

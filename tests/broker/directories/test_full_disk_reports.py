@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.directories.full_disk_reports import RoomReports
+from ottla.broker.directories.full_disk_reports import FullDiskReports
 from ottla.broker.engine.tasks import Tasks
 from ottla.coordinator.store import full_disks, paths
 from ottla.coordinator.store.embedded import EmbeddedStore
@@ -14,14 +14,14 @@ from tests.coordinator.store.disk import TestDisk
 LOW, STUCK = RoomReport(Room.LOW), RoomReport(Room.NONE)
 
 
-async def opened() -> tuple[EmbeddedStore, Session, RoomReports]:
+async def opened() -> tuple[EmbeddedStore, Session, FullDiskReports]:
     """A store with one session, and a broker's reports that do not go anywhere yet."""
     clock = HandClock()
     store = await EmbeddedStore.open(TestDisk(), clock, Tasks().spawn, DIRECTORY)
     session = await store.connect()
     await session.create("/ottla")
     await session.create(paths.FULL_DISKS)
-    return store, session, RoomReports(1, clock)
+    return store, session, FullDiskReports(1, clock)
 
 
 async def told(session: Session) -> RoomReport | None:

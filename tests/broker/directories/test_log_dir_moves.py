@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.broker.directories import replica_moves
-from ottla.broker.policy.door import Door, Operation, ResourceType
+from ottla.broker.policy.door import AclResourceType, Door, Operation
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
@@ -30,7 +30,7 @@ from tests.support.in_process import running_broker
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ottla.broker.policy.door import Caller
+    from ottla.broker.policy.door import RequestCaller
     from tests.support.raw_client import RawClient
 
 TWO = {"log.dirs": "/d1,/d2"}
@@ -235,9 +235,9 @@ async def test_a_move_waits_for_room_on_its_new_disk(monkeypatch: pytest.MonkeyP
 
 class _Shut(Door):
     def is_allowed(
-        self, caller: Caller, operation: Operation, resource: ResourceType, name: str
+        self, caller: RequestCaller, operation: Operation, resource: AclResourceType, name: str
     ) -> bool:
-        return operation is not Operation.ALTER or resource is not ResourceType.CLUSTER
+        return operation is not Operation.ALTER or resource is not AclResourceType.CLUSTER
 
 
 async def test_moves_are_for_those_who_may_alter_the_cluster(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.directories.move_decision import MoveDecision, Standing, decide_move
+from ottla.broker.directories.move_decision import MoveDecision, ReplicaLocation, decide_move
 from ottla.protocol.errors import ErrorCode
 
 DIRECTORIES = {"/a": True, "/b": True, "/c": True}
 ONE_FAILED = {**DIRECTORIES, "/c": False}
-SERVED = Standing("t-0", True, False, True, "/a", None)
+SERVED = ReplicaLocation("t-0", True, False, True, "/a", None)
 MOVING = SERVED._replace(future="/b")
-ELSEWHERE = Standing("t-0", True, False, False, None, None)
+ELSEWHERE = ReplicaLocation("t-0", True, False, False, None, None)
 UNKNOWN = ELSEWHERE._replace(is_in_cluster=False)
 NOTHING = MoveDecision()
 
@@ -59,7 +59,7 @@ NOTHING = MoveDecision()
     ],
 )
 def test_a_request_is_decided_as_kafka_decides_it(
-    replica: Standing, target: str, decision: MoveDecision
+    replica: ReplicaLocation, target: str, decision: MoveDecision
 ) -> None:
     """Tools tell these cases apart by their codes, and repeat those that may pass."""
     assert decide_move(replica, target, DIRECTORIES) == decision
@@ -75,7 +75,7 @@ def test_a_request_is_decided_as_kafka_decides_it(
     ],
 )
 def test_no_move_begins_while_a_directory_has_failed(
-    replica: Standing, target: str, decision: MoveDecision
+    replica: ReplicaLocation, target: str, decision: MoveDecision
 ) -> None:
     """It may hold a copy of the same replica; giving up a move needs nothing of it."""
     assert decide_move(replica, target, ONE_FAILED) == decision

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.engine.log_summary import IsrNews, named
+from ottla.broker.engine.log_summary import IsrChangeSummary, named
 from ottla.protocol.ids import TopicPartition
 
 
@@ -20,7 +20,7 @@ def test_few_partitions_are_named_and_many_are_counted() -> None:
 
 def test_who_joined_and_who_left_is_told_once_for_all_partitions() -> None:
     """A restart of a broker changes the in-sync sets of everything that it holds."""
-    news = IsrNews()
+    news = IsrChangeSummary()
     for one in parts(5):
         news.add(one, (1, 3), (1, 3, 2))
     news.add(TopicPartition("u", 0), (1, 2, 3), (1, 2))

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.broker.support.scratch import Connection, Room
 
 if TYPE_CHECKING:
-    from ottla.broker.engine.purgatory import Waiter
+    from ottla.broker.engine.purgatory import DelayedOperation
 
 
 class WaitingModel(RuleBasedStateMachine):
@@ -21,7 +21,7 @@ class WaitingModel(RuleBasedStateMachine):
         super().__init__()
         self.room = Room(drain_max=3)
         self.connections = [Connection(), Connection()]
-        self.parked: dict[str, tuple[Waiter, Connection | None]] = {}
+        self.parked: dict[str, tuple[DelayedOperation, Connection | None]] = {}
         self.silent: set[str] = set()
 
     @rule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.following.batches import Limits, runs_of
+from ottla.broker.following.batches import AppendLimits, runs_of
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records.builder import BatchOptions, encode_batch
 
@@ -17,7 +17,7 @@ def batch(at: int, count: int = 2, *, epoch: int = 1, size: int = 10) -> bytes:
 
 
 def offsets(records: bytes, end: int = 0, *, epoch: int = 1, run_bytes: int = MANY) -> list[object]:
-    runs = runs_of(records, Limits(end, epoch, run_bytes))
+    runs = runs_of(records, AppendLimits(end, epoch, run_bytes))
     return [[(one.base_offset, one.last_offset) for one in run] for run in runs]
 
 
@@ -60,7 +60,7 @@ def test_a_run_fits_a_segment() -> None:
         [(4, 5), (6, 7)],
         [(8, 9)],
     ]
-    assert [len(run) for run in runs_of(records, Limits(0, 1, 10))] == [1] * 5
+    assert [len(run) for run in runs_of(records, AppendLimits(0, 1, 10))] == [1] * 5
 
 
 def test_a_run_spans_no_more_offsets_than_a_segment_can() -> None:
@@ -74,7 +74,7 @@ def test_a_run_spans_no_more_offsets_than_a_segment_can() -> None:
 
 def refused(records: bytes, end: int = 0, *, epoch: int = 1) -> str:
     with pytest.raises(KafkaError) as caught:
-        runs_of(records, Limits(end, epoch, MANY))
+        runs_of(records, AppendLimits(end, epoch, MANY))
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
     return caught.value.message
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.broker.following.wire import Manner
+from ottla.broker.following.wire import FetchSettings
 from ottla.broker.partitions.produces import Flushes
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
@@ -323,7 +323,7 @@ async def test_a_follower_that_catches_up_flushes_when_it_counts_again() -> None
     plan = FaultPlan()
     site = Site(configs=FLUSHES)
     site.nodes[2].disk = FaultyDisk(MemoryDisk(), plan, site.clock)
-    site.manner = Manner(max_bytes=200)
+    site.manner = FetchSettings(max_bytes=200)
     await site.start()
     site.cut = {(2, 1)}
     await site.lead(1, isr=(1, 3))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.broker.following.fetcher_state import Followed, Following, Pauses
-from ottla.broker.following.steps import Action, Ask, Step
+from ottla.broker.following.steps import FetchPosition, FollowerStep, LogAction
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from tests.broker.replica.support.replicas import led_by, replica_of
@@ -15,9 +15,9 @@ from tests.broker.replica.support.replicas import led_by, replica_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WAIT = Step(Action.WAIT, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-SERVED = Step(Action.APPEND, has_records=True)
-NOTHING_NEW = Step(Action.APPEND)
+WAIT = FollowerStep(LogAction.WAIT, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+SERVED = FollowerStep(LogAction.APPEND, has_records=True)
+NOTHING_NEW = FollowerStep(LogAction.APPEND)
 TOPIC_ID = b"t" * 16
 
 
@@ -148,9 +148,9 @@ def test_the_question_is_the_end_of_the_log_and_its_last_epoch() -> None:
     """The leader compares both (KIP-595)."""
     one = followed()
     one.replica.history.epochs.assign(2, 0)
-    assert one.ask() == Ask(3, 10, 2, 0)
+    assert one.ask() == FetchPosition(3, 10, 2, 0)
     one.replica.on_cut(0, 7)
-    assert one.ask() == Ask(3, 7, 2, 0)
+    assert one.ask() == FetchPosition(3, 7, 2, 0)
 
 
 def told(*them: Followed) -> Following:

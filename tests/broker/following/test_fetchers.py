@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.following.fetcher import Fetcher
+from ottla.broker.following.fetcher import ReplicaFetcher
 from ottla.broker.following.fetchers import number_of
-from ottla.broker.following.wire import Manner
+from ottla.broker.following.wire import FetchSettings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from tests.broker.support.node import quiet
@@ -94,7 +94,7 @@ async def test_one_fetch_is_for_many_partitions(site: Site) -> None:
 
 async def test_no_partition_starves_when_answers_are_small(site: Site) -> None:
     """The leader fills an answer in the order of the request, up to its limit."""
-    site.manner = Manner(max_bytes=200, response_max_bytes=200)
+    site.manner = FetchSettings(max_bytes=200, response_max_bytes=200)
     await site.stop()
     await site.start()
     await site.lead(1, indexes=tuple(range(8)))
@@ -306,7 +306,7 @@ async def test_a_session_that_the_leader_has_dropped_is_begun_again(site: Site) 
 
 async def test_a_row_of_elections_does_not_keep_records_from_coming(site: Site) -> None:
     """Each new partition would like the connection for itself; none may have it all the time."""
-    site.manner = Manner(max_bytes=400)
+    site.manner = FetchSettings(max_bytes=400)
     await site.stop()
     await site.start()
     await site.lead(1)
@@ -328,7 +328,7 @@ async def test_a_row_of_elections_does_not_keep_records_from_coming(site: Site) 
 
 async def test_while_records_flow_nobody_interrupts(site: Site) -> None:
     """The next request is near, and an answer of megabytes would be thrown away."""
-    site.manner = Manner(max_bytes=400)
+    site.manner = FetchSettings(max_bytes=400)
     await site.stop()
     await site.start()
     await site.lead(1)
@@ -353,7 +353,7 @@ async def test_topics_that_are_not_followed_any_more_are_forgotten(site: Site) -
     await site.lead(1, indexes=(0, 1))
     node = site.nodes[2]
     (used,) = node.fetchers
-    idle = Fetcher(1, 0, used._parts, node.fetchers.counts)
+    idle = ReplicaFetcher(1, 0, used._parts, node.fetchers.counts)
     idle.follow(node.partition(1))
     for number in range(100):
         runtime = node.partition()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
 from ottla.broker.following.fetcher_state import Followed
-from ottla.broker.following.steps import Action, Ask, Told, step_for
+from ottla.broker.following.steps import FetchPosition, LeaderAnswer, LogAction, step_for
 from ottla.broker.replica.progress import FollowerFetch
 from ottla.broker.replica.roles import Role
 from ottla.protocol.ids import ZERO_UUID, TopicPartition
@@ -36,8 +36,8 @@ class Answer:
 
     follower: Node
     replica: Replica
-    ask: Ask
-    told: Told
+    ask: FetchPosition
+    told: LeaderAnswer
     entries: list[Entry]
 
 
@@ -71,7 +71,7 @@ class FollowingCluster(Cluster):
         entries = []
         if verdict.is_good:
             entries = leader.log[ask.fetch_offset : ask.fetch_offset + count]
-        told = Told(
+        told = LeaderAnswer(
             verdict.error,
             leader.replica.high_watermark,
             leader.replica.log_start_offset,
@@ -91,16 +91,16 @@ class FollowingCluster(Cluster):
         if follower.replica is not replica:
             return
         step = step_for(answer.ask, answer.told, replica)
-        if step.action is Action.TRUNCATE:
+        if step.action is LogAction.TRUNCATE:
             assert step.offset < len(follower.log), "it would ask for ever"
             follower.cut(step.offset)
-        elif step.action is Action.APPEND:
+        elif step.action is LogAction.APPEND:
             follower.write(answer.entries)
             replica.on_replicated(
                 len(follower.log), answer.told.high_watermark, answer.ask.leader_epoch
             )
         # Logs here keep their beginning, so nobody may ever start over.
-        assert step.action is not Action.RESTART
+        assert step.action is not LogAction.RESTART
 
     def teardown(self) -> None:
         self.fetched = Drain(self)  # type: ignore[assignment]  # what the base class drains

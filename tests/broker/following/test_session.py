@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ottla.broker.following.fetcher_state import Followed
 from ottla.broker.following.session import Asked, Delta, FetchSession
-from ottla.broker.following.steps import Ask
+from ottla.broker.following.steps import FetchPosition
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from tests.broker.replica.support.replicas import replica_of
@@ -17,7 +17,7 @@ NONE = ErrorCode.NONE
 
 def asked(index: int, offset: int = 0, topic_id: bytes = b"7" * 16) -> Asked:
     one = Followed(TopicPartition("t", index), topic_id, replica_of())
-    return one, Ask(3, offset, 2, 0)
+    return one, FetchPosition(3, offset, 2, 0)
 
 
 def opened(*them: Asked, session_id: int = 70) -> FetchSession:
@@ -127,7 +127,9 @@ def test_the_leader_always_knows_what_is_asked(
     tokens = {index: asked(index)[0] for index in range(5)}
     session, cache = FetchSession(), LeadersCache()
     for wanted, fate in rounds:
-        request = [(tokens[index], Ask(3, offset, 2, 0)) for index, offset in wanted.items()]
+        request = [
+            (tokens[index], FetchPosition(3, offset, 2, 0)) for index, offset in wanted.items()
+        ]
         delta = session.next_request(request)
         if fate == "lost before":
             session.lost()
@@ -150,7 +152,7 @@ class LeadersCache:
 
     def __init__(self) -> None:
         self.session_id, self.epoch, self.count = -1, 0, 0
-        self.known: dict[TopicPartition, Ask] = {}
+        self.known: dict[TopicPartition, FetchPosition] = {}
 
     def take(self, delta: Delta, *, declines: bool) -> tuple[ErrorCode, int]:
         if delta.session_epoch == 0:

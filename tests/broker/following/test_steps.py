@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.following.steps import DROP, Action, Ask, Step, Told, step_for
+from ottla.broker.following.steps import (
+    DROP,
+    FetchPosition,
+    FollowerStep,
+    LeaderAnswer,
+    LogAction,
+    step_for,
+)
 from ottla.broker.replica.epochs import UNDEFINED_END, EpochEnd
 from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.leading import ReplicaLimits
@@ -28,21 +35,21 @@ def follower(epochs: Epochs, end: int, *, start: int = 0, watermark: int | None 
     return replica
 
 
-def ask(replica: Replica) -> Ask:
+def ask(replica: Replica) -> FetchPosition:
     end = replica.log_end_offset
     last = replica.history.epochs.epoch_at(end - 1)
-    return Ask(replica.leader_epoch, end, last, replica.log_start_offset)
+    return FetchPosition(replica.leader_epoch, end, last, replica.log_start_offset)
 
 
-def step(replica: Replica, told: Told) -> Step:
+def step(replica: Replica, told: LeaderAnswer) -> FollowerStep:
     return step_for(ask(replica), told, replica)
 
 
 def test_records_are_appended() -> None:
     """The usual answer."""
     replica = follower([(8, 0)], 10)
-    told = Told(high_watermark=10, log_start_offset=0, has_records=True)
-    assert step(replica, told) == Step(Action.APPEND, has_records=True)
+    told = LeaderAnswer(high_watermark=10, log_start_offset=0, has_records=True)
+    assert step(replica, told) == FollowerStep(LogAction.APPEND, has_records=True)
 
 
 @pytest.mark.parametrize(
@@ -69,16 +76,16 @@ def test_a_diverging_log_is_cut_to_where_both_have_the_same(
     own: Epochs, end: int, leader_end: tuple[int, int], cut: int
 ) -> None:
     """R-03: min of both ends of the epoch that both know, or on to the next question."""
-    told = Told(high_watermark=end, diverging=EpochEnd(*leader_end))
-    assert step(follower(own, end), told) == Step(Action.TRUNCATE, cut)
+    told = LeaderAnswer(high_watermark=end, diverging=EpochEnd(*leader_end))
+    assert step(follower(own, end), told) == FollowerStep(LogAction.TRUNCATE, cut)
 
 
 def test_a_follower_never_cuts_by_its_high_watermark() -> None:
     """R-01: what the watermark does not cover yet may have been acknowledged."""
     replica = follower([(8, 0)], 10, watermark=3)
-    told = Told(high_watermark=3, log_start_offset=0)
+    told = LeaderAnswer(high_watermark=3, log_start_offset=0)
 
-    assert step(replica, told) == Step(Action.APPEND)
+    assert step(replica, told) == FollowerStep(LogAction.APPEND)
     assert replica.log_end_offset == 10
 
 
@@ -89,10 +96,10 @@ def test_an_answer_of_another_epoch_is_dropped() -> None:
     replica.become_follower(led_by(3, EPOCH + 1, isr=(1, 3)))
 
     for told in (
-        Told(ErrorCode.FENCED_LEADER_EPOCH),
-        Told(diverging=EpochEnd(8, 2)),
-        Told(ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=50),
-        Told(high_watermark=10, has_records=True),
+        LeaderAnswer(ErrorCode.FENCED_LEADER_EPOCH),
+        LeaderAnswer(diverging=EpochEnd(8, 2)),
+        LeaderAnswer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=50),
+        LeaderAnswer(high_watermark=10, has_records=True),
     ):
         assert step_for(asked, told, replica) == DROP
 
@@ -102,7 +109,7 @@ def test_an_answer_for_another_place_is_dropped() -> None:
     replica = follower([(8, 0)], 10)
     asked = ask(replica)
     replica.on_cut(0, 6)
-    assert step_for(asked, Told(high_watermark=10, has_records=True), replica) == DROP
+    assert step_for(asked, LeaderAnswer(high_watermark=10, has_records=True), replica) == DROP
 
 
 def test_who_leads_follows_nobody() -> None:
@@ -110,7 +117,7 @@ def test_who_leads_follows_nobody() -> None:
     replica = follower([(8, 0)], 10)
     asked = ask(replica)
     replica.become_leader(led_by(1, EPOCH + 1), now_ms=0)
-    assert step_for(asked, Told(diverging=EpochEnd(8, 2)), replica) == DROP
+    assert step_for(asked, LeaderAnswer(diverging=EpochEnd(8, 2)), replica) == DROP
 
 
 def test_who_has_no_role_follows_nobody() -> None:
@@ -118,7 +125,7 @@ def test_who_has_no_role_follows_nobody() -> None:
     replica = follower([(8, 0)], 10)
     asked = ask(replica)
     replica.resign()
-    assert step_for(asked, Told(high_watermark=10, has_records=True), replica) == DROP
+    assert step_for(asked, LeaderAnswer(high_watermark=10, has_records=True), replica) == DROP
 
 
 def test_only_a_leaders_later_start_makes_a_follower_start_over() -> None:
@@ -126,9 +133,13 @@ def test_only_a_leaders_later_start_makes_a_follower_start_over() -> None:
     out = ErrorCode.OFFSET_OUT_OF_RANGE
     replica = follower([(8, 0)], 10)
 
-    assert step(replica, Told(out, log_start_offset=11)) == Step(Action.RESTART, 11)
+    assert step(replica, LeaderAnswer(out, log_start_offset=11)) == FollowerStep(
+        LogAction.RESTART, 11
+    )
     for start in (-1, 0, 10):
-        assert step(replica, Told(out, log_start_offset=start)) == Step(Action.WAIT, error=out)
+        assert step(replica, LeaderAnswer(out, log_start_offset=start)) == FollowerStep(
+            LogAction.WAIT, error=out
+        )
 
 
 def test_an_empty_log_may_start_anywhere() -> None:
@@ -136,10 +147,16 @@ def test_an_empty_log_may_start_anywhere() -> None:
     out = ErrorCode.OFFSET_OUT_OF_RANGE
     replica = follower([], 10, start=10)
 
-    assert step(replica, Told(out, log_start_offset=4)) == Step(Action.RESTART, 4)
-    assert step(replica, Told(out, log_start_offset=-1)) == Step(Action.WAIT, error=out)
+    assert step(replica, LeaderAnswer(out, log_start_offset=4)) == FollowerStep(
+        LogAction.RESTART, 4
+    )
+    assert step(replica, LeaderAnswer(out, log_start_offset=-1)) == FollowerStep(
+        LogAction.WAIT, error=out
+    )
     # Where it begins already; there is nothing to do but to wait for the leader.
-    assert step(replica, Told(out, log_start_offset=10)) == Step(Action.WAIT, error=out)
+    assert step(replica, LeaderAnswer(out, log_start_offset=10)) == FollowerStep(
+        LogAction.WAIT, error=out
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,18 +176,18 @@ def test_an_empty_log_may_start_anywhere() -> None:
 def test_every_other_refusal_is_waited_out(error: ErrorCode) -> None:
     """R-06: a follower that gives up on a refusal stays behind until the next election."""
     # Whatever else stands in the answer.
-    told = Told(error, 99, 50, EpochEnd(1, 1), has_records=True)
-    assert step(follower([(8, 0)], 10), told) == Step(Action.WAIT, error=error)
+    told = LeaderAnswer(error, 99, 50, EpochEnd(1, 1), has_records=True)
+    assert step(follower([(8, 0)], 10), told) == FollowerStep(LogAction.WAIT, error=error)
 
 
 def test_a_question_that_would_be_asked_for_ever_is_asked_slowly() -> None:
     """A leader that says nonsense must cost neither records nor a busy loop."""
-    wait = Step(Action.WAIT, error=ErrorCode.UNKNOWN_LEADER_EPOCH)
+    wait = FollowerStep(LogAction.WAIT, error=ErrorCode.UNKNOWN_LEADER_EPOCH)
     replica = follower([(8, 0)], 10)
 
-    assert step(replica, Told(diverging=UNDEFINED_END)) == wait
-    assert step(replica, Told(diverging=EpochEnd(8, 10))) == wait
-    assert step(replica, Told(diverging=EpochEnd(8, 25))) == wait
+    assert step(replica, LeaderAnswer(diverging=UNDEFINED_END)) == wait
+    assert step(replica, LeaderAnswer(diverging=EpochEnd(8, 10))) == wait
+    assert step(replica, LeaderAnswer(diverging=EpochEnd(8, 25))) == wait
 
 
 def test_a_leadership_without_writes_does_not_count_as_the_last_epoch() -> None:

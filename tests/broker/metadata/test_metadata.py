@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ottla.broker.metadata.metadata import MetadataCache, Node
+from ottla.broker.metadata.metadata import ListenerNode, MetadataCache
 from ottla.coordinator.metadata.changes import FULL_UPDATE, LEADER_DURING_DELETE, ConfigChanged
 from ottla.coordinator.metadata.image import Entity
 from ottla.protocol.errors import ErrorCode
@@ -56,10 +56,10 @@ def test_each_listener_has_its_own_end_points() -> None:
     metadata = told()
 
     assert metadata.endpoints("INSIDE") == (
-        Node(1, "in", 9092, None),
-        Node(2, "in", 9092, "r"),
+        ListenerNode(1, "in", 9092, None),
+        ListenerNode(2, "in", 9092, "r"),
     )
-    assert metadata.endpoints("OUTSIDE") == (Node(2, "out", 9093, "r"),)
+    assert metadata.endpoints("OUTSIDE") == (ListenerNode(2, "out", 9093, "r"),)
     metadata.apply(UpdateMetadataRequest(controller_id=2, controller_epoch=5))
     assert metadata.endpoints("INSIDE") == ()
 

@@ -15,7 +15,7 @@ from ottla.broker.network.buffers import (
     STEP_BYTES,
     BufferPool,
     ByteBudget,
-    Intake,
+    ReceiveBuffer,
 )
 from ottla.protocol.frames import KafkaFraming
 
@@ -46,7 +46,7 @@ class Waiter:
         self.call_count += 1
 
 
-def receive_all(intake: Intake, source: Source) -> list[bytes]:
+def receive_all(intake: ReceiveBuffer, source: Source) -> list[bytes]:
     """Every frame of the source, as a connection would take them."""
     framing = KafkaFraming()
     frames = []
@@ -73,7 +73,7 @@ def receive_all(intake: Intake, source: Source) -> list[bytes]:
 def test_frames_come_out_as_they_went_in(sizes: list[int], pieces: list[int]) -> None:
     """Whatever the pieces, compaction and growth must neither lose nor repeat a byte."""
     budget = ByteBudget(512 * MIB)
-    intake = Intake(Waiter(), BufferPool(), budget)
+    intake = ReceiveBuffer(Waiter(), BufferPool(), budget)
     frames = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
     stream = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
 
@@ -85,7 +85,7 @@ def test_frames_come_out_as_they_went_in(sizes: list[int], pieces: list[int]) ->
 def test_announced_length_alone_allocates_nothing() -> None:
     """A four-byte claim of 100 MiB must cost what four bytes cost (N-01)."""
     budget = ByteBudget(512 * MIB)
-    intake = Intake(Waiter(), BufferPool(), budget)
+    intake = ReceiveBuffer(Waiter(), BufferPool(), budget)
     intake.receive(Source((100 * MIB).to_bytes(4, "big") + bytes(GROW_AT_BYTES - 5), []))
     intake.make_room(100 * MIB + 4)
 
@@ -97,7 +97,7 @@ def test_announced_length_alone_allocates_nothing() -> None:
 def test_memory_is_granted_only_as_bytes_arrive() -> None:
     """N-01: the budget must follow what came, not what was announced."""
     budget = ByteBudget(512 * MIB)
-    intake = Intake(Waiter(), BufferPool(), budget)
+    intake = ReceiveBuffer(Waiter(), BufferPool(), budget)
     total = 20 * MIB
     source = Source(total.to_bytes(4, "big") + bytes(total), [])
     arrived = 0
@@ -110,7 +110,7 @@ def test_memory_is_granted_only_as_bytes_arrive() -> None:
 
 def test_large_request_is_received_where_it_is_parsed_from_the_second_on() -> None:
     """A producer of 1 MiB batches must not pay a copy of 64 KiB for each of them."""
-    intake = Intake(Waiter(), BufferPool(), ByteBudget(512 * MIB))
+    intake = ReceiveBuffer(Waiter(), BufferPool(), ByteBudget(512 * MIB))
     frame = MIB.to_bytes(4, "big") + bytes(MIB)
     receive_all(intake, Source(frame, []))
     intake.receive(Source(frame, []))
@@ -127,7 +127,7 @@ def pipelined(count: int) -> bytes:
 def test_a_peer_that_fills_small_buffers_is_read_in_large_pieces() -> None:
     """A pipeline of 80 KiB took two reads, and a copy of what was left of the first."""
     budget = ByteBudget(512 * MIB)
-    intake = Intake(Waiter(), BufferPool(), budget)
+    intake = ReceiveBuffer(Waiter(), BufferPool(), budget)
     source = Source(pipelined(100), [])
 
     assert len(receive_all(intake, source)) == 100
@@ -139,7 +139,7 @@ def test_a_busy_peer_does_not_wait_for_a_large_buffer() -> None:
     """It can do with a small one, so the budget is left to those who cannot."""
     budget = ByteBudget(1)
     waiter = Waiter()
-    intake = Intake(waiter, BufferPool(), budget)
+    intake = ReceiveBuffer(waiter, BufferPool(), budget)
 
     assert len(receive_all(intake, Source(pipelined(100), []))) == 100
     assert (budget.is_pressed, budget.used_bytes) == (False, 0)
@@ -147,7 +147,7 @@ def test_a_busy_peer_does_not_wait_for_a_large_buffer() -> None:
 
 def test_small_requests_take_the_peer_back_to_small_buffers() -> None:
     """One large request long ago must not hold a megabyte per connection for ever."""
-    intake = Intake(Waiter(), BufferPool(), ByteBudget(512 * MIB))
+    intake = ReceiveBuffer(Waiter(), BufferPool(), ByteBudget(512 * MIB))
     receive_all(intake, Source(MIB.to_bytes(4, "big") + bytes(MIB), []))
     for _ in range(2):
         receive_all(intake, Source(b"\0\0\0\1x", []))
@@ -213,7 +213,7 @@ def test_pool_gives_the_buffer_used_last() -> None:
 
 def test_receiving_without_room_is_a_fault_and_not_the_end_of_the_stream() -> None:
     """Zero bytes into zero room looks exactly like a peer that has finished."""
-    intake = Intake(Waiter(), BufferPool(), ByteBudget(512 * MIB))
+    intake = ReceiveBuffer(Waiter(), BufferPool(), ByteBudget(512 * MIB))
     intake.receive(Source(bytes(SMALL_BYTES), []))
 
     with pytest.raises(AssertionError):

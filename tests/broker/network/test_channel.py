@@ -14,7 +14,7 @@ from tests.support.nobody import Nobody
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from ottla.broker.engine.context import Peer, Reply
+    from ottla.broker.engine.context import ClientPeer, ReplySlot
 
 STRAIGHT, SUSPENDED = memoryview(b"straight"), memoryview(b"suspended")
 PAUSED = memoryview(b"paused")
@@ -37,7 +37,7 @@ class Bench:
         self.channel = RequestChannel(names, queue_max, self.dispatch, self.tasks)
 
     def dispatch(
-        self, _peer: Peer, frame: memoryview, _reply: Reply
+        self, _peer: ClientPeer, frame: memoryview, _reply: ReplySlot
     ) -> Coroutine[Any, Any, None] | Paused | None:
         self.started.append(bytes(frame))
         if frame == PAUSED:

@@ -16,7 +16,7 @@ from tests.support.loops import on_both_loops
 from tests.support.network_site import Site
 
 if TYPE_CHECKING:
-    from ottla.broker.engine.context import Reply
+    from ottla.broker.engine.context import ReplySlot
 
 
 @pytest.mark.requirement("NET-09")
@@ -264,7 +264,7 @@ async def test_request_cannot_be_answered_twice() -> None:
         client = await site.connect()
         client.send(b"park:1", b"park:2")
         await site.until(lambda: len(site.toy.parked) == 2)
-        reply: Reply = site.toy.parked["1"]
+        reply: ReplySlot = site.toy.parked["1"]
         reply.send([b"one"])
 
         with pytest.raises(AssertionError):

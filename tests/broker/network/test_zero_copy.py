@@ -23,7 +23,7 @@ from tests.tidy.tree import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ottla.broker.engine.context import Reply
+    from ottla.broker.engine.context import ReplySlot
     from ottla.protocol.ports import File
 
 CONTENT = random.Random(7).randbytes(3_000_000)
@@ -48,7 +48,7 @@ class RegionToy:
         self.file = file
         site.toy.region = self.region  # type: ignore[attr-defined]
 
-    def region(self, argument: bytes, _frame: memoryview, reply: Reply) -> None:
+    def region(self, argument: bytes, _frame: memoryview, reply: ReplySlot) -> None:
         position, count = map(int, argument.split(b"-"))
         reply.send([b"header", FileRegion(self.file, position, count), b"trailer"])
 

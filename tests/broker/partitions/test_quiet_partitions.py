@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.following.wire import Manner
-from ottla.broker.partitions.follower_reads import FollowerPoll, Quietness
-from ottla.broker.partitions.partition_read import FetchPlan, Wanted
+from ottla.broker.following.wire import FetchSettings
+from ottla.broker.partitions.follower_reads import FollowerPoll, QuietPartitions
+from ottla.broker.partitions.partition_read import FetchPlan, PartitionFetch
 from ottla.protocol.errors import ErrorCode
 from tests.broker.log.bench import PARTITION
 from tests.broker.support.leader_site import EPOCH, EPOCHS, LeaderSite, open_site
@@ -22,9 +22,9 @@ class Session:
 
     def __init__(self, site: LeaderSite) -> None:
         self.site = site
-        self.quietness = Quietness()
+        self.quietness = QuietPartitions()
         end = site.one.log.log_end_offset
-        self.wanted = Wanted(*PARTITION, end, 1 << 20, EPOCH, -1, ErrorCode.NONE, 0)
+        self.wanted = PartitionFetch(*PARTITION, end, 1 << 20, EPOCH, -1, ErrorCode.NONE, 0)
 
     def plan(self, broker_epoch: int = EPOCHS[2]) -> FetchPlan:
         plan = FetchPlan([self.wanted], 500, 1, 1 << 20, False, 2, True, broker_epoch)
@@ -195,13 +195,13 @@ async def test_another_life_of_the_follower_is_not_taken_for_the_last() -> None:
 
 def test_at_rest_a_follower_waits_ever_longer_up_to_its_limit() -> None:
     """Each request costs both brokers a look; news are told at once, however long it waits."""
-    manner = Manner(wait_max_ms=500, idle_wait_max_ms=5_000)
+    manner = FetchSettings(wait_max_ms=500, idle_wait_max_ms=5_000)
     assert [manner.wait_ms(count) for count in (0, 1, 2, 3, 4, 9)] == [
         500, 1_000, 2_000, 4_000, 4_000, 4_000,
     ]  # fmt: skip
     assert manner.longest_wait_ms == 4_000
-    assert Manner(wait_max_ms=500, idle_wait_max_ms=1_500).wait_ms(9) == 1_500
-    assert Manner(wait_max_ms=500, idle_wait_max_ms=100).wait_ms(9) == 500
+    assert FetchSettings(wait_max_ms=500, idle_wait_max_ms=1_500).wait_ms(9) == 1_500
+    assert FetchSettings(wait_max_ms=500, idle_wait_max_ms=100).wait_ms(9) == 500
 
 
 async def test_a_watermark_that_a_flush_has_moved_is_told() -> None:

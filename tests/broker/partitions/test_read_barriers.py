@@ -7,9 +7,9 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC
-from ottla.broker.coordinating.shards import State
+from ottla.broker.coordinating.shards import ShardState
 from ottla.broker.partitions.follower_reads import FollowerReads
-from ottla.broker.partitions.partition_read import FetchPlan, Wanted
+from ottla.broker.partitions.partition_read import FetchPlan, PartitionFetch
 from ottla.broker.partitions.read_barriers import LOOK_MS, PROOF_TIMEOUT_MS
 from ottla.coordinator.store.store import SessionState
 from ottla.protocol.errors import ErrorCode
@@ -47,7 +47,7 @@ class Follower:
     def __init__(self, site: ShardSite) -> None:
         self._site = site
         self._reads = FollowerReads(site.waiting, site.clock, site.parts.barriers.proofs)
-        self._wanted = Wanted(OFFSETS_TOPIC, 0, 0, 1 << 20, 0, -1, ErrorCode.NONE, 0)
+        self._wanted = PartitionFetch(OFFSETS_TOPIC, 0, 0, 1 << 20, 0, -1, ErrorCode.NONE, 0)
 
     def ask(self, leader_epoch: int = 0) -> FollowerPoll:
         """A fetch arrives, and waits if it may; the same as the last one is quiet."""
@@ -67,7 +67,7 @@ async def asleep(isr: tuple[int, ...] = WITH_OTHER) -> ShardSite:
     await site.open()
     await site.lead(isr=isr)
     await quiet()
-    assert site.state is State.ACTIVE
+    assert site.state is ShardState.ACTIVE
     site.lease.until_ms = -inf
     return site
 
@@ -252,7 +252,7 @@ async def test_a_shard_that_is_read_again_says_so_behind_the_barrier() -> None:
     site = await asleep()
     follower = Follower(site)
     answers = asked(site, Get(b"k"))
-    site.shard.state = State.LOADING
+    site.shard.state = ShardState.LOADING
     follower.hear(follower.ask())
     follower.ask()
     await quiet()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.cleaner.cleaner import Cleaning
 from ottla.broker.cleaner.settings import CleaningSettings
-from ottla.broker.engine.purgatory import Waiting
+from ottla.broker.engine.purgatory import Purgatory
 from ottla.broker.engine.timing_wheel import TimingWheel
 from ottla.broker.log.partition_log import PartitionLog
 from ottla.broker.log.recovery.loading import Known, load_log
@@ -77,7 +77,7 @@ class CleanRoom:
         end = self.log.log_end_offset
         bounds = LogBounds(self.log.log_start_offset, end, end)
         self.replica = Replica(1, self.history, ReplicaLimits(), bounds)
-        waiting = Waiting(TimingWheel(self.clock), lambda _callback: None)
+        waiting = Purgatory(TimingWheel(self.clock), lambda _callback: None)
         self.one = PartitionRuntime(PARTITION, self.log, self.replica, topic, waiting, self.clock)
         self.replica.become_leader(Leadership(1, 0, 0, (1,), (1,)), self.clock.now_ms())
         self.cleaning = Cleaning(

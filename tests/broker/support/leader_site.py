@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ottla.broker.engine.purgatory import Waiting
+from ottla.broker.engine.purgatory import Purgatory
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.engine.timing_wheel import TimingWheel
 from ottla.broker.log.partition_log import PartitionLog
@@ -21,7 +21,7 @@ from ottla.broker.partitions.follower_reads import FollowerReads
 from ottla.broker.partitions.isr_writer import IsrWriter
 from ottla.broker.partitions.lease import Lease
 from ottla.broker.partitions.partition import PartitionRuntime
-from ottla.broker.partitions.partition_read import FetchPlan, Wanted
+from ottla.broker.partitions.partition_read import FetchPlan, PartitionFetch
 from ottla.broker.partitions.read_barriers import ReadBarriers
 from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.leading import Leadership, ReplicaLimits
@@ -44,7 +44,7 @@ from tests.coordinator.store.flaky import FlakySession, FlakyStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ottla.broker.partitions.append_outcome import Appended
+    from ottla.broker.partitions.append_outcome import AppendOutcome
     from ottla.coordinator.store.paths import StatePayload
 
 LAG_MS = 10_000.0
@@ -68,7 +68,7 @@ class LeaderSite:
         self.metadata.take(BrokerChanged(BrokerRegistration(node, ())) for node in EPOCHS)
         self.lease = Lease()
         loop = asyncio.get_running_loop()
-        self.waiting = Waiting(TimingWheel(clock), loop.call_soon)
+        self.waiting = Purgatory(TimingWheel(clock), loop.call_soon)
         self.barriers = ReadBarriers(self.waiting, clock)
         self.partitions: list[PartitionRuntime] = []
         self.followers = FollowerReads(self.waiting, clock, self.barriers.proofs)
@@ -140,7 +140,7 @@ class LeaderSite:
 
     # ---- what happens ----
 
-    def write(self, acks: int = 1) -> Appended:
+    def write(self, acks: int = 1) -> AppendOutcome:
         """One record."""
         return self.one.write(self.one.judge(bytearray(batch(b"x")), 9), acks)
 
@@ -150,7 +150,7 @@ class LeaderSite:
         """A follower asks for what comes after its log; the log end unless said otherwise."""
         end = self.one.log.log_end_offset if offset is None else offset
         epoch = EPOCHS[node] if broker_epoch is None else broker_epoch
-        wanted = Wanted(*PARTITION, end, 1 << 20, EPOCH, -1, ErrorCode.NONE, 0)
+        wanted = PartitionFetch(*PARTITION, end, 1 << 20, EPOCH, -1, ErrorCode.NONE, 0)
         plan = FetchPlan([wanted], 500, 1, 1 << 20, False, node, True, epoch)
         self.followers.begin(plan, lambda _wanted: self.one, node)
         return plan.wanted[0].error_code

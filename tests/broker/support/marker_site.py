@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ottla.broker.coordinating.txn_markers import MarkerParts, MarkerSender
-from ottla.broker.engine.deferred import Later
+from ottla.broker.engine.deferred import DeferredAnswer
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.metadata.metadata import MetadataCache
 from ottla.coordinator.metadata.changes import FULL_UPDATE, BrokerChanged, TopicChanged
@@ -85,7 +85,7 @@ class MarkerSite:
         self.sent: list[Sent] = []
         self.unreachable: set[int] = set()
         self.connect_count = 0
-        self.here: list[tuple[WriteTxnMarkersRequest, Later[WriteTxnMarkersResponse]]] = []
+        self.here: list[tuple[WriteTxnMarkersRequest, DeferredAnswer[WriteTxnMarkersResponse]]] = []
         self.bug_count = 0
         # Closed by a test in which the store takes its time.
         self.answers_late = asyncio.Event()
@@ -126,11 +126,13 @@ class MarkerSite:
             raise self.missing
         return self.missing & set(partitions)
 
-    def _write_here(self, request: WriteTxnMarkersRequest) -> Later[WriteTxnMarkersResponse]:
+    def _write_here(
+        self, request: WriteTxnMarkersRequest
+    ) -> DeferredAnswer[WriteTxnMarkersResponse]:
         if self.bug_count:
             self.bug_count -= 1
             raise AssertionError("a bug")
-        later: Later[WriteTxnMarkersResponse] = Later()
+        later: DeferredAnswer[WriteTxnMarkersResponse] = DeferredAnswer()
         self.here.append((request, later))
         return later
 

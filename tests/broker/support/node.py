@@ -17,7 +17,7 @@ from ottla.broker.controlling.controllership import ControllerParts
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.membership.lifecycle import Lifecycle, Registration
 from ottla.broker.metadata.config_watch import ConfigWatch
-from ottla.broker.metadata.features import Features
+from ottla.broker.metadata.features import FinalizedFeatures
 from ottla.broker.metadata.metadata import MetadataCache
 from ottla.broker.partitions.control import ControlReceiver
 from ottla.coordinator.configs.config_changes import check_topic_configs
@@ -220,7 +220,7 @@ class BrokerNode:
             self.tasks,
         )
         self.candidate = ControllerCandidate(node_id, self.metadata, self.parts)
-        self.features = Features(node_id, self.metadata, self.clock, self.tasks)
+        self.features = FinalizedFeatures(node_id, self.metadata, self.clock, self.tasks)
         self.producer_ids = ProducerIds(node_id, lambda: self.lifecycle.session)
         self.admin = ClusterAdmin(
             self.candidate,

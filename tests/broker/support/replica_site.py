@@ -11,13 +11,13 @@ import heapq
 import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.broker.engine.purgatory import Waiting
+from ottla.broker.engine.purgatory import Purgatory
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.engine.timing_wheel import TimingWheel
 from ottla.broker.following.fetcher import FetcherParts
 from ottla.broker.following.fetcher_state import Pauses
 from ottla.broker.following.fetchers import Fetchers
-from ottla.broker.following.wire import Manner, Sender
+from ottla.broker.following.wire import FetchSettings, FollowerIdentity
 from ottla.broker.log.directories.directories import DirectoriesConfig, LogDirectories
 from ottla.broker.log.directories.opening import open_directories
 from ottla.broker.metadata.topic_settings import topic_settings
@@ -44,7 +44,7 @@ from tests.broker.support.shard_site import InlineOffload
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.broker.partitions.append_outcome import Appended
+    from ottla.broker.partitions.append_outcome import AppendOutcome
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.protocol.messages.fetch import (
         FetchRequest,
@@ -98,7 +98,7 @@ class Replicas:
     async def start(self) -> None:
         site, self.broker_epoch = self.site, self.broker_epoch + 1
         self.tasks = Tasks()
-        self.waiting = Waiting(TimingWheel(site.clock), asyncio.get_running_loop().call_soon)
+        self.waiting = Purgatory(TimingWheel(site.clock), asyncio.get_running_loop().call_soon)
         self.partitions = Partitions(
             self.node_id,
             lambda _topic: topic_settings(topic_config(site.configs, ConfigSources())),
@@ -108,7 +108,7 @@ class Replicas:
         )
         parts = FetcherParts(
             Wires(self.node_id, site),
-            lambda: Sender(self.node_id, self.broker_epoch),
+            lambda: FollowerIdentity(self.node_id, self.broker_epoch),
             site.clock,
             self.tasks,
             site.manner,
@@ -153,7 +153,9 @@ class Replicas:
         log = self.partition(index).log
         return b"".join(one.file.pread(one.size_bytes, 0) for one in log.segments if one.size_bytes)
 
-    def produce(self, *values: bytes, index: int = 0, acks: int = 1, **options: Any) -> Appended:
+    def produce(
+        self, *values: bytes, index: int = 0, acks: int = 1, **options: Any
+    ) -> AppendOutcome:
         """Append as a producer's request would, a batch with these values."""
         records = [(WALL_MS, None, value, ()) for value in values]
         batch = bytearray(encode_batch(records, BatchOptions(**options)))
@@ -168,7 +170,7 @@ class Site:
         self.clock = SiteClock()
         self.configs = configs or {}
         self.fetcher_count = fetcher_count
-        self.manner = Manner()
+        self.manner = FetchSettings()
         self.version = 15
         self.nodes = {node_id: Replicas(node_id, self) for node_id in NODES}
         self.requests: list[tuple[int, int, FetchRequest]] = []

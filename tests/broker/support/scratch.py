@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.engine.purgatory import Waiter, Waiting
+from ottla.broker.engine.purgatory import DelayedOperation, Purgatory
 from ottla.broker.engine.timing_wheel import TimingWheel
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Room:
         self.clock = HandClock()
         self.deferred = Deferred()
         self.wheel = TimingWheel(self.clock, tick_ms=10)
-        self.waiting = Waiting(self.wheel, self.deferred, drain_max)
+        self.waiting = Purgatory(self.wheel, self.deferred, drain_max)
         self.ready: set[object] = set()
         self.answers: list[str] = []
 
@@ -116,7 +116,7 @@ class Room:
         keys: tuple[object, ...] = ("key",),
         deadline_ms: float = 500,
         owner: Connection | None = None,
-    ) -> Waiter:
+    ) -> DelayedOperation:
         def try_complete() -> bool:
             if not self.ready.intersection(keys):
                 return False

@@ -14,7 +14,7 @@ from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC
 from ottla.broker.coordinating.shards import ShardParts
 from ottla.broker.coordinating.shards_loading import Loader
 from ottla.broker.coordinating.stalls import StallClock
-from ottla.broker.engine.purgatory import Waiting
+from ottla.broker.engine.purgatory import Purgatory
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.engine.timing_wheel import TimingWheel
 from ottla.broker.log.directories.directories import DirectoriesConfig, LogDirectories
@@ -52,7 +52,7 @@ from tests.broker.support.node import CountingRandom, HandClock, quiet
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ottla.broker.coordinating.shards import Shard, State
+    from ottla.broker.coordinating.shards import Shard, ShardState
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.coordinator.group.common.timeline import Event
     from ottla.coordinator.metadata.changes import Change
@@ -213,7 +213,7 @@ class ShardSite:
         self.tasks = Tasks()
         self.configs = {"cleanup.policy": "compact", **(configs or {})}
         wheel = TimingWheel(self.clock)
-        self.waiting = Waiting(wheel, _soon)
+        self.waiting = Purgatory(wheel, _soon)
         self.stalls = StallClock(self.clock)
         self.metadata = MetadataCache(self.clock)
         self.metadata.begin("cluster", 0)
@@ -308,7 +308,7 @@ class ShardSite:
         return shard
 
     @property
-    def state(self) -> State:
+    def state(self) -> ShardState:
         """Of the shard."""
         return self.shard.state
 

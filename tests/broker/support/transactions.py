@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.engine.deferred import Later
+from ottla.broker.engine.deferred import DeferredAnswer
 from ottla.coordinator.transaction.requests import Added, AddToTransaction
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
@@ -51,12 +51,12 @@ class StandIn:
         self.error = ErrorCode.NONE
         # Answers that are held back until somebody releases them.
         self.is_holding = False
-        self._held: list[tuple[Later[Added], Added]] = []
+        self._held: list[tuple[DeferredAnswer[Added], Added]] = []
         broker.parts.coordinators.verification.ask_here = self.answer
 
-    def answer(self, asked: AddToTransaction) -> Later[Added]:
+    def answer(self, asked: AddToTransaction) -> DeferredAnswer[Added]:
         self.asked.append(asked)
-        later: Later[Added] = Later()
+        later: DeferredAnswer[Added] = DeferredAnswer()
         errors = {place: self.errors.get(place, self.error) for place in asked.partitions}
         if self.is_holding:
             self._held.append((later, Added(errors)))

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from ottla.broker.testing.cluster import Cluster
-from ottla.broker.testing.members import ClusterError, State
+from ottla.broker.testing.members import ClusterError, ProcessState
 from ottla.protocol.errors import ErrorCode
 from tests.broker.testing.clients import QUIET, read, send
 
@@ -92,7 +92,7 @@ def test_a_broker_that_is_paused_for_long_loses_its_partitions(cluster: Cluster)
     assert send(cluster, "t", [b"a"]).errors == []
     cluster.faults.resume(victim)
     assert send(cluster, "t", [b"b"]).errors == []
-    assert cluster.brokers[victim].state is State.RUNNING
+    assert cluster.brokers[victim].state is ProcessState.RUNNING
 
 
 def test_a_follower_that_is_cut_off_holds_acks_all_up_until_it_leaves_the_isr(
@@ -162,7 +162,7 @@ def test_a_full_disk_takes_nothing_until_it_is_mended() -> None:
         cluster.create_topic("t")
         cluster.faults.full_disk(1)
         assert refused(cluster)
-        assert cluster.brokers[1].state is State.RUNNING
+        assert cluster.brokers[1].state is ProcessState.RUNNING
         cluster.faults.mend_disk(1)
 
         assert send(cluster, "t", [b"a"]).errors == []
@@ -184,7 +184,7 @@ def test_a_torn_write_kills_and_is_cut_off_at_the_next_start() -> None:
         cluster.faults.torn_write(1)
 
         assert refused(cluster)
-        assert cluster.brokers[1].state is State.DEAD
+        assert cluster.brokers[1].state is ProcessState.DEAD
         assert "in the middle of a write to t-0/" in cluster.report()
         cluster.faults.restart(1)
 
@@ -237,7 +237,7 @@ def test_a_broker_whose_session_expired_registers_anew(cluster: Cluster) -> None
 
     until(lambda: cluster.leader("t") != leader)
     assert send(cluster, "t", [b"a"]).errors == []
-    assert cluster.brokers[leader].state is State.RUNNING
+    assert cluster.brokers[leader].state is ProcessState.RUNNING
 
 
 def test_retention_deletes_when_its_time_has_come() -> None:
@@ -304,7 +304,7 @@ def test_clear_undoes_what_lasts(cluster: Cluster) -> None:
     cluster.faults.clear()
 
     assert send(cluster, "t", [b"a"]).errors == []
-    assert {broker.state for broker in cluster.brokers.values()} == {State.RUNNING}
+    assert {broker.state for broker in cluster.brokers.values()} == {ProcessState.RUNNING}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.broker.policy.door import Door, Operation, ResourceType
+from ottla.broker.policy.door import AclResourceType, Door, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -16,7 +16,7 @@ from tests.support.in_process import running_broker
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:
-    from ottla.broker.policy.door import Caller
+    from ottla.broker.policy.door import RequestCaller
 
 NAME = "transaction.version"
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
@@ -116,9 +116,9 @@ async def test_only_the_controller_changes_them_and_every_broker_tells_of_it() -
 
 class _Shut(Door):
     def is_allowed(
-        self, caller: Caller, operation: Operation, resource: ResourceType, name: str
+        self, caller: RequestCaller, operation: Operation, resource: AclResourceType, name: str
     ) -> bool:
-        return operation is not Operation.ALTER or resource is not ResourceType.CLUSTER
+        return operation is not Operation.ALTER or resource is not AclResourceType.CLUSTER
 
 
 async def test_who_may_not_alter_the_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC
-from ottla.broker.policy.door import Door, Operation, ResourceType
+from ottla.broker.policy.door import AclResourceType, Door, Operation
 from ottla.protocol.errors import ErrorCode
 from tests.broker.handlers.data.test_disk_faults import COLD, with_faults
 from tests.broker.support.groups import coordinated
@@ -22,7 +22,7 @@ from tests.support.virtual_time import in_virtual_time, virtual_broker
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from ottla.broker.policy.door import Caller
+    from ottla.broker.policy.door import RequestCaller
     from ottla.broker.server.broker import Broker
     from ottla.protocol.ports import Ports
     from tests.support.raw_client import RawClient
@@ -39,7 +39,7 @@ class ClosedDoor(Door):
         self._closed = closed
 
     def is_allowed(
-        self, caller: Caller, operation: Operation, resource: ResourceType, name: str
+        self, caller: RequestCaller, operation: Operation, resource: AclResourceType, name: str
     ) -> bool:
         return operation is not self._closed
 

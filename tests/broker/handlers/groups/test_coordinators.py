@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.broker.api.table import TABLE
-from ottla.broker.policy.door import Door, Operation, ResourceType
+from ottla.broker.policy.door import AclResourceType, Door, Operation
 from ottla.coordinator.hashing import partition_for
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -52,7 +52,7 @@ from tests.broker.support.requests import create, created_meanwhile, produce, pr
 from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:
-    from ottla.broker.policy.door import Caller
+    from ottla.broker.policy.door import RequestCaller
     from tests.support.raw_client import RawClient
 
 OFFSETS = "__consumer_offsets"
@@ -290,11 +290,11 @@ async def test_every_version_can_say_that_the_coordinator_is_elsewhere(client: R
 class ClosedDoor(Door):
     """Nobody may do anything with resources of one type."""
 
-    def __init__(self, closed: ResourceType) -> None:
+    def __init__(self, closed: AclResourceType) -> None:
         self.closed = closed
 
     def is_allowed(
-        self, caller: Caller, operation: Operation, resource: ResourceType, name: str
+        self, caller: RequestCaller, operation: Operation, resource: AclResourceType, name: str
     ) -> bool:
         return resource is not self.closed
 
@@ -303,7 +303,9 @@ async def test_every_version_can_say_that_the_caller_may_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The door is asked before the group."""
-    monkeypatch.setattr("ottla.broker.server.requests.Door", lambda: ClosedDoor(ResourceType.GROUP))
+    monkeypatch.setattr(
+        "ottla.broker.server.requests.Door", lambda: ClosedDoor(AclResourceType.GROUP)
+    )
     async with running_broker() as running, running.connect() as client:
         await create(client, "t")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.policy.door import ResourceType
+from ottla.broker.policy.door import AclResourceType
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
@@ -124,7 +124,9 @@ async def test_whoever_may_not_is_told_that_it_is_about_the_group(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The right to a group's settings is one of the group's, not of the cluster's."""
-    monkeypatch.setattr("ottla.broker.server.requests.Door", lambda: ClosedDoor(ResourceType.GROUP))
+    monkeypatch.setattr(
+        "ottla.broker.server.requests.Door", lambda: ClosedDoor(AclResourceType.GROUP)
+    )
     async with running_broker(QUICK) as running, running.connect() as client:
         error, _text = await change(client, SESSION, "50000")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.broker.api.table import TABLE
-from ottla.broker.policy.door import Door, Operation, ResourceType
+from ottla.broker.policy.door import AclResourceType, Door, Operation
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
@@ -22,7 +22,7 @@ from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:
-    from ottla.broker.policy.door import Caller
+    from ottla.broker.policy.door import RequestCaller
     from tests.support.raw_client import RawClient
 
 NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
@@ -76,9 +76,9 @@ class Closed(Door):
         self._allowed = allowed
 
     def is_allowed(
-        self, caller: Caller, operation: Operation, resource: ResourceType, name: str
+        self, caller: RequestCaller, operation: Operation, resource: AclResourceType, name: str
     ) -> bool:
-        return resource is not ResourceType.CLUSTER or operation in self._allowed
+        return resource is not AclResourceType.CLUSTER or operation in self._allowed
 
 
 @pytest.mark.parametrize("may_look", [True, False])

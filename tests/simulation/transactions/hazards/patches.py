@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from ottla.broker.coordinating.internal_topics import TRANSACTIONS_TOPIC
-from ottla.broker.coordinating.shards import Shard, State
+from ottla.broker.coordinating.shards import Shard, ShardState
 from ottla.broker.log.partition_log import PartitionLog
 from ottla.broker.log.storage.txn_index import touching
 from ottla.broker.partitions.partition import PartitionRuntime
@@ -150,7 +150,7 @@ _OLD_MACHINES: WeakKeyDictionary[PartitionRuntime, Any] = WeakKeyDictionary()
 
 def _keeps_its_machine(before: Any) -> Any:
     def end(self: Shard[Any], error: Any) -> None:
-        was_active = self.state is State.ACTIVE
+        was_active = self.state is ShardState.ACTIVE
         before(self, error)
         if was_active and self.partition.partition.topic == TRANSACTIONS_TOPIC:
             _OLD_MACHINES[self.partition] = self.machine
