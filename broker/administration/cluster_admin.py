@@ -144,8 +144,8 @@ class ClusterAdmin:
     ) -> None:
         """Replace what is set for an entity by what the function makes of it.
 
-        The function may be called again, if somebody else changed the entity meanwhile; what it
-        raises is raised. Raises KafkaError."""
+        The function may be called again, if another broker changed the entity meanwhile; its
+        exceptions pass through. Raises KafkaError."""
         entity = Entity(entity_type, name)
         try:
             for _attempt in range(_ATTEMPTS_MAX):

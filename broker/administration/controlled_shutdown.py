@@ -1,8 +1,8 @@
-"""Before a broker stops it asks the controller to take away what it leads (ControlledShutdown, 7).
+"""Asks the controller to move leaderships away before this broker stops (ControlledShutdown, 7).
 
-Clients then find the new leaders before the old one is gone, and nobody waits for a session to run
-out. It is a courtesy with a limit: with the controller or the store away, the broker stops anyway
-(hazard C-14).
+Clients then find the new leaders before the old one is gone, and do not wait until its session has
+expired. The request is best effort within a time limit: when the controller or the store cannot be
+reached, the broker stops anyway (hazard C-14).
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ class Dispatcher:
             suspended = self._suspended(route, correlation_id, outcome, reply)
             if not route.waits:
                 return suspended
-            # Eight clients that create topics would otherwise keep everybody from producing.
+            # Otherwise eight clients that create topics would block every produce.
             self._tasks.spawn(f"api {key} of {peer.connection_id}", suspended)
             return None
         if outcome.__class__ is Paused:

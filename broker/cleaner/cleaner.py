@@ -62,7 +62,7 @@ class CleaningStatus(NamedTuple):
     """Counters since the start; ``last_run_ms`` is wall clock, None before the first run."""
 
     runs: int
-    # Runs that came to nothing because the log was changed by somebody else.
+    # Runs that were abandoned because the log changed meanwhile (retention, truncation, deletion).
     aborted: int
     failures: int
     last_failure: str | None
@@ -87,7 +87,7 @@ class Cleaning:
         self._seams = seams
         self._settings = settings
         self._clock_watch = ClockWatch()
-        # The server has somebody who also remembers the time of earlier starts.
+        # The server replaces it by housekeeping's, which also compares with the previous start.
         self.trusts_clock: Callable[[], bool] = self._watch_clock
         # A log of the same name that was made since is another log.
         self._spoiled: dict[TopicPartition, tuple[PartitionLog, str]] = {}

@@ -69,7 +69,7 @@ def empty_batch(batch: RecordBatch) -> bytes:
 
 
 def placeholder(batch: RecordBatch) -> bytes:
-    """An empty batch of nobody: all that it says is that the offsets up to its last are gone."""
+    """An empty batch without a producer, which only covers offsets that were removed."""
     header = bytearray(HEADER_BYTES)
     HEADER.pack_into(
         header,

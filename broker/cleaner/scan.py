@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _NULL = 1
 # Keys up to here are compared themselves; longer ones by a digest that is one byte longer, so that
-# no digest can be taken for a key. Nobody can make two keys of one digest.
+# no digest can be taken for a key. The digest is collision resistant.
 EXACT_KEY_BYTES_MAX = 31
 _DIGEST_BYTES = EXACT_KEY_BYTES_MAX + 1
 

@@ -29,7 +29,7 @@ class CleaningSettings(NamedTuple):
 
 
 def cleaning_settings(sources: ConfigSources) -> CleaningSettings:
-    """What counts now. A value that cannot be read, whoever wrote it, counts as not set."""
+    """Return the settings in force. A value that cannot be parsed counts as not set."""
     rate = _number("log.cleaner.io.max.bytes.per.second", sources)
     return CleaningSettings(
         backoff_ms=int(_number("log.cleaner.backoff.ms", sources)),

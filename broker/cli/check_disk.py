@@ -136,7 +136,7 @@ def check_remains(directory: Path) -> Iterator[CheckFinding]:
         yield warning(
             "data",
             f"{len(strays)} partitions were put aside since no topic has them, such as {strays[0]}",
-            "delete them when nobody misses their records",
+            "delete them if their records are not needed",
         )
     damaged = sorted(directory.glob(f"*/*{DAMAGED}"))
     if damaged:

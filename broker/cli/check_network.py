@@ -34,7 +34,7 @@ ADVERTISE = (
 
 
 async def check_cluster(bootstrap: str, *, is_expected: bool) -> AsyncIterator[CheckFinding]:
-    """The cluster behind an address. ``is_expected``: somebody has said that it is there."""
+    """The cluster behind an address. ``is_expected``: the user has named the address."""
     begun = time.monotonic()
     try:
         async with Admin(bootstrap, command_config(TIMEOUT_MS)) as admin:
@@ -70,7 +70,7 @@ async def check_cluster(bootstrap: str, *, is_expected: bool) -> AsyncIterator[C
             yield problem("cluster", str(error), advice)
         else:
             yield warning(
-                "cluster", f"nobody listens at {bootstrap}", "'ottla start' runs a broker"
+                "cluster", f"no broker listens at {bootstrap}", "'ottla start' runs a broker"
             )
     except ClientError as error:
         yield problem("cluster", sentence(error), "read the logs of its brokers")
@@ -131,7 +131,7 @@ def check_port(address: Address) -> CheckFinding:
             return ok("port", f"{address} is in use, by a broker that runs already or by another")
         return problem(
             "port",
-            f"nobody can listen at {address}: {(error.strerror or str(error)).lower()}",
+            f"cannot listen at {address}: {(error.strerror or str(error)).lower()}",
             "name an address of this machine with --host or listeners",
         )
     return ok("port", f"{address} is free for a broker")
@@ -186,6 +186,6 @@ def read_answer(server: Address, said: str) -> CheckFinding:
         return ok("zookeeper", f"{server} answers: version {version}, {facts['Mode']}")
     if "not currently serving" in said:
         return warning(
-            "zookeeper", f"{server} serves nobody", "start more than half of the servers"
+            "zookeeper", f"{server} serves no clients", "start more than half of the servers"
         )
     return ok("zookeeper", f"{server} can be reached")

@@ -1,7 +1,7 @@
 """Settings as the person at the command line knows them: an option, or a name in a file.
 
 What is said about a setting, deep in the broker, names it as Kafka does, and advice names the
-option. Whoever wrote ``--zookeeper`` has never seen ``zookeeper.connect``, and the other way round.
+option. A user who wrote ``--zookeeper`` may not know ``zookeeper.connect``, and vice versa.
 """
 
 from __future__ import annotations

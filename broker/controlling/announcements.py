@@ -64,11 +64,11 @@ class Announcements:
             except GroupFailed as failed:
                 if failed.index == 0:
                     raise
-                logger.info("announcements were removed by somebody else: %s", failed)
+                logger.info("announcements were removed by another client: %s", failed)
         return [data for data in found if data is not None]
 
     async def moves(self) -> MovesAsked:
-        """What somebody wants to be moved, asked for by a znode."""
+        """The reassignments that the znode requests."""
         node = await self._request(paths.REASSIGN_PARTITIONS)
         if node is None:
             return MovesAsked(None)

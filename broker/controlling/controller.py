@@ -104,7 +104,7 @@ class ControllerCandidate:
         def on_change(_event: WatchEvent) -> None:
             changed.set()
 
-        # Read first: whoever is elected after this makes the group below fail.
+        # Read first: another controller's election after this makes the group below fail.
         found = await session.get(paths.CONTROLLER_EPOCH)
         doubted: frozenset[int] = frozenset()
         standing = await session.exists(paths.CONTROLLER, on_change)
@@ -140,8 +140,8 @@ class ControllerCandidate:
         return Controllership(session, cluster_id, identity, version, self._parts, doubted)
 
     async def _holder(self, session: Session) -> int | None:
-        """Whose place it is; this broker's own id, in another session, is an earlier life of it:
-        nobody else can be registered under the id now."""
+        """Return the id of the current controller. This broker's own id in another session is an
+        earlier process of it: no other process can be registered under the id now."""
         try:
             return paths.parse_controller((await session.get(paths.CONTROLLER)).data)
         except NoNode:

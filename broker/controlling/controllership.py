@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.controller")
 
-# How often a decision is made anew because somebody else had changed the same znodes.
+# How often a decision is repeated because another client had changed the same znodes.
 REFUSALS_MAX = 20
 
 
@@ -148,7 +148,7 @@ class Controllership:
             await self._load()
             await self._advance()
             self.is_complete = True
-            # What was asked for while nobody led, in the order in which it depends on each other.
+            # Requests from the time without a controller, in the order of their dependencies.
             for path in (
                 paths.REASSIGN_PARTITIONS,
                 paths.DELETE_TOPICS,
@@ -229,7 +229,7 @@ class Controllership:
                 await self._perform(wanted)
 
     async def _check_place(self) -> None:
-        """Somebody touched /controller: by hand, to force an election, or ZooKeeper at expiry."""
+        """/controller has changed: an operator forces an election, or the session has expired."""
         found = await self._session.exists(paths.CONTROLLER, self._on_watch)
         if found is None or found.ephemeral_owner != self._session.session_id:
             raise Fenced("/controller is not ours any more")
@@ -291,7 +291,7 @@ class Controllership:
     ) -> _Refusal | None:
         """Do all writes, then send; or stop at the one that is refused.
 
-        ``untold``: what earlier attempts wrote without telling anybody."""
+        ``untold``: what earlier attempts wrote and the brokers have not been sent yet."""
         machine = self.machine
         for index, write in enumerate(decision.records):
             refused = await self._write(write)
@@ -316,7 +316,7 @@ class Controllership:
         except GroupFailed as failed:
             if failed.index == 0:
                 raise Fenced("another controller was elected") from failed
-            # Somebody else was quicker, such as a leader with its ISR: it is decided anew.
+            # Another writer was faster, such as a leader with its ISR: decide again.
             logger.debug("the store refused a decision: %s", failed)
             return failed
         except (ConnectionLoss, SessionExpired) as error:
@@ -349,7 +349,7 @@ class Controllership:
         untold.clear()
 
     async def _load(self) -> None:
-        """Read the world, settle it, tell everybody; again if it is not what it was thought."""
+        """Read the store, elect leaders, inform the brokers; again if the store has changed."""
         for _attempt in range(REFUSALS_MAX):
             world = await self._reader.read(self._cluster_id, self.identity)
             machine = Controller(

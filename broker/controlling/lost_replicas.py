@@ -1,8 +1,8 @@
 """When a controller asks brokers again for the replicas that they could not serve, or roles that
 they refused.
 
-A full disk refuses a new topic and is freed a minute later; a dead one refuses for ever. Nobody
-can tell from the answer, so the broker is asked now and then, less often each time.
+A full disk refuses a new topic and is freed a minute later; a dead one refuses for ever. The answer
+does not show the difference, so the controller retries after ever longer pauses.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ REFUSED_ROLE_RETRY_MS = 10_000.0
 
 class RefusedRoles:
     """Owned by one controllership: what each broker refused, told to that broker again after a
-    while, in one request. Telling everybody at once would double the refusals every time."""
+    while, in one request. Telling all brokers at once would double the refusals every time."""
 
     def __init__(
         self, clock: Clock, again: Callable[[int, tuple[TopicPartition, ...]], object]

@@ -1,8 +1,8 @@
-"""Keeps a connection to the controller's broker, to know at once when its process has died.
+"""Keeps a connection to the controller's broker, to notice at once when its process has died.
 
-ZooKeeper would tell after the session timeout; what ``suspicion.py`` goes by tells within a
-fraction of a second. Being wrong is safe: whoever is elected raises the controller epoch in the
-same group, and the one before it is fenced (C-02, C-03).
+ZooKeeper notices only after the session timeout; the signs in ``suspicion.py`` take a fraction of
+a second. A false alarm is safe: the elected controller raises the controller epoch in the same
+transaction, and its predecessor is fenced (C-02, C-03).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PeerWatch:
         self._tasks = tasks
 
     async def is_dead_before(self, changed: asyncio.Event, node_id: int) -> bool:
-        """Whether the broker died before the event was set by somebody else; it is set then."""
+        """Wait for ``changed`` or the broker's death; on death set ``changed``, return True."""
         deaths: list[int] = []
 
         async def watch() -> None:
@@ -62,7 +62,7 @@ class PeerWatch:
                 return
 
     async def _connected(self, node_id: int) -> Connection:
-        """Who never answered may not have begun to listen: only what was there can be lost."""
+        """Retry until connected: a broker that never answered may not listen yet."""
         while True:
             try:
                 return await self._peers.connect(node_id, purpose="vigil")

@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 
 logger = logging.getLogger("ottla.controller")
 
-# So many failures in a row that somebody should look: one second or more.
+# Consecutive failures after which a warning is logged: one second or more.
 _LASTING = 10
 
 
@@ -84,7 +84,7 @@ class Senders:
         reports: Reports,
         doubted: frozenset[int] = frozenset(),
     ) -> None:
-        """``doubted``: brokers whose connections somebody has seen break already."""
+        """``doubted``: brokers whose connections are known to have broken."""
         self._doubted = doubted
         self._channel = channel
         self._clock = clock
@@ -135,7 +135,7 @@ class Senders:
             sender.task.cancel()
 
     def _on_lost(self, node_id: int) -> None:
-        """A connection broke while nothing was on it: see whether anybody is there."""
+        """An idle connection broke: probe whether the broker still listens."""
         sender = self._senders.get(node_id)
         if sender is not None and sender.has_answered and sender.queue.empty():
             sender.suspicion.is_lost = True
@@ -164,7 +164,7 @@ class Senders:
             try:
                 answer = await attempt()
             except (OSError, KafkaError, ClientError) as error:
-                # Also somebody else who has the address of a broker that is gone, and speaks
+                # Also another process that has the address of a broker that is gone, and speaks
                 # other APIs: that is no reason for this broker to stop.
                 # One that stops or starts is no news, and what lasts is told once: it is tried
                 # ten times a second for as long as it is registered.

@@ -35,7 +35,7 @@ class StateLog:
     """Owned by one controllership; follows what the store has accepted."""
 
     def __init__(self, image: MetadataImage) -> None:
-        # Following every replica costs memory and time; nobody pays who does not read it.
+        # Following every replica costs memory and time: only with debug logging.
         wanted = logger.isEnabledFor(logging.DEBUG)
         self._changes = StateChanges(image) if wanted else None
 
@@ -46,7 +46,7 @@ class StateLog:
         leaderless = _without_leader(before, write.changes)
         if leaderless:
             logger.warning(
-                "nobody leads %s any more: %s",
+                "no replica leads %s any more: %s",
                 counted(len(leaderless), "partition"),
                 named(leaderless),
             )

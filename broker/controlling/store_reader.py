@@ -209,8 +209,8 @@ class StoreReader:
             return None
         payload = paths.parse_state(node.data)
         if payload is None:
-            # Made anew, it would forget the ISR: leave it to the operator.
-            logger.error("the state of %s-%d is unreadable; nobody leads it", *item)
+            # A recreated state would forget the ISR: leave it to the operator.
+            logger.error("the state of %s-%d is unreadable; it has no leader", *item)
             payload = paths.StatePayload(-1, 0, (), 0)
         return payload, node.stat.version
 
@@ -228,7 +228,7 @@ class StoreReader:
         return found
 
     async def deletions(self) -> list[str]:
-        """Topics that somebody wants to be deleted; where that is forbidden, nobody looks."""
+        """Topics with a deletion request; none where delete.topic.enable is false."""
         if not self.watch_deletions:
             return []
         return await self.session.children(paths.DELETE_TOPICS, self.watch)

@@ -1,7 +1,7 @@
-"""When a broker's process is taken for dead, long before its session with the store runs out: its
-connection, which had worked, broke, and nobody listens at its address any more, asked twice.
+"""Decides when a broker's process is presumed dead, long before its session expires: its working
+connection broke, and two attempts found that no process listens at its address.
 
-Being wrong is safe; whoever acts on it does so by the usual compare-and-set.
+A false alarm is safe: every decision that follows is a compare-and-set.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _REFUSALS_OF_THE_DEAD = 2
 class FailureSign(Enum):
     """What a failure says of the process at the other end."""
 
-    REFUSED = "nobody listens"
+    REFUSED = "no process listens"
     BROKEN = "a connection broke"
     RESET = "one that was being made broke"
     NONE = "nothing: no answer in time, or an answer that is an error"
@@ -38,8 +38,8 @@ class Suspicion:
     """Of one life of one broker."""
 
     def __init__(self, *, is_lost: bool = False) -> None:
-        # Whoever never answered may not have begun to listen, or be expected elsewhere. A loss is
-        # remembered: a dying process resets a connection or two before nobody listens.
+        # A broker that never answered may not listen yet, or at another address. A loss is
+        # remembered: a dying process resets a connection or two before its port closes.
         self.is_lost = is_lost
         self._refusal_count = 0
 

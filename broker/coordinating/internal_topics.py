@@ -68,7 +68,7 @@ class InternalTopics:
         self._last_error: dict[str, str] = {}
 
     def spec(self, topic: str) -> TopicSpec:
-        """How a topic that does not exist is to be made when somebody asks for it."""
+        """How to create an internal topic at its first use."""
         config = self._config
         if topic == OFFSETS_TOPIC:
             return TopicSpec(

@@ -83,13 +83,13 @@ class Performer(Protocol):
     def perform(self, shard: Shard[Any], effect: Any) -> object: ...
 
     def forget(self, machine: Machine) -> object:
-        """The machine has been thrown away: nobody wants its effects any more."""
+        """The machine has been dropped: drop what waits for its effects."""
 
 
 class ShardParts(NamedTuple):
     """What all shards of a coordinator share.
 
-    ``commit_timeout_ms``: how long anybody waits for an append to be committed, for groups
+    ``commit_timeout_ms``: how long a request waits for an append to be committed, for groups
     offsets.commit.timeout.ms. ``performer`` does what only machines of one kind want done."""
 
     clock: Clock
@@ -199,7 +199,7 @@ class Shard(Generic[M]):
             logger.info("loaded %d records of %s-%d in %d ms", count, *where, took_ms)
 
     def _fail(self, error: Exception) -> None:
-        """Nobody knows what the machine has half taken in: try another one, ever more rarely."""
+        """The machine may have half applied records: load a new one, after ever longer pauses."""
         pause_ms = min(_PAUSE_MS * 2**self._failed_count, _PAUSE_MS_MAX)
         self._failed_count += 1
         logger.error(
@@ -213,7 +213,7 @@ class Shard(Generic[M]):
         self._reload(pause_ms, ShardState.FAILED)
 
     def end(self, error: ErrorCode) -> None:
-        """Answer everybody with the error and do nothing any more."""
+        """Answer every waiting request with the error and do nothing any more."""
         if self.state is ShardState.ENDED:
             return
         was_active = self.state is ShardState.ACTIVE
@@ -274,7 +274,8 @@ class Shard(Generic[M]):
         try:
             self._call(ask)
         except Exception as error:
-            # A bug, for which the machine is thrown away. Whoever reports works for others, too.
+            # A bug, for which the machine is dropped. It must not reach the caller, which
+            # serves other shards, too.
             logger.error("%s-%d: %r", *self.partition.partition, error, exc_info=error)
 
     def _on_settled(self, token: Token, error: ErrorCode) -> None:
@@ -303,7 +304,7 @@ class Shard(Generic[M]):
             is_sane = True
         finally:
             if not is_sane and self.state is ShardState.ACTIVE:
-                # A bug in a decision. Nobody knows what it has half done.
+                # A bug in a decision, which may be half applied.
                 self._reload(_PAUSE_MS)
         if not self._is_performing:
             self._perform()
@@ -325,7 +326,7 @@ class Shard(Generic[M]):
                 elif isinstance(effect, Append):
                     self._append(effect)
                 else:
-                    assert self._parts.performer is not None, "nobody can do what is wanted"
+                    assert self._parts.performer is not None, "this effect needs a performer"
                     self._parts.performer.perform(self, effect)
         finally:
             self._is_performing = False

@@ -1,4 +1,4 @@
-"""What one shard has appended and nobody knows the outcome of: in order, with one waiter for all.
+"""One shard's appends that are not committed yet: in log order, with one parked request for all.
 
 The high watermark passes appends in their order, so only the first is ever asked about; a thousand
 commits on their way cost one parked waiter and not a thousand that are all woken by each move.
@@ -76,7 +76,7 @@ class OpenAppends:
         """What has become of an append up to that offset; None while it is open.
 
         Too few replicas after the append is no outcome: the records are in the log and count when
-        a replica comes back (hazard R-20). Whoever waits is told by the clock."""
+        a replica comes back (hazard R-20). Waiting requests end at their deadline."""
         partition = self._partition
         state = partition.replication_state(required_offset, self._leader_epoch)
         if state is None or state is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
@@ -130,7 +130,7 @@ class OpenAppends:
 
     def _on_deadline(self) -> None:
         self._waiter = None
-        # What is appended by whoever hears of this must not park a second waiter.
+        # A callback that appends must not park a second waiter.
         self._is_at_deadline = True
         now_ms = self._clock.now_ms()
         while self._overdue_count < len(self._open):

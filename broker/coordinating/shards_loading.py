@@ -1,7 +1,7 @@
 """Reads an internal partition from start to end into the machine that lives on it.
 
-Slice by slice, and slices of different partitions in turn: nobody's connection waits for the
-millions of records of somebody's offsets, and small partitions are not kept waiting by large ones.
+Slice by slice, and slices of different partitions in turn: requests are served between the slices
+of a partition with millions of records, and small partitions do not wait for large ones.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WATERMARK_WAIT_MS = 60_000.0
 
 
 class Replay(Protocol):
-    """Whoever takes the records in, in the order of the log."""
+    """Applies records in the order of the log."""
 
     def replay_all(self, records: Iterable[LogRecord], writer: Writer) -> None: ...
 
@@ -60,7 +60,7 @@ class Loader:
         last read and the return. None when it is not wanted any more.
 
         A leader may hold records that no other replica has. They are this epoch's now and will be
-        committed, but until then nobody may see what they say (hazard G-03), so loading ends when
+        committed, but until then no client may see their effect (hazard G-03), so loading ends when
         the high watermark has come as far. Raises KafkaError, CorruptLogError."""
         log = partition.log
         offset, count = log.log_start_offset, 0

@@ -64,8 +64,8 @@ class ShardMarkers:
     ) -> None:
         """Write a marker into the partition of a shard that may be asked (``check``).
 
-        ``done`` is told once: that it is committed and told of, or that nobody knows, or why it
-        was refused."""
+        ``done`` is called once: with success when it is committed and applied, with a timeout
+        while the outcome is unknown, or with the reason of a refusal."""
         shard = self._shard
         machine = shard.machine
         written = shard.partition.write_marker(marker, transaction_version)
@@ -90,9 +90,9 @@ class ShardMarkers:
         done(error)
 
     def overdue(self, token: Token) -> None:
-        """Whoever waits has waited long enough; the machine is told when it is committed."""
+        """Answer the waiter with a timeout; the machine still hears of the commit."""
         marker, done = self._written[token]
-        self._written[token] = _Written(marker, _nobody)
+        self._written[token] = _Written(marker, _ignore_outcome)
         done(ErrorCode.REQUEST_TIMED_OUT)
 
     def fail_all(self) -> None:
@@ -108,5 +108,5 @@ def _tell(machine: Machine, marker: TransactionMarker, moment: Moment) -> Sequen
     return ()
 
 
-def _nobody(_error: ErrorCode) -> None:
-    """Whoever waited was answered."""
+def _ignore_outcome(_error: ErrorCode) -> None:
+    """The waiter has had its answer."""

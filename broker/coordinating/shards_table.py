@@ -1,6 +1,6 @@
 """The shards of one coordinator: which of them an id belongs to, and whether it is here.
 
-The coordinator of a group or a transactional id is whoever leads partition ``abs(hash(id)) mod n``
+The coordinator of a group or a transactional id is the leader of partition ``abs(hash(id)) mod n``
 of the internal topic of its kind (GRP-01, TXN-05). This file finds the shard and keeps the set of
 shards equal to what is led; shards.py runs them.
 """
@@ -85,7 +85,7 @@ class Coordinator(Generic[M]):
             shard.load()
 
     def close(self) -> None:
-        """Answer everybody who waits; the broker stops."""
+        """Answer every waiting request; the broker stops."""
         self._has_started = False
         self._parts.stalls.stop()
         shards, self._shards = self._shards, {}
@@ -197,6 +197,6 @@ def _ask(
     try:
         shard.handle(request, caller, asked)
     except Exception as bug:
-        # The shard has told it to everybody whose machine it was, ``asked`` among them. Whoever
-        # proved that this is the leader works for others, too.
+        # The shard has answered every request that waited for its machine, ``asked`` among them.
+        # The caller, which proved this leadership, serves other requests, too.
         logger.error("%s-%d: %r", *shard.partition.partition, bug, exc_info=bug)

@@ -2,8 +2,8 @@
 
 While the event loop is blocked, or the process stopped, heartbeats pile up in socket buffers. When
 it wakes up every deadline has passed, and expiring members first and reading their heartbeats
-second would evict a healthy group (hazards G-09, P-02). So time that nobody could use to be heard
-is not counted against anybody, and a little more is granted to read what has come.
+second would evict a healthy group (hazards G-09, P-02). So time in which the broker read no
+requests does not count against members, and a little more is granted to read what has arrived.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GRACE_MS = 100.0
 class StallClock:
     """Owned by the server. ``now_ms`` never goes back; ``start`` it before relying on it.
 
-    A stall is seen at the first question after it, whoever asks: no timer has to run before."""
+    A stall is noticed at the first ``now_ms`` after it: no timer has to run before."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

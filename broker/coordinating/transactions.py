@@ -154,6 +154,6 @@ class TransactionCoordinator(Coordinator["TransactionMachine"]):
                 yield listed.transaction_state
 
     def close(self) -> None:
-        """Answer everybody who waits, and write no markers any more; the broker stops."""
+        """Answer every waiting request and stop writing markers; the broker stops."""
         super().close()
         self.effects.markers.close()

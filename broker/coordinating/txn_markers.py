@@ -168,7 +168,7 @@ class MarkerSender:
         return metadata.is_complete and metadata.partition(*partition) is None
 
     async def _look(self, partitions: set[TopicPartition]) -> None:
-        """Nobody is owed a marker who does not exist. This broker's metadata may be older than the
+        """A deleted partition needs no marker. This broker's metadata may be older than the
         partition, and a marker left out would keep its readers waiting for ever: ask the store."""
         try:
             missing = await self._parts.missing(partitions)
@@ -197,7 +197,7 @@ class MarkerSender:
     def _on_slow(self, node_id: int) -> None:
         del self._slow[node_id]
         lanes = self._lanes.get(node_id, ())
-        # A broker that nobody reaches is not reached sooner by many.
+        # More connections do not help to reach a broker that is unreachable.
         is_reached = any(lane.connection is not None for lane in lanes)
         is_slow = is_reached and all(lane.is_busy for lane in lanes)
         if is_slow and self._owed.has_for(node_id):
@@ -300,7 +300,7 @@ class MarkerSender:
                 # They are asked again every second; that nothing has changed is no news.
                 known[transactional_id] = refused
                 logger.warning(
-                    "the transaction of %s does not end in %s: somebody newer has been there",
+                    "the transaction of %s does not end in %s: a newer producer epoch was there",
                     transactional_id,
                     ", ".join(f"{topic}-{index}" for topic, index in refused),
                 )

@@ -1,7 +1,7 @@
 """Transactions as a partition's leader has to do with them: who may begin one, and how they end.
 
-A marker is written by whoever coordinates the transaction, or by an operator who ends one that
-nobody else will (KIP-664), and acknowledged when every in-sync replica has it. It may come twice,
+A marker is written by the coordinator of the transaction, or by an operator who ends a hanging
+one (KIP-664), and acknowledged when every in-sync replica has it. It may come twice,
 late, or from a coordinator that has been replaced: the partition's log knows (hazards T-15, T-16).
 """
 
@@ -164,7 +164,7 @@ class MarkerWriter:
             outcome.complete(self._partitions.error_for_missing(topic, index))
             return outcome
         if marker.producer_id < 0 or marker.producer_epoch < 0:
-            # It would end nobody's transaction.
+            # It would end no transaction.
             outcome.complete(ErrorCode.INVALID_PRODUCER_EPOCH)
             return outcome
         if topic == self._groups.topic:

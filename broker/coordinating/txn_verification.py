@@ -50,7 +50,7 @@ _BACKOFF_MS = 20.0
 _BACKOFF_MS_MAX = 100.0
 _NONE = ErrorCode.NONE
 _NO_ANSWER = ErrorCode.NETWORK_EXCEPTION
-# Below 4 nobody can ask without being the producer itself.
+# Versions below 4 are for producers only, not for brokers.
 _ADD_PARTITIONS = declare(
     ApiKey.ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 4, 5
 )
@@ -96,7 +96,7 @@ class Verification:
         COORDINATOR_NOT_AVAILABLE or NETWORK_EXCEPTION where it could not be asked.
 
         ``adds`` makes them part of the transaction, which then is of version 2. ``known_epoch`` is
-        that of the newest coordinator that has ended a transaction there: whoever is older may
+        that of the newest coordinator that has ended a transaction there: an older coordinator may
         not know that it has been replaced, and believe in transactions that have ended (T-15)."""
         asked = AddToTransaction(
             transactional_id,

@@ -1,4 +1,4 @@
-"""What lies in the data directories, as plain values for whoever answers an administrator."""
+"""The contents of the data directories as plain values, for the answers to administrators."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-# Enough to hide a round trip, few enough for the store to answer everybody else meanwhile.
+# Enough to hide a round trip, few enough for the store to answer its other clients meanwhile.
 WINDOW = 200
 
 

@@ -53,8 +53,8 @@ class ReplySlot(Protocol):
 @dataclass(frozen=True, slots=True)
 class Paused:
     """An ordered part that waits for another broker. Its connection's next request must not start
-    before it ends, but it takes no handler meanwhile: if those of two brokers all waited for an
-    answer of the other, nobody would be left to give one."""
+    before it ends, but it holds no handler meanwhile: two brokers
+    whose handlers all wait for an answer of the other broker would wait for ever."""
 
     coroutine: Coroutine[Any, Any, Any]
 

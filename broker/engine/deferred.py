@@ -1,4 +1,4 @@
-"""An answer that comes later: made by a handler, completed by whoever learns the outcome.
+"""An answer that comes later: a handler creates it, the part that learns the outcome completes it.
 
 No future and no task: a parked request is one small object and one callback.
 """
@@ -35,7 +35,7 @@ class DeferredAnswer(Generic[Answer]):
             self._deliver(answer)
 
     def then(self, deliver: Callable[[Answer], object]) -> None:
-        """Say who gets the answer."""
+        """Register the callback that receives the answer."""
         assert self._deliver is None, "an answer has one receiver"
         self._deliver = deliver
         if self._answer is not None:
@@ -45,7 +45,7 @@ class DeferredAnswer(Generic[Answer]):
 def gathered(
     parts: Sequence[DeferredAnswer[Any]], build: Callable[[list[Any]], Answer]
 ) -> DeferredAnswer[Answer]:
-    """The answer made of the parts' answers, in their order, once all of them are there."""
+    """Combine the parts' answers, in their order, once all of them are complete."""
     whole: DeferredAnswer[Answer] = DeferredAnswer()
     answers: list[Any] = [None] * len(parts)
     open_count = len(parts)

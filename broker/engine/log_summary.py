@@ -25,7 +25,7 @@ def counted(count: int, thing: str) -> str:
 
 
 class IsrChangeSummary:
-    """Who has come into the in-sync sets, and who has left, since somebody was told."""
+    """Which replicas have joined and left in-sync sets since the last line in the log."""
 
     def __init__(self) -> None:
         self._joined: dict[int, set[TopicPartition]] = {}

@@ -1,7 +1,7 @@
 """Requests parked on keys until there is progress or their deadline comes (Kafka's purgatory).
 
-A key stands for something that may move: the high watermark of a partition, its log end. Whoever
-moves it calls ``release(key)``, which only makes a note. The waiters are asked afterwards, from the
+A key stands for something that may move: the high watermark of a partition, its log end. The part
+that moves it calls ``release(key)``, which only makes a note. The waiters are asked later, from the
 event loop, when no partition is in the middle of a change: a completion that ran inside an append
 could append itself, and see half of the first one (hazard N-10).
 
@@ -112,7 +112,7 @@ class Purgatory:
 
     @property
     def key_count(self) -> int:
-        """Keys that somebody waits on."""
+        """Number of keys with at least one parked request."""
         return len(self.watchers)
 
     def park(

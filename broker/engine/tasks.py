@@ -49,7 +49,7 @@ class Tasks:
             await asyncio.gather(*running, return_exceptions=True)
             if any(task in self._running for task in running):
                 # From Python 3.12 on gather does not let the loop turn for what has ended already,
-                # and without a turn nobody is told of the end.
+                # and without a turn the done callbacks do not run.
                 await asyncio.sleep(0)
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
@@ -88,6 +88,6 @@ async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
         task.result()
         return
     if not task.cancelled():
-        # Nobody is left to hear of it.
+        # The waiter is gone: retrieve the exception so that asyncio does not log it.
         task.exception()
     raise cancelled

@@ -51,7 +51,7 @@ class WheelTimer:
 
 
 class TimingWheel:
-    """Owned by the server, one per process; handed to whoever has deadlines.
+    """Owned by the server, one per process; given to every part that has deadlines.
 
     Slots are dicts, not sets: two runs of one seed must see the same order. An emptied slot stays
     until its tick, so a request that is parked and released a thousand times within one tick leaves

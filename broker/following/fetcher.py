@@ -296,7 +296,7 @@ class ReplicaFetcher:
 
     async def _flush(self, one: Followed, runtime: PartitionRuntime) -> TruncatedRecords:
         try:
-            # Nothing is appended meanwhile: nobody has asked for more.
+            # Nothing is appended meanwhile: no fetch request is under way.
             await runtime.flush()
         finally:
             self._flushing.pop(one, None)

@@ -123,7 +123,7 @@ class FetcherLink:
         """The leader's answer about these, or (None) about those of the last request, of which
         nothing else is to be said; None when the session has to be begun again.
 
-        ``wait_ms``: when somebody else may be asked for, too. Raises OSError, KafkaError,
+        ``wait_ms``: when other partitions may be asked for, too. Raises OSError, KafkaError,
         ClientError; then comes ``failed``."""
         self._is_interrupted = False
         connection = self._connection

@@ -1,8 +1,8 @@
 """The follower half of a partition: the log becomes what its leader has, and nothing else.
 
 Every change asks first whether the leader that was answered is still the one followed, with no
-``await`` between the question and the act (hazards R-06, R-07). While a log is being cut the
-partition serves nobody: its producers and transactions are being told again.
+``await`` between the check and the change (hazards R-06, R-07). While a log is being truncated its
+partition serves no request: its producer and transaction states are being rebuilt.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ async def cut_back(partition: PartitionRuntime, offset: int, leader_epoch: int) 
     if not await _change(partition, leader_epoch, cut):
         return NO_CUT
     end = partition.log.log_end_offset
-    # Nobody was promised what a leader wrote just before it died: that is ordinary life.
+    # Routine: no producer had an acknowledgement for what the old leader wrote just before it died.
     logger.debug(
         "%s-%d is cut from offset %d to %d, where it parts from its leader of epoch %d",
         *partition.partition,

@@ -9,8 +9,8 @@
       starts behind the fetch offset
     anything else                           waits a little and asks again
 
-Nothing is ever cut because of the high watermark (R-01). Whoever is beyond the leader's end with
-records of an epoch is told where they part; that is never an order to start over. Pure.
+The high watermark never causes a truncation (R-01). A follower whose log goes beyond the leader's
+end of an epoch learns where the two logs diverge; it never starts over because of that. Pure.
 """
 
 from __future__ import annotations

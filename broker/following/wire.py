@@ -131,7 +131,7 @@ def _forgotten(forgotten: Iterable[tuple[TopicPartition, Uuid]]) -> Iterator[For
 def parts_of(
     response: FetchResponse, names: Mapping[Uuid, str]
 ) -> Iterator[tuple[TopicPartition, PartitionData]]:
-    """Each partition's part of the answer; of topics that nobody has asked for there is none."""
+    """Each partition's part of the answer; topics that were not requested are left out."""
     for topic in response.responses:
         name = topic.topic or names.get(topic.topic_id)
         if name is not None:

@@ -1,7 +1,7 @@
-"""What is done on a clock: flushing, retention, checkpoints, producers and transactions, tidying.
+"""Runs periodic chores: flushing, retention, checkpoints, expiry of producers, transaction ages.
 
-Each chore is a loop of its own under the supervisor, so that a slow one delays no other. A failing
-disk ends nothing here: its directory is offline then, and the chores go on with the rest.
+Each chore is a separate task under the supervisor, so that a slow one delays no other. A failing
+disk ends no chore: its directory goes offline, and the chores continue with the other directories.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Housekeeping:
             await chore()
 
     async def flush_due(self) -> None:
-        """Flush logs whose flush.ms is over, and segments that nobody appends to any more."""
+        """Flush logs whose flush.ms is over, and sealed segments that are not flushed yet."""
         for one in self._partitions.attention.to_flush(self._partitions.logs):
             try:
                 if one.flush_is_due:
@@ -106,7 +106,7 @@ class Housekeeping:
     async def apply_retention(self) -> None:
         """Delete the oldest segments by the policies of their topics."""
         trusted = self.trusts_clock()
-        # One time for all: a clock that jumps during the pass has been checked by nobody.
+        # One time for the whole pass: a clock that jumps during the pass was not checked.
         wall_ms = self._clock.wall_ms()
         for one in self._partitions:
             if not one.log.home.health.is_online:
@@ -205,7 +205,7 @@ class Housekeeping:
                 one.replica.leading.verifications.expire(now_ms, expiration_ms)
 
     async def note_transactions(self) -> None:
-        """See how long transactions have been open, for whoever looks for those that hang."""
+        """Record how long transactions have been open, for the metrics of hanging ones."""
         self._partitions.attention.note_transactions(self._clock.now_ms())
 
     async def tidy(self) -> None:

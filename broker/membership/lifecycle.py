@@ -66,8 +66,8 @@ class SessionFollower(Protocol):
 class Registration(NamedTuple):
     """What this broker says of itself; ``clean_stop_epoch`` comes from its mark of a clean stop.
 
-    ``home`` is the id of a data directory that this process has locked: whoever registered with
-    the same one before is dead."""
+    ``home`` is the id of a data directory that this process has locked: the process that
+    registered with the same id before is dead."""
 
     node_id: int
     endpoints: tuple[paths.EndpointPayload, ...]
@@ -100,7 +100,7 @@ class Lifecycle:
         self._session: Session | None = None
         self._own_sessions: set[int] = set()
         self._followers: Sequence[SessionFollower] = ()
-        # What a session has become; None: somebody has touched its registration.
+        # State changes of a session; None: its registration znode has changed.
         self._states: asyncio.Queue[tuple[int, SessionState | None]] = asyncio.Queue()
         self._keeper: asyncio.Task[None] | None = None
         self.broker_epoch = -1
@@ -150,11 +150,11 @@ class Lifecycle:
             try:
                 return await step(self._session or await self._connect())
             except AnswerUnreadable:
-                # The next one would be no better: a person is told that at once.
+                # A retry would read the same answer: report it to the operator at once.
                 raise
             except (ConnectionLoss, SessionExpired) as error:
                 if not self._own_sessions:
-                    # Nobody has ever answered: a person is told that at once.
+                    # The store has never answered: report that to the operator at once.
                     raise
                 if self._clock.now_ms() >= patience_ends_ms:
                     raise SessionExpired(
@@ -366,13 +366,13 @@ class Lifecycle:
         return False
 
     async def _rival(self, session: Session, node_id: int) -> str:
-        """Where whoever has this broker's id is to be found, and since when."""
+        """Describe the other registration of this broker id: its address and age."""
         try:
             payload = paths.parse_broker((await session.get(paths.broker(node_id))).data)
         except NoNode:
             payload = None
         if payload is None or not payload.endpoints:
-            return "somebody"
+            return "another process"
         end = payload.endpoints[0]
         age_s = max(0, self._clock.wall_ms() - payload.timestamp_ms) // 1000
         return f"{end.host}:{end.port}, {age_s} s ago"

@@ -55,7 +55,7 @@ class Peers:
     ) -> Connection:
         """A new connection, which knows what the other side speaks; the caller closes it.
 
-        Raises KafkaError while no address is known, TransportError when nobody answers there."""
+        Raises KafkaError while no address is known, TransportError if it is unreachable."""
         config = replace(
             _CONFIG,
             client_id=f"{purpose}-{self.node_id}-to-{node_id}",

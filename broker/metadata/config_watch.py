@@ -80,7 +80,7 @@ class ConfigWatch:
         if session is None:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "no session with the metadata store")
         try:
-            # Somebody else said that there is something to read, and may have seen more of the
+            # The notice came from another broker, which may have seen a later state of the
             # store than this session's server has by now (C-24).
             await session.sync()
             await self._refresh(session, entities)

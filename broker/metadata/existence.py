@@ -30,7 +30,7 @@ async def missing_partitions(
 
 
 async def _indexes(session: Session, topic: str) -> Collection[int] | None:
-    """The partitions of a topic; None if nobody can say."""
+    """The partitions of a topic; None if the store gives no answer."""
     try:
         found = await session.get(paths.topic(topic))
     except NoNode:

@@ -107,7 +107,7 @@ class FinalizedFeatures:
     # ---- following ----
 
     def _on_metadata(self, delta: Delta) -> None:
-        # Whoever has just become controller may have to make the znode; so has a controller whose
+        # A newly elected controller may have to create the znode; so has a controller whose
         # last broker that could not support it is gone.
         if delta.has_new_controller or delta.brokers or delta.gone_brokers:
             self._changed.set()
@@ -167,7 +167,7 @@ class FinalizedFeatures:
     async def _try_update(
         self, session: Session, updates: Sequence[FeatureUpdate], *, validate_only: bool
     ) -> list[Refusal | None] | None:
-        """None if somebody else changed the features meanwhile."""
+        """Return None if another broker changed the features meanwhile."""
         version, current = _NO_NODE, {}
         try:
             found = await session.get(paths.FEATURE)

@@ -40,7 +40,7 @@ class TopicSettings:
     compresses_with_zstd: bool
     # Whether a replica has only what it has flushed.
     flush_before_ack: bool = False
-    # None: nobody is throttled.
+    # None: no replica is throttled.
     throttled_leaders: ThrottledReplicas | None = None
     throttled_followers: ThrottledReplicas | None = None
 

@@ -1,1 +1,1 @@
-"""What a broker tells whoever watches it: families of figures, read when somebody asks."""
+"""A broker's metrics as families, read from its parts at each scrape."""

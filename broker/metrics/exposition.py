@@ -3,7 +3,7 @@
 Our own sixty lines instead of the prometheus_client package: that one renders all figures in one
 call, and with ten thousand partitions the event loop would stand still for a quarter of a second.
 Here lines are made one by one, while they are being sent. Nor is anything registered or counted
-twice: a figure is read from the part that knows it when somebody asks.
+twice: a metric is read at each scrape from the part that keeps it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Family(NamedTuple):
 
 
 Collector = Callable[[], Iterable[Family]]
-"""Gives the families of one part of the broker; called once for each time somebody asks."""
+"""Gives the families of one part of the broker; called once for each scrape."""
 
 
 def gauge(name: str, documentation: str, value: float) -> Family:

@@ -34,7 +34,7 @@ class _Committed(NamedTuple):
 
 
 def group_families(groups: GroupCoordinator, partitions: Partitions) -> Iterator[Family]:
-    """Read anew for each family: a copy of a million offsets would hold everybody up."""
+    """Read again for each family: copying a million offsets would block the event loop."""
     yield Family(
         GAUGE,
         "kafka_consumergroup_members",

@@ -1,7 +1,7 @@
 """How late the event loop runs what is due: everything in a broker waits for that long.
 
 A timer that asks for its turn and looks when it got it. It costs one timer a quarter second, and
-runs only where somebody reads figures.
+runs only on brokers that serve metrics.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INTERVAL_MS = 250.0
 
 
 class LoopDelay:
-    """Owned by whoever shows it; ``start`` and ``stop`` once each."""
+    """Owned by the HTTP pages; ``start`` and ``stop`` once each."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -110,7 +110,7 @@ class Acceptor:
     def _accept(self, door: _Door) -> None:
         for _ in range(ACCEPTS_PER_EVENT_MAX):
             if self._is_full(door):
-                # The others wait in the backlog until somebody leaves.
+                # The others wait in the backlog until a connection is closed.
                 self._shut(door)
                 return
             try:

@@ -29,7 +29,7 @@ POOLED_LARGE_MAX = 32
 
 
 class BufferPool:
-    """Buffers nobody uses; the one used last goes out first, while the caches still know it."""
+    """Unused buffers. The last one returned is handed out first: it may still be in CPU caches."""
 
     __slots__ = ("_large", "_small")
 
@@ -82,7 +82,7 @@ class ByteBudget:
 
     @property
     def is_pressed(self) -> bool:
-        """Whether somebody waits for memory that others hold."""
+        """Whether a connection waits for memory that other connections hold."""
         return bool(self._waiting)
 
     def take(self, owner: BudgetOwner, count: int, *, wait: bool = True) -> bool:

@@ -131,7 +131,7 @@ class RequestChannel:
 
     def _on_failure(self, handler: Handler, request: Request, error: Exception) -> None:
         # The answer may be half-way out, and what the request has done is unknown: the client
-        # learns exactly that from a closed connection. Nobody else may notice.
+        # learns exactly that from a closed connection. Other clients must not be affected.
         connection = request.owner
         logger.error(
             "%s failed on connection %s", handler.name, connection.connection_id, exc_info=error

@@ -35,7 +35,7 @@ ENDING = 64  # nothing is served any more: closed, or closing after the answers
 
 # A peer with a full pipeline must not keep the others waiting.
 REQUESTS_PER_TURN_MAX = 64
-# Bytes that nobody will serve are read before closing: the kernel answers unread ones with a
+# Unserved bytes are read before closing: the kernel answers unread ones with a
 # reset, which destroys answers that are still on their way.
 DISCARDED_BYTES_MAX = 1024 * 1024
 

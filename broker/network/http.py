@@ -1,8 +1,8 @@
 """A little HTTP for those who watch a broker: GET, one request per connection, nothing else.
 
 The answer is pulled in small portions, one for each turn of the event loop that finds room in the
-socket: however long it is, it holds up nobody and is never in memory as a whole. What is long or
-slow to arrive, and what takes too long to be read, is cut off.
+socket: a long answer delays no other connection and is never in memory as a whole. Requests that
+are too long or too slow, and clients that read too slowly, are cut off.
 """
 
 from __future__ import annotations

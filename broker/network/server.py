@@ -1,7 +1,7 @@
 """The network of one broker: one acceptor, N processors, M handlers, and their listeners.
 
 Binding and accepting are two steps, so that a port of 0 is known before the broker registers
-itself, and nobody is served before it is ready.
+itself, and no client is served before the broker is ready.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class NetworkServer:
 
     async def stop(self, drain_ms: float = 10_000) -> None:
         """Accept and start nothing more, let the answers of started requests leave for that long,
-        then close everything. Whoever answers parked requests should do so first (N-16)."""
+        then close everything. Parked requests should be answered before this call (N-16)."""
         self.stop_accepting()
         for processor in self._processors:
             processor.stop("the broker is stopping")

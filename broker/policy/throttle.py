@@ -1,4 +1,4 @@
-"""Replication throttles (KIP-73): how much of the wire a reassignment may take from everybody else.
+"""Replication throttles (KIP-73): how much bandwidth a reassignment may use.
 
 An operator names the replicas whose moving is to be slow, as leaders and as followers, and a rate
 for each broker and direction. Replicas in the ISR are exempt: held back they would leave it, and
@@ -33,7 +33,7 @@ class ThrottledReplicas(NamedTuple):
 
 
 def throttled_replicas(entries: Sequence[str]) -> ThrottledReplicas | None:
-    """The setting's entries, ``partition:broker`` or one star; None if it names nobody."""
+    """The setting's entries, ``partition:broker`` or one star; None if it is empty."""
     if not entries:
         return None
     if EVERY_REPLICA in entries:

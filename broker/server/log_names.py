@@ -1,7 +1,7 @@
-"""Which broker of a process says what: its number is in the context of everything that it runs.
+"""Adds the broker id to log lines when several brokers run in one process.
 
-Tasks, timers and the callbacks of sockets keep the context in which they were made, so it is
-enough to start each broker in a task of its own. Where there is one broker, nobody is named.
+Tasks, timers and socket callbacks keep the context in which they were created, so it is enough to
+start each broker in its own task. With a single broker the lines carry no id.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _NODE_ID: contextvars.ContextVar[int | None] = contextvars.ContextVar("node_id",
 
 
 async def as_broker(node_id: int, work: Coroutine[Any, Any, None]) -> None:
-    """Do what the broker of that id does. Awaited by a task of its own: it names all of it."""
+    """Run ``work`` with the broker id in its context. To be awaited by a task per broker."""
     _NODE_ID.set(node_id)
     await work
 
 
 class BrokerNames(logging.Filter):
-    """Gives records the ``broker`` of ``LOG_FORMAT``: "broker 2 ", or nothing."""
+    """Sets the ``broker`` field of ``LOG_FORMAT``: "broker 2 ", or empty."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         node_id = _NODE_ID.get()

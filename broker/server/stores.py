@@ -1,4 +1,4 @@
-"""Which metadata store a broker uses: one that is handed in, ZooKeeper, or its own embedded one."""
+"""Opens the metadata store that a broker's configuration names: ZooKeeper or the embedded one."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class CannotStart(Exception):
 
 
 class OpenedStore(Protocol):
-    """A store that somebody opened and will close."""
+    """A store to be closed by the caller that opened it."""
 
     async def close(self) -> None:
-        """End what is left of it. May be called again."""
+        """Close the store. May be called again."""
 
 
 async def open_embedded(
     ports: Ports, tasks: Tasks, directory: str, on_failure: Callable[[Exception], object]
 ) -> EmbeddedStore:
-    """The store in a directory of its own below that one. Raises CannotStart, CorruptLogError."""
+    """Open the store in a subdirectory of ``directory``. Raises CannotStart, CorruptLogError."""
     try:
         store = await EmbeddedStore.open(
             ports.disk, ports.clock, tasks.spawn, f"{directory}/{METADATA_STORE}"
@@ -55,7 +55,7 @@ async def open_embedded(
 async def open_store(
     ports: Ports, tasks: Tasks, config: BrokerConfig, on_failure: Callable[[Exception], object]
 ) -> tuple[Store, OpenedStore]:
-    """The store that the configuration names, and the same to be closed in the end.
+    """Open the store that the configuration names; return it twice, as a store and to be closed.
 
     Raises CannotStart, CorruptLogError."""
     if config.zookeeper_connect is not None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 BUFFERS_PER_CALL_MAX = 1024  # Linux's UIO_MAXIOV
 BINARY: int = getattr(os, "O_BINARY", 0)
 READ_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)  # Linux 4.14
-BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"  # Linux; elsewhere nobody can tell
+BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"  # Linux; other systems have none
 # Blocks are reserved for a file that has grown to so much, and never more at once than it has.
 RESERVED_FROM_BYTES = 1024 * 1024
 RESERVED_BYTES_MAX = 16 * 1024 * 1024
@@ -47,7 +47,7 @@ PROBES_MAX = 16
 
 
 class RealOffload:
-    """Worker threads. Work that was handed in runs to its end even if nobody waits any more."""
+    """Worker threads. Submitted work runs to its end even if its caller has stopped waiting."""
 
     __slots__ = ("_executor",)
 
@@ -334,7 +334,7 @@ def remove_file(path: str) -> None:
 
 
 def remove_tree(directory: str) -> None:
-    """Remove what is there from the leaves up, whoever else removes at the same time."""
+    """Remove the tree from the leaves up; other processes may remove parts at the same time."""
     for parent, directories, files in os.walk(directory, topdown=False):
         for name in files:
             remove_file(os.path.join(parent, name))

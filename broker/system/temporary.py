@@ -1,4 +1,4 @@
-"""Files and directories that somebody takes away again; loaded by those who want one."""
+"""Temporary files and directories, which their caller removes; imported where one is needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def remove_directory(path: str) -> None:
 
 
 def unnamed_file() -> int:
-    """The descriptor of a file that nobody else can open. Raises OSError."""
+    """The descriptor of a file that no other process can open. Raises OSError."""
     descriptor, path = tempfile.mkstemp(prefix=PREFIX)
     os.unlink(path)
     return descriptor

@@ -156,7 +156,7 @@ def _start(idle_s: float) -> subprocess.Popen[bytes]:
 
 
 async def _in_thread(function: Callable[..., Value], *arguments: object) -> Value:
-    """As an executor does it, in a thread for which nobody waits when the program ends."""
+    """Run as an executor would, in a daemon thread: the end of the program does not wait for it."""
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[Value] = loop.create_future()
 
@@ -177,7 +177,7 @@ async def _in_thread(function: Callable[..., Value], *arguments: object) -> Valu
         try:
             loop.call_soon_threadsafe(settle, result, failure)
         except RuntimeError:
-            return  # the loop has been closed: nobody waits any more
+            return  # the loop has been closed: no caller waits any more
 
     threading.Thread(target=work, name="worker", daemon=True).start()
     return await waiter
@@ -215,14 +215,14 @@ class RealApart:
 
 
 def serve() -> None:
-    """Work until there is none for a while, or nobody to work for."""
+    """Work until no order has come for a while, or until the parent process is gone."""
     # Ctrl-C and a closed terminal are for the broker, which tells us.
     for number in (signal.SIGINT, *hangups()):
         signal.signal(number, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
     orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    # Whoever prints here must not write into the answers.
+    # Code that prints must not write into the answers.
     os.dup2(2, 1)
     idle_s = float(os.environ.get("OTTLA_WORKER_IDLE_S", IDLE_S))
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -257,7 +257,7 @@ def _answer(answers: IO[bytes], inbox: queue.SimpleQueue[Any], items: Iterator[o
             _write(answers, (_END, None))
             return
         except Exception as error:
-            # Told to whoever waits: nothing here may end in silence.
+            # Reported to the caller: no failure may be silent.
             _write(answers, (_FAILED, _facts_of(error)))
             return
         _write(answers, message)

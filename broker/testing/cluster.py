@@ -286,7 +286,7 @@ class Cluster:
     # ---- inside ----
 
     def _explain(self, error: BaseException | None) -> None:
-        """Whoever reads that a test has failed reads what had been done to its cluster."""
+        """Add the injected faults to the error of a failed test."""
         if error is not None and self.injected and self._members is not None:
             error.add_note(self.report())
 

@@ -50,7 +50,7 @@ class ClusterMember:
     seat: Seatlike | None = None
     state: ProcessState = ProcessState.DEAD
     addresses: dict[str, Address] = field(default_factory=dict)
-    # While it is dead, nobody else may be given its ports.
+    # Keeps its ports from other processes while it is dead.
     held_ports: list[socket.socket] = field(default_factory=list)
     # Ends its session, while it is paused.
     silence: Timer | None = None
@@ -152,8 +152,8 @@ class Members:
         self._sessions = {node_id: OwnSessions(store) for node_id in self.members}
         try:
             await all_of(self._start_one(member) for member in self.members.values())
-            everybody = frozenset(self.members)
-            await all_of(seat.wait_for_brokers(everybody) for seat in self.seats.values())
+            all_ids = frozenset(self.members)
+            await all_of(seat.wait_for_brokers(all_ids) for seat in self.seats.values())
         except BaseException:
             await self.stop()
             raise
@@ -283,14 +283,14 @@ async def all_of(works: Iterable[Coroutine[object, object, object]]) -> None:
 
 
 def _hold_ports(member: ClusterMember) -> None:
-    """Bind the ports without listening: who connects is refused, and nobody gets them."""
+    """Bind the ports without listening: connections are refused, other processes cannot bind."""
     for address in member.addresses.values():
         holder = socket.socket()
         try:
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             holder.bind(address)
         except OSError:
-            # Somebody was quicker, or the platform binds no port twice: the restart will tell.
+            # Another process was faster, or the platform binds no port twice: the restart shows it.
             holder.close()
         else:
             member.held_ports.append(holder)

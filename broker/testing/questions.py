@@ -29,9 +29,9 @@ async def wait_for_topic(members: Members, name: str, partitions: int) -> None:
 
 
 async def leader_of(members: Members, topic: str, partition: int) -> int:
-    """Who leads it, once all who run agree on one that is not dead; -1 if it is nobody.
+    """Who leads it, once all who run agree on one that is not dead; -1 if there is no leader.
 
-    Raises ClusterError, also for a partition that nobody has heard of."""
+    Raises ClusterError, also for a partition that no broker knows."""
     leaders: set[int | None] = set()
     for attempt in range(ATTEMPTS_MAX):
         if not members.running:

@@ -39,7 +39,7 @@ class RemoteSeat:
         self._wire = CallChannel(self._tasks, self._serve, self._take, self._on_closed)
         self._process = ChildProcess()
         self._is_paused = False
-        # Its end is somebody's wish, or is known already.
+        # Its end was requested, or is known already.
         self._is_ending = False
         self._closed = asyncio.Event()
 

@@ -96,7 +96,7 @@ class Seat:
         self._net.clients_address = broker.addresses[CLIENTS]
 
     async def stop(self) -> None:
-        # Nobody would answer it.
+        # A paused broker would not answer the stop.
         await self.resume()
         await self.cut((), clients=False)
         await self.set_disk(DiskCondition())

@@ -77,7 +77,7 @@ class Seatlike(Protocol):
         """The clean way."""
 
     async def kill(self) -> None:
-        """The other one: without a word to anybody, as by kill -9."""
+        """End it at once, as kill -9 does: no clean-up, no message."""
 
     async def pause(self) -> None: ...
 
@@ -99,7 +99,7 @@ class Seatlike(Protocol):
         """Until this broker lists them all. Raises CannotStart."""
 
     async def leaders(self, topic: str) -> dict[int, int]:
-        """The leader of each partition, as this broker believes; -1 for nobody."""
+        """The leader of each partition, as this broker believes; -1 without a leader."""
 
     async def wait_for_topic(self, topic: str, partitions: int, timeout_ms: float) -> bool:
         """Whether this broker knows a leader of each partition before the time is up."""

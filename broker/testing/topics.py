@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.testing")
 
-NOBODY = "nobody"
+UNUSED_ID = "unused"
 
 
 async def make_internal_topics(bootstrap_servers: str) -> None:
-    """Those of committed offsets and of transactions, as if somebody had used them before.
+    """Create the topics of committed offsets and of transactions, as their first use would.
 
     They need all the replicas that they are configured with, and so all brokers."""
     async with Admin(bootstrap_servers) as admin:
         outcomes = await asyncio.gather(
-            admin.groups.offsets(NOBODY),
-            admin.transactions.describe_transactions([NOBODY]),
+            admin.groups.offsets(UNUSED_ID),
+            admin.transactions.describe_transactions([UNUSED_ID]),
             return_exceptions=True,
         )
     for outcome in outcomes:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # In a group of a partition: all clients, wherever they are.
 CLIENTS_GROUP = "clients"
-# What the brokers take for a busy loop and not for a stall, which they would hold against nobody.
+# Short enough for the brokers to take it for a busy loop and not for a stall, which they forgive.
 STEP_MS = 400.0
 # So much of a long way goes in such steps: longer than a member may take to come back (5 minutes).
 # What is before that goes in large ones.
@@ -47,11 +47,11 @@ class Troubles:
     # ---- the network ----
 
     async def partition(self, groups: Sequence[Collection[int | str]]) -> None:
-        """Nothing passes between those groups; whoever is in none of them is cut off from nobody.
+        """Nothing passes between those groups; a broker in none of them keeps all its connections.
 
-        With one group: between it and everybody else. Raises ClusterError."""
+        With one group: between it and all others. Raises ClusterError."""
         sets = [frozenset(group) for group in groups]
-        everybody: frozenset[int | str] = frozenset({*self._members.members, CLIENTS_GROUP})
+        every_one: frozenset[int | str] = frozenset({*self._members.members, CLIENTS_GROUP})
         for group in sets:
             for one in group - {CLIENTS_GROUP}:
                 if not isinstance(one, int):
@@ -60,7 +60,7 @@ class Troubles:
         if sum(map(len, sets)) != len(frozenset[int | str]().union(*sets)):
             raise ClusterError("a broker can be on one side of a partition only")
         if len(sets) == 1:
-            sets.append(everybody - sets[0])
+            sets.append(every_one - sets[0])
         await self._members.prepare_for_loss()
         self._groups = sets
         await self._cut_all()

@@ -167,8 +167,8 @@ def _entry(
 
 
 def _refuse_repetitions(resources: Sequence[_Resource]) -> list[str | None]:
-    """For each resource what is wrong with its place in the request, as Kafka looks at it: one
-    that occurs twice is changed by neither, since nobody can say which of them is meant."""
+    """Return an error for each resource that occurs twice, as Kafka does: neither entry is applied,
+    since it is unknown which of them is meant."""
     counts = Counter((one.resource_type, one.resource_name) for one in resources)
     found: list[str | None] = []
     for one in resources:

@@ -176,7 +176,7 @@ def _check_delete(
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id"
     if counts[name] > 1:
-        # Whoever says it twice may have meant another: nothing is deleted.
+        # A client that names a topic twice may have meant another one: neither entry is applied.
         return ErrorCode.INVALID_REQUEST, _TWICE
     if not services.config.delete_topic_enable:
         if context.api_version < _DELETION_DISABLED_VERSION:

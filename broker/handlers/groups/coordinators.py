@@ -5,8 +5,8 @@ id. Versions 0-6.
 once, an error for each (KIP-699). 5: TRANSACTION_ABORTABLE allowed.
 6: keys of share groups (KIP-932), refused with INVALID_REQUEST as by a Kafka without share groups.
 
-The internal topic is made when somebody first asks; until then, and while too few brokers live for
-it, COORDINATOR_NOT_AVAILABLE, which clients repeat.
+The first request creates the internal topic; until it exists, and while too few brokers live for
+it, the answer is COORDINATOR_NOT_AVAILABLE, which clients retry.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ def _find(services: Services, context: RequestContext, key_type: int, key: str) 
     may = services.door.is_allowed
     if key_type == _GROUP:
         if not may(context, Operation.DESCRIBE, AclResourceType.GROUP, key):
-            return _nobody(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            return _no_coordinator(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return _leader(services, context, OFFSETS_TOPIC, key)
     if key_type == _TRANSACTION:
         if not may(context, Operation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, key):
-            return _nobody(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return _no_coordinator(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return _leader(services, context, TRANSACTIONS_TOPIC, key)
-    return _nobody(key, ErrorCode.INVALID_REQUEST)
+    return _no_coordinator(key, ErrorCode.INVALID_REQUEST)
 
 
 def _leader(services: Services, context: RequestContext, name: str, key: str) -> Coordinator:
     topic = services.metadata.topic(name)
     if topic is None or not topic.partitions:
         services.internal_topics.request([name])
-        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     leader, _epoch = services.metadata.leader_of(name, partition_for(key, len(topic.partitions)))
     for node in services.metadata.endpoints(context.listener):
         if node.node_id == leader:
@@ -82,10 +82,10 @@ def _leader(services: Services, context: RequestContext, name: str, key: str) ->
                 port=node.port,
                 error_message="",
             )
-    return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
-def _nobody(key: str, error: ErrorCode) -> Coordinator:
+def _no_coordinator(key: str, error: ErrorCode) -> Coordinator:
     return Coordinator(
         key=key, node_id=-1, host="", port=-1, error_code=error, error_message=error.text
     )

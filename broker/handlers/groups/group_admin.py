@@ -169,7 +169,7 @@ def _without_hidden_topics(
 
 
 def delete(services: Services, context: RequestContext, request: DeleteGroupsRequest) -> Any:
-    """Remove groups that nobody is in, with their committed offsets."""
+    """Delete groups without members, with their committed offsets."""
 
     def refuse(group_id: str, error: ErrorCode) -> DeleteGroupsResponse:
         return DeleteGroupsResponse(

@@ -175,8 +175,8 @@ def _ask(
     request: OffsetFetchRequest,
     refuse: Callable[[ErrorCode], OffsetFetchResponse],
 ) -> DeferredAnswer[OffsetFetchResponse]:
-    """Whoever wants stable positions begins there, and what it reads twice it writes twice: an old
-    one is worse than none. Others want to know roughly."""
+    """A client that requires stable offsets resumes from them and would process records twice after
+    a stale answer, so no answer is better than an old one. Other clients only inspect offsets."""
     caller = caller_of(context)
     if request.require_stable:
         return services.groups.handle_current(group_id, request, caller, refuse, context.peer)

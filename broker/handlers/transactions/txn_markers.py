@@ -1,7 +1,7 @@
 """WriteTxnMarkers (key 27): transactions end in partitions led here. Versions 0-2.
 
-From coordinators, on any listener, and from operators who end a transaction that nobody else will
-(KIP-664). 2: the transaction's version, with which late markers are told from timely ones
+From coordinators, on any listener, and from operators who end a transaction that no coordinator
+will end (KIP-664). 2: the transaction's version, with which late markers are told from timely ones
 (KIP-1228). Each partition has its own error.
 """
 

@@ -90,7 +90,7 @@ def handle(services: Services, context: RequestContext, request: TxnOffsetCommit
     if shard is None:
         return _refuse(commit, error)
     if request.producer_id < 0:
-        # Nobody to ask about; the group's machine says so.
+        # There is no producer to verify; the group's state machine refuses the commit.
         return _commit(commit)
     begun = begin_verification(
         shard.partition,
