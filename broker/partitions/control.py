@@ -31,7 +31,7 @@ ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaRes
 
 
 class PartitionControl(Protocol):
-    """Whoever holds this broker's replicas."""
+    """Applies the controller's requests to this broker's replicas."""
 
     async def apply_leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse: ...
 
@@ -87,8 +87,8 @@ class ControlReceiver:
     async def apply(self, request: ControlRequest) -> ControlResponse:
         """Carry out one request of the controller. Raises KafkaError: it must be sent again.
 
-        It goes on to its end when whoever asks is cancelled, as a controller that resigns is: what
-        it left half-way would meet the next controller's request for the same files (P-04)."""
+        It runs to its end even if the caller is cancelled, as a controller that resigns is: a
+        half-done request would meet the next controller's request for the same files (P-04)."""
         answer: asyncio.Future[ControlResponse] = asyncio.get_running_loop().create_future()
         self._tasks.spawn("request of the controller", self._answer(request, answer))
         return await answer

@@ -262,7 +262,7 @@ def _quiet(partition: PartitionRuntime, plan: FetchPlan, wanted: PartitionFetch)
         follower is None
         or follower.asked is not wanted
         or follower.broker_epoch != plan.broker_epoch
-        # Whoever may join the ISR is looked at with each of its requests.
+        # A follower that may join the ISR is checked at each of its requests.
         or plan.replica_id not in leading.in_sync.committed
     ):
         return None

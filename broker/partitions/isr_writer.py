@@ -200,7 +200,7 @@ class IsrWriter:
     # ---- writing ----
 
     async def _carry_out(self, attempt: _Attempt) -> None:
-        """Write until the outcome is known, or somebody else leads."""
+        """Write until the outcome is known, or another broker leads."""
         while not attempt.is_over():
             session = await self._connected()
             if attempt.is_over():
@@ -258,7 +258,7 @@ class IsrWriter:
         if attempt.is_over():
             return True
         if version == change.partition_epoch:
-            # Somebody to be added is not who it was when it fetched (R-22).
+            # A replica to be added has restarted since it fetched (R-22).
             self._settle(attempt, ChangeOutcome.REFUSED)
         elif (
             found is None
@@ -304,7 +304,7 @@ class IsrWriter:
             )
             self._news.add(partition.partition, before, change.isr)
             self._announce(partition.partition)
-        # Fewer to wait for, or too few to go on: both are news to whoever waits.
+        # A smaller ISR can complete waiting produces, or fail them below min.insync.replicas.
         partition.replica.maybe_raise_watermark(self._clock.now_ms())
         partition.wake_waiters()
 

@@ -2,7 +2,7 @@
 
 Counted from the last answer that proved the session alive, whatever state the session shows: one
 that is suspended is in doubt, and a process that was stopped hears of that too late (hazards R-19,
-C-06, P-02). A third of the timeout before the store could give the leadership to somebody else,
+C-06, P-02). A third of the timeout before the store could give the leadership to another broker,
 writes that could vanish are refused. HOT: ``until_ms`` is all that an append looks at.
 """
 
@@ -32,7 +32,7 @@ class Lease:
     def __init__(self, until_ms: float = -inf) -> None:
         self._session: Session | None = None
         self.term = 0
-        # Until then nobody has to ask; not the end of the lease.
+        # Until then appends need not ask; not the end of the lease.
         self.until_ms = until_ms
 
     def enter(self, session: Session) -> None:

@@ -76,17 +76,17 @@ class PartitionRuntime:
         self._lease_term = self._lease.term
         self._append_time = AppendTime()
         self.refusals = Refusals()
-        # Of what is open here; somebody looks now and then.
+        # Of the transactions open here; housekeeping updates them.
         self.ages = TransactionAges()
         # Closed while a new leader epoch is being made durable (hazard R-04) and after the end. A
         # leader appends meanwhile: its batches carry the epoch. It answers once it is open.
         self.is_open = False
         self._has_unsaved_epoch = False
         # Told after each change of role, when the partition serves in it or serves no more.
-        self.on_role: Callable[[PartitionRuntime], object] = _nobody_listens
+        self.on_role: Callable[[PartitionRuntime], object] = _ignore_role
         # Told when the fetch of a follower says that it could be in the ISR and is not, or, without
         # a follower, that the rules for it have changed.
-        self.on_may_join: Callable[[PartitionRuntime, int | None], object] = _nobody_listens
+        self.on_may_join: Callable[[PartitionRuntime, int | None], object] = _ignore_role
         self.append_key: Hashable = WaitKey(f"log end of {partition}")
         self.watermark_key: Hashable = WaitKey(f"high watermark of {partition}")
         self.flush_key: Hashable = WaitKey(f"flush of {partition}")
@@ -115,7 +115,7 @@ class PartitionRuntime:
         self._has_unsaved_epoch = self._has_unsaved_epoch or change.is_new_epoch
         if self._has_unsaved_epoch:
             self.is_open = False
-            # Whoever waited here waited for another leadership.
+            # The waiting requests waited for the previous leadership.
             self.wake_waiters()
             if self.log.log_end_offset > 0:
                 # When this fails, the same epoch must not be served at the controller's next try.
@@ -126,7 +126,7 @@ class PartitionRuntime:
                 # What it has written as a follower counts only now, and may be read already.
                 await self.flush()
             if self.replica.leader_epoch != leadership.leader_epoch:
-                # Whoever brought the newer one sees to it that it is on the disk.
+                # The call that set the newer epoch makes it durable.
                 return change
             self._has_unsaved_epoch = False
         was_closed, self.is_open = not self.is_open, True
@@ -136,7 +136,7 @@ class PartitionRuntime:
         return change
 
     def stop(self) -> None:
-        """Serve nothing any more; whoever waits learns that it is not led here."""
+        """Serve nothing any more; waiting requests learn that it is not led here."""
         self.is_open = False
         self.resign()
 
@@ -161,7 +161,7 @@ class PartitionRuntime:
         self.on_may_join(self, None)
 
     def wake_waiters(self) -> None:
-        """Have everybody who waits here look again."""
+        """Have every request that waits on this partition check again."""
         for key in (
             self.append_key,
             self.watermark_key,
@@ -220,7 +220,7 @@ class PartitionRuntime:
                     error = self.refusals.error_behind(batch) or error
                 return refused(self.log, error)
             if batch.is_transactional:
-                # Whoever asked for leave to begin has it from the log now, or asks again.
+                # A producer whose verification is pending finds its transaction in the log now.
                 leading.verifications.drop(batch.producer_id)
         return self._append(batch, stamps_time=plan.stamps_time)
 
@@ -305,7 +305,7 @@ class PartitionRuntime:
         return refused(self.log, error, message)
 
     def _put(self, batch: RecordBatch) -> None:
-        """Give the batch its place, write it, and tell everybody. Raises KafkaError."""
+        """Assign the batch its offsets, write it, and inform the waiters. Raises KafkaError."""
         replica, log = self.replica, self.log
         batch.stamp(log.log_end_offset, replica.leader_epoch)
         now_ms = self._clock.now_ms()
@@ -394,5 +394,5 @@ class PartitionRuntime:
         self.wake_waiters()
 
 
-def _nobody_listens(_partition: PartitionRuntime, _follower: int | None = None) -> None:
-    """Most partitions have nobody who lives on them, or joins."""
+def _ignore_role(_partition: PartitionRuntime, _follower: int | None = None) -> None:
+    """The default: most partitions have no subscriber."""

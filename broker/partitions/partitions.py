@@ -100,7 +100,7 @@ class Partitions:
         self.attention = DuePartitions(self.find)
         # Hears of each role that a partition here takes on or loses.
         self.on_role: Callable[[PartitionRuntime], object] = _ignore
-        # Hears of it as well, and first: whoever fetches from its leader.
+        # Hears of it as well, and first: the fetchers, which follow its leader.
         self.on_following: Callable[[PartitionRuntime], object] = _ignore
         # Hears of each partition here whose topic has other settings now.
         self.on_settings: Callable[[PartitionRuntime], object] = _ignore
@@ -250,7 +250,7 @@ class Partitions:
                 # Without one it would be fetched by name, in a version that does not say which
                 # incarnation of this broker fetches: no leader would take it into an ISR again.
                 log = await self._make_log(partition, topic_id, is_new=is_new)
-            # Whoever had it before may still be cutting it.
+            # Its previous leadership or fetcher may still be truncating it.
             await log.settled()
             log.home.health.ensure_online()
             self._offline.discard(partition)
@@ -395,4 +395,4 @@ def _unknown(_topic: str, _index: int) -> ErrorCode:
 
 
 def _ignore(_partition: PartitionRuntime, _follower: int | None = None) -> None:
-    """Nobody listens."""
+    """The default: no subscriber."""

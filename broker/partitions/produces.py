@@ -167,12 +167,12 @@ class Flushes:
     async def _run(self, partition: PartitionRuntime) -> None:
         try:
             # Not "while a flush is due": the one that has ended may have left too little for that,
-            # and whoever wrote meanwhile was told to wait.
+            # and appends since then were told to wait.
             while partition in self._asked:
                 self._asked.discard(partition)
                 await partition.flush()
         except KafkaError:
-            # The directory is offline; whoever waits was told by the flush.
+            # The directory is offline; the flush has failed the waiting requests.
             return
         finally:
             self._asked.discard(partition)

@@ -1,9 +1,9 @@
 """Holds back answers of a leader that may have been replaced, until its followers prove otherwise.
 
 A coordinator that was stopped for longer than its session wakes up as what it was, and knows less
-than its successor. What it writes is refused, since nobody follows it; what it says from memory
+than its successor. What it writes is refused, since no replica follows it; what it says from memory
 alone would be believed: a position from before, a transaction that has long ended (hazards P-02,
-G-12, T-15). While the leadership's lease is held nobody can have been elected, and nothing waits.
+G-12, T-15). While the leadership's lease is held no rival can be elected, and nothing waits.
 Without it, a question is answered once every rival has shown that it followed after the question
 came (replica/proofs.py). That takes a round trip and no store, so groups go on while it is away.
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Many round trips, and less than clients and other brokers wait for the answer.
 PROOF_TIMEOUT_MS = 2_000.0
-# Nobody tells that the store has answered again, so somebody looks while a question waits.
+# The store's next answer raises no event, so the lease is polled while a question waits.
 LOOK_MS = 50.0
 
 
@@ -40,7 +40,7 @@ class ReadBarriers:
         self.proofs = Proofs()
         self._waiting = waiting
         self._clock = clock
-        # Where somebody waits, or did when it was last looked at.
+        # Partitions with waiting requests, as of the last poll.
         self._awaited: dict[PartitionRuntime, None] = {}
 
     def is_open(self, partition: PartitionRuntime) -> bool:
@@ -132,7 +132,7 @@ class _Question:
         partition, leading = self._partition, self._leading
         if partition.leader_epoch != self._leader_epoch or partition.replica.leading is not leading:
             return False
-        # A lease that is held again says that nobody was elected in between.
+        # A lease that is held again proves that no rival was elected in between.
         return leading.is_proven_since(self._number) or partition.has_lease or None
 
     def try_complete(self) -> bool:

@@ -1,4 +1,4 @@
-"""DeleteRecords beyond the leader's own log: whoever may lead next deletes them, too (KIP-107).
+"""DeleteRecords beyond the leader's own log: possible next leaders delete them, too (KIP-107).
 
 A follower hears of its leader's log start with the next answer to its fetch, and says its own with
 the fetch after. A leader that answered earlier and died would be followed by one that shows the
@@ -36,10 +36,10 @@ class PendingDeletion(NamedTuple):
         """Whether the outcome is known; puts an error into the answer when it is a bad one."""
         leading = self.partition.replica.leading
         if leading is None:
-            # Whoever leads now may not have heard of it.
+            # The present leader may not have heard of the deletion.
             self.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return True
-        # In a new epoch everybody has to show it again.
+        # In a new epoch every replica has to report its log start again.
         is_forgotten = leading.is_forgotten_before(self.answer.low_watermark)
         return self.partition.is_open and is_forgotten
 
@@ -66,7 +66,7 @@ async def delete_before(partition: PartitionRuntime, offset: int) -> int:
 
 
 def refusal_of(partition: PartitionRuntime) -> ErrorCode:
-    """Why nobody may delete records of that partition, if so.
+    """Why no client may delete records of that partition, if so.
 
     Coordinators live on every record of the internal topics, and readers of a topic that is only
     compacted count on the newest record of each key. Who does not lead cannot say the latter: it

@@ -1,7 +1,7 @@
 """What LeaderAndIsr says about one partition, once it is known to make sense.
 
-Only a controller sends it, but whoever reaches the port can: an order that contradicts itself must
-be refused before a replica takes it in, and a name that is no topic's must not become a path.
+Only a controller sends it, but any process that reaches the port can: a contradictory request must
+be refused before a replica applies it, and a name that is no topic's must not become a path.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _fault_of(
     if state.leader_epoch < 0:
         return f"there is no leader epoch {state.leader_epoch}"
     if len(set(state.isr)) < len(state.isr):
-        return f"the ISR {state.isr} names somebody twice"
+        return f"the ISR {state.isr} names a broker twice"
     if state.leader == node_id and node_id not in state.isr:
         return f"the leader {node_id} is not in the ISR {state.isr}"
     return find_name_fault(partition.topic)
