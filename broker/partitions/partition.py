@@ -15,15 +15,15 @@ from ottla.broker.partitions.append_outcome import NOTHING, AppendOutcome, refus
 from ottla.broker.partitions.lease import Lease, endless_lease
 from ottla.broker.partitions.traffic import Traffic
 from ottla.broker.replica.append import AppendPlan, AppendTime, judge_produced
+from ottla.broker.replica.inside import compressed
 from ottla.broker.replica.partition import FetchVerdict
-from ottla.broker.replica.plain import judge_plain
 from ottla.broker.replica.producer import APPEND, Action
 from ottla.broker.replica.refusals import Refusals
 from ottla.broker.replica.transaction_ages import TransactionAges
 from ottla.broker.replica.verification import judge_batch
 from ottla.broker.replica.watermark import Isolation
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.records.batch import NO_PRODUCER_ID, parse_batch
+from ottla.protocol.records.batch import NO_PRODUCER_ID, TRANSACTIONAL_BIT, parse_batch
 from ottla.protocol.records.control import encode_marker
 
 if TYPE_CHECKING:
@@ -191,10 +191,10 @@ class PartitionRuntime:
     # ---- writing ----
 
     def judge(self, records: Buffer | None, api_version: int) -> AppendPlan:
-        """What a client wants appended, judged by its header alone; changes nothing."""
-        return judge_produced(
-            records, self.settings.append_rules, api_version, self._clock.wall_ms()
-        )
+        """What a client wants appended, judged before anything is decompressed; changes nothing."""
+        rules, wall_ms = self.settings.append_rules, self._clock.wall_ms()
+        judged = judge_produced(records, rules, api_version, wall_ms)
+        return judged if isinstance(judged, AppendPlan) else AppendPlan(_NONE, None, judged)
 
     def write(self, plan: AppendPlan, acks: int) -> AppendOutcome:
         """Append what has been judged. Never raises for what a client or a disk did."""
@@ -250,7 +250,7 @@ class PartitionRuntime:
         batch = parse_batch(bytearray(encode_marker(marker, self._clock.wall_ms())))
         return self._append(batch, stamps_time=self.settings.append_rules.uses_append_time)
 
-    def write_plain(self, records: memoryview, acks: int) -> int:
+    def write_plain(self, records: memoryview, api_version: int, acks: int) -> int:
         """Append what nearly every producer sends, when no flush is to settle it. HOT.
 
         The base offset, or -1: nothing has changed then, and ``judge`` and ``write`` say why."""
@@ -265,8 +265,10 @@ class PartitionRuntime:
             or log.settings.asks_for_flushes
         ):
             return NOTHING
-        batch = judge_plain(records, self.settings.append_rules, self._clock.wall_ms())
-        if batch is None:
+        rules, wall_ms = self.settings.append_rules, self._clock.wall_ms()
+        judged = judge_produced(records, rules, api_version, wall_ms)
+        batch = compressed(judged, rules, wall_ms) if isinstance(judged, AppendPlan) else judged
+        if batch is None or batch.attributes & TRANSACTIONAL_BIT:
             return NOTHING
         if batch.producer_id != NO_PRODUCER_ID:
             verdict = replica.history.producers.judge(batch)

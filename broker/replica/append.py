@@ -1,9 +1,9 @@
 """The verdict on produced records before they touch the log, and what must be done to them first.
 
-Only the header and the checksum are looked at here. Records are read for the reasons that ``Look``
-names (by the caller, who may give that to a worker), and inside.py judges what was found; plain.py
-does all of it at once for the usual batch. Sequence numbers are for producer.py, acks and roles
-for partition.py. Codes are those of Apache Kafka.
+Judges header and checksum, and walks over records that are not compressed. All other records are
+read for the reasons that ``Look`` names (by the caller, who may give that to a worker), and
+inside.py judges what was found. Sequence numbers are for producer.py, acks and roles for
+partition.py. Codes are those of Apache Kafka. HOT: once for each partition of a request.
 
 The checksum is checked before any field under it is believed: a flipped bit must answer
 CORRUPT_MESSAGE, which clients repeat, and not INVALID_RECORD, which they do not.
@@ -21,18 +21,23 @@ from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import (
     APPEND_TIME_BIT,
     CODEC_BITS,
+    CONTROL_BIT,
+    CRC_END,
     DELETE_HORIZON_BIT,
+    HEADER_BYTES,
     LENGTH_END,
     LENGTH_POSITION,
     MAGIC,
     MAGIC_POSITION,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
     RecordBatch,
-    check_crc,
     parse_batch,
 )
 from ottla.protocol.records.compression import CODECS, Codec
+from ottla.protocol.records.crc32c import crc32c
+from ottla.protocol.records.survey import survey_records
 
 if TYPE_CHECKING:
     from ottla.protocol.ports import Buffer
@@ -61,8 +66,8 @@ class AppendRules:
     codec: Codec | None = None
     # Whether records are checked before they are acknowledged (ottla.validate.records).
     validates: bool = True
-    # No more than this, and the topic asks for nothing that depends on single records.
-    plain_bytes_max: int = field(init=False)
+    # Whether the topic asks for nothing that depends on single records.
+    is_plain: bool = field(init=False)
 
     def __post_init__(self) -> None:
         is_plain = (
@@ -71,8 +76,7 @@ class AppendRules:
             and self.codec is None
             and self.timestamp_before_max_ms == INT64_MAX
         )
-        plain_bytes_max = min(self.max_message_bytes, self.segment_bytes) if is_plain else -1
-        object.__setattr__(self, "plain_bytes_max", plain_bytes_max)
+        object.__setattr__(self, "is_plain", is_plain)
 
 
 class Look(Flag):
@@ -120,20 +124,23 @@ class AppendPlan(NamedTuple):
 
 def judge_produced(
     records: Buffer | None, rules: AppendRules, api_version: int, wall_ms: int
-) -> AppendPlan:
+) -> RecordBatch | AppendPlan:
     """Judge the records of one partition of a produce request of version 3 or later.
 
-    ``wall_ms`` is what the producer's timestamps are compared with."""
+    The batch itself if it may be written as it came: nearly always, unless it is compressed or
+    the topic asks for more. ``wall_ms`` is what the producer's timestamps are compared with."""
     if records is None:
         return _refuse_early(ErrorCode.INVALID_RECORD, "there are no records")
-    plan = _misframed(records)
-    if plan is not None:
-        return plan
     try:
         batch = parse_batch(records, checks_counts=False)
     except KafkaError as error:
-        return _refuse(error.code, error.message)
-    number = batch.attributes & CODEC_BITS
+        return _misframed(records) or _refuse(error.code, error.message)
+    size_bytes, attributes = batch.size_bytes, batch.attributes
+    if size_bytes != len(records):
+        plan = _misframed(records)
+        if plan is not None:
+            return plan
+    number = attributes & CODEC_BITS
     if number == _ZSTD and api_version < _ZSTD_VERSION:
         return _refuse_early(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
@@ -144,9 +151,9 @@ def judge_produced(
             ErrorCode.INVALID_RECORD,
             f"the base offset of a produced batch is 0, not {batch.base_offset}",
         )
-    if batch.size_bytes > rules.max_message_bytes:
+    if size_bytes > rules.max_message_bytes:
         return _too_large(batch, ErrorCode.MESSAGE_TOO_LARGE, rules.max_message_bytes)
-    if not check_crc(batch):
+    if crc32c(batch.buffer[CRC_END:size_bytes]) != batch.crc:
         return _refuse(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
     if number > _ZSTD:
         return _refuse_told(f"the batch names compression codec {number}, which does not exist")
@@ -157,9 +164,42 @@ def judge_produced(
         reason = _wrong_time(batch, rules, wall_ms)
         if reason is not None:
             return _refuse(ErrorCode.INVALID_TIMESTAMP, reason)
-    if batch.size_bytes > rules.segment_bytes:
+    if size_bytes > rules.segment_bytes:
         return _too_large(batch, ErrorCode.RECORD_LIST_TOO_LARGE, rules.segment_bytes)
+    if (
+        rules.is_plain
+        and not attributes & BROKERS_BITS
+        and (not rules.validates or (not number and is_sound(batch, rules, wall_ms)))
+    ):
+        return batch
     return _plan(batch, CODECS[number], rules)
+
+
+def is_sound(batch: RecordBatch, rules: AppendRules, wall_ms: int) -> bool:
+    """Whether records that are not compressed may be written as they came."""
+    count = batch.record_count
+    index, end, earliest, latest, keyless = survey_records(
+        batch.buffer, batch.position + HEADER_BYTES, 0, count, batch.base_timestamp
+    )
+    if index != count or end != batch.position + batch.size_bytes:
+        return False
+    if keyless >= 0 and rules.is_compacted:
+        return False
+    if rules.uses_append_time:
+        return True
+    return latest == batch.max_timestamp and not may_be_out_of_range(
+        earliest, latest, rules, wall_ms
+    )
+
+
+def may_be_out_of_range(earliest: int, latest: int, rules: AppendRules, wall_ms: int) -> bool:
+    """Whether a topic may refuse a record between these times."""
+    if latest - wall_ms > rules.timestamp_after_max_ms:
+        return True
+    if earliest == NO_TIMESTAMP:
+        # Without a time is earlier than any time: there may be one that is too early besides.
+        return rules.timestamp_before_max_ms < INT64_MAX
+    return wall_ms - earliest > rules.timestamp_before_max_ms
 
 
 def _misframed(records: Buffer) -> AppendPlan | None:
@@ -216,17 +256,17 @@ def _too_large(batch: RecordBatch, error: ErrorCode, limit_bytes: int) -> Append
 
 def _contradiction(batch: RecordBatch) -> str | None:
     """What in the header no producer may say, if anything."""
-    count = batch.record_count
+    count, attributes, producer_id = batch.record_count, batch.attributes, batch.producer_id
     if count <= 0 or count != batch.last_offset_delta + 1:
         return f"{count} records with a last offset delta of {batch.last_offset_delta}"
-    if batch.is_control:
+    if attributes & CONTROL_BIT:
         return "only brokers write control batches"
-    if batch.producer_id < NO_PRODUCER_ID:
-        return f"there is no producer {batch.producer_id}"
-    if batch.has_producer_id:
+    if producer_id > NO_PRODUCER_ID:
         if batch.base_sequence < 0:
-            return f"producer {batch.producer_id} with sequence {batch.base_sequence}"
-    elif batch.is_transactional:
+            return f"producer {producer_id} with sequence {batch.base_sequence}"
+    elif producer_id < NO_PRODUCER_ID:
+        return f"there is no producer {producer_id}"
+    elif attributes & TRANSACTIONAL_BIT:
         # A sequence alone means nothing: some clients leave a 0 in the field.
         return "a transaction without a producer id"
     return None

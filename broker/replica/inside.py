@@ -10,14 +10,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.replica.append import BROKERS_BITS, AppendPlan, AppendRules, Look, out_of_range
+from ottla.broker.replica.append import (
+    BROKERS_BITS,
+    AppendPlan,
+    AppendRules,
+    Look,
+    is_sound,
+    may_be_out_of_range,
+    out_of_range,
+)
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.protocol.records.batch import APPEND_TIME_BIT, CODEC_BITS, NO_TIMESTAMP, parse_batch
+from ottla.protocol.records.batch import APPEND_TIME_BIT, CODEC_BITS, parse_batch
 from ottla.protocol.records.builder import recompress
-from ottla.protocol.records.survey import survey_records
 from ottla.protocol.records.validation import RecordsSummary, record_facts, validate_records
-from ottla.protocol.records.varint import INT64_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +47,7 @@ RecordErrors = tuple[tuple[int, str], ...]
 
 _NONE = ErrorCode.NONE
 _NOT = Look.NOT
+_FORM = Look.FORM
 _CHANGING_BITS = CODEC_BITS | BROKERS_BITS
 
 
@@ -59,7 +66,7 @@ def look_here(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> Inside | No
     if batch is None or plan.look is _NOT:
         return Inside(plan)
     is_as_it_came = plan.recompress is None and not batch.attributes & _CHANGING_BITS
-    if is_as_it_came and _is_sound(batch, rules, wall_ms):
+    if is_as_it_came and is_sound(batch, rules, wall_ms):
         return Inside(plan._replace(look=_NOT))
     if batch.size_bytes > INLINE_BYTES_MAX:
         return None
@@ -67,6 +74,14 @@ def look_here(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> Inside | No
         return _look(plan, batch, rules, wall_ms, INLINE_OUTPUT_BYTES_MAX)
     except KafkaError as error:
         return None if error.code is ErrorCode.MESSAGE_TOO_LARGE else _refusal(error)
+
+
+def compressed(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> RecordBatch | None:
+    """The plan's batch, if it is all right and reading its records is short work."""
+    if plan.look is not _FORM or not rules.is_plain:
+        return None
+    inside = look_here(plan, rules, wall_ms)
+    return None if inside is None else inside.plan.batch
 
 
 def look_at_length(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> Inside:
@@ -90,20 +105,6 @@ def _refusal(error: KafkaError) -> Inside:
         # as final, but only this one says that the batch is not stored, and why.
         return Inside(AppendPlan(ErrorCode.INVALID_RECORD, error.message, is_told=True))
     return Inside(AppendPlan(code, error.message))
-
-
-def _is_sound(batch: RecordBatch, rules: AppendRules, wall_ms: int) -> bool:
-    """Whether records that are not compressed may be written as they came."""
-    payload, count = batch.payload, batch.record_count
-    base_timestamp = batch.base_timestamp
-    index, end, earliest, latest, keyless = survey_records(payload, 0, 0, count, base_timestamp)
-    if index != count or end != len(payload) or (keyless >= 0 and rules.is_compacted):
-        return False
-    if rules.uses_append_time:
-        return True
-    return latest == batch.max_timestamp and not _may_be_out_of_range(
-        earliest, latest, rules, wall_ms
-    )
 
 
 def _look(
@@ -140,17 +141,7 @@ def _may_be_refused(
         return True
     if rules.uses_append_time:
         return batch.attributes & APPEND_TIME_BIT != 0
-    return _may_be_out_of_range(summary.min_timestamp, summary.max_timestamp, rules, wall_ms)
-
-
-def _may_be_out_of_range(earliest: int, latest: int, rules: AppendRules, wall_ms: int) -> bool:
-    if earliest <= NO_TIMESTAMP and rules.timestamp_before_max_ms < INT64_MAX:
-        # Without a time is earlier than any time: there may be one that is too early besides.
-        return True
-    return (
-        out_of_range(earliest, rules, wall_ms) is not None
-        or out_of_range(latest, rules, wall_ms) is not None
-    )
+    return may_be_out_of_range(summary.min_timestamp, summary.max_timestamp, rules, wall_ms)
 
 
 def _judge_records(

@@ -68,7 +68,7 @@ def straight(version: int) -> Straight | None:
             return None
         if by_id and partition.log.topic_id != wanted:
             return None
-        base_offset = partition.write_plain(records, acks)
+        base_offset = partition.write_plain(records, version, acks)
         if base_offset < 0:
             return None
         if acks == 0:

@@ -79,7 +79,7 @@ def test_without_a_store_it_never_ends() -> None:
 
 def write_short(site: LeaderSite, acks: int) -> int:
     """One record by the short path: its offset, or -1."""
-    return site.one.write_plain(memoryview(bytearray(batch(b"x"))), acks)
+    return site.one.write_plain(memoryview(bytearray(batch(b"x"))), 9, acks)
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])

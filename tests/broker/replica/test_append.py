@@ -16,7 +16,6 @@ from ottla.broker.replica.append import (
     judge_produced,
 )
 from ottla.broker.replica.inside import Inside, look_at_length, look_here
-from ottla.broker.replica.plain import judge_plain
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import refresh_crc
 from ottla.protocol.records.builder import BatchOptions, encode_batch
@@ -51,15 +50,21 @@ def changed(layout: str, position: int, value: int, *, sealed: bool = True) -> b
 
 
 def judge(content: bytearray | None, rules: AppendRules = RULES, version: int = 9) -> AppendPlan:
-    plan = judge_produced(content, rules, version, WALL_MS)
-    # The short verdict may leave to the long one what it likes, but never contradict it.
-    if content is not None and version >= 7 and judge_plain(content, rules, WALL_MS) is not None:
-        assert plan.error is ErrorCode.NONE
-        assert (plan.recompress, plan.stamps_time) == (None, False)
-        before = bytes(content)
+    judged = judge_produced(content, rules, version, WALL_MS)
+    if isinstance(judged, AppendPlan):
+        return judged
+    # What is written as it came must pass when its records are read at length, and not change.
+    assert content is not None
+    before = bytes(content)
+    plan = AppendPlan(ErrorCode.NONE, None, judged, Look.FORM)
+    if rules.validates:
         assert look_at_length(plan, rules, WALL_MS).plan.error is ErrorCode.NONE
-        assert content == before
-    return plan
+    assert content == before
+    return plan._replace(look=Look.NOT)
+
+
+def is_written_as_it_came(content: bytearray, rules: AppendRules = RULES) -> bool:
+    return not isinstance(judge_produced(content, rules, 9, WALL_MS), AppendPlan)
 
 
 def inside(content: bytearray, rules: AppendRules = RULES) -> Inside:
@@ -83,8 +88,8 @@ def test_a_good_batch_is_kept_as_it_came() -> None:
     assert plan.error is ErrorCode.NONE
     assert plan.batch is not None
     assert plan.batch.record_count == 2
-    assert (plan.look, plan.recompress, plan.stamps_time) == (Look.FORM, None, False)
-    assert inside(produced()).plan.look is Look.NOT
+    assert (plan.look, plan.recompress, plan.stamps_time) == (Look.NOT, None, False)
+    assert is_written_as_it_came(produced())
 
 
 @pytest.mark.parametrize(
@@ -126,12 +131,13 @@ def test_a_batch_that_no_producer_may_send_is_refused(
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_the_usual_batch_needs_the_short_verdict_only(codec: Codec) -> None:
-    """Nearly all requests are these; each would cost twice if they were judged at length."""
+def test_only_a_compressed_batch_is_read_before_it_is_written_as_it_came(codec: Codec) -> None:
+    """Nearly all requests are not compressed; each would cost twice if it were read again."""
     options = BatchOptions(producer_id=7, producer_epoch=0, base_sequence=3, codec=codec)
+    plan = judge(produced(options))
 
-    assert judge_plain(produced(), RULES, WALL_MS) is not None
-    assert judge_plain(produced(options), RULES, WALL_MS) is not None
+    assert plan.look is (Look.NOT if codec is Codec.NONE else Look.FORM)
+    assert (plan.recompress, plan.stamps_time) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -146,16 +152,9 @@ def test_the_usual_batch_needs_the_short_verdict_only(codec: Codec) -> None:
         AppendRules(segment_bytes=len(produced()) - 1),
     ],
 )
-def test_the_short_verdict_leaves_whatever_a_topic_asks_for(rules: AppendRules) -> None:
+def test_a_batch_is_not_written_as_it_came_if_the_topic_asks_for_more(rules: AppendRules) -> None:
     """What must be looked into or changed is not written as it came."""
-    assert judge_plain(produced(), rules, WALL_MS) is None
-
-
-def test_the_short_verdict_leaves_transactions() -> None:
-    """They are judged by more than the batch."""
-    options = BatchOptions(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
-
-    assert judge_plain(produced(options), RULES, WALL_MS) is None
+    assert not is_written_as_it_came(produced(), rules)
 
 
 @pytest.mark.requirement("LOG-35")
@@ -166,7 +165,6 @@ def test_a_flipped_bit_is_corruption_wherever_it_is(position: int) -> None:
     content[position] ^= 0x04
 
     assert judge(content).error is ErrorCode.CORRUPT_MESSAGE
-    assert judge_plain(content, RULES, WALL_MS) is None
 
 
 def test_a_marker_of_a_client_is_refused() -> None:
