@@ -286,7 +286,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         batch = sender.accumulator.append_open(target, item, size_bytes)
         if batch is None:
             is_free = partition is None and deciding_key is None
-            batch = await self._begin_batch(view, target, item, is_free, serial)
+            batch = await self._begin_batch(view, target, (item, size_bytes), is_free, serial)
         future = sender.future_of(batch)
         if partition is None and deciding_key is None and self._is_plain:
             if len(self._filling) >= FILLING_MAX:
@@ -295,20 +295,26 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         return Delivery(future, batch.partition, len(batch.items) - 1, timestamp)
 
     async def _begin_batch(
-        self, view: TopicView, target: TopicPartition, item: Item, is_free: bool, serial: int
+        self,
+        view: TopicView,
+        target: TopicPartition,
+        sized: tuple[Item, int],
+        is_free: bool,
+        serial: int,
     ) -> Batch:
         """Take a record that does not fit into an open batch. One that may go anywhere goes to
         another partition, so that all partitions get their share, a batch at a time."""
         sender = self._running()
-        size_bytes = item_size_bytes(item)
-        await self._have_room(sender, size_bytes)
+        item, size_bytes = sized
+        now_ms = self._environment.clock.now_ms()
+        if sender.room_line.locked() or not sender.accumulator.has_room(size_bytes):
+            await self._have_room(sender, size_bytes)
+            now_ms = self._environment.clock.now_ms()
         if is_free:
             target = self._move_on(view, target)
         if sender.transactions is not None:
             sender.transactions.admit(target, serial)
-        batch = sender.accumulator.append(
-            target, item, size_bytes, self._environment.clock.now_ms()
-        )
+        batch = sender.accumulator.append(target, item, size_bytes, now_ms)
         assert batch is not None
         sender.wake()
         return batch
@@ -351,7 +357,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         return self._topics.get(view.name, view)
 
     def _choose(self, view: TopicView, partition: int | None, key: bytes | None) -> TopicPartition:
-        count = view.partition_count
+        count = len(view.partitions)
         if partition is None:
             if key is not None:
                 partition = partition_for_key(key, count)

@@ -94,7 +94,7 @@ def encode_request_header(out: bytearray, header: RequestHeader) -> None:
 
 def response_header(api_key: int, api_version: int) -> Callable[[int], bytes]:
     """What makes the header of an answer to such a request from its correlation id."""
-    if _response_has_tags(api_key, api_version):
+    if response_has_tags(api_key, api_version):
         return _CORRELATION_AND_NO_TAGS.pack
     return _CORRELATION.pack
 
@@ -113,7 +113,7 @@ def decode_response_header(buffer: Buffer, api_key: int, api_version: int) -> tu
     try:
         (correlation_id,) = _CORRELATION.unpack_from(buffer)
         position = _CORRELATION.size
-        if _response_has_tags(api_key, api_version):
+        if response_has_tags(api_key, api_version):
             tags = buffer[position]
             position += 1
             if tags:
@@ -123,5 +123,6 @@ def decode_response_header(buffer: Buffer, api_key: int, api_version: int) -> tu
     return correlation_id, position
 
 
-def _response_has_tags(api_key: int, api_version: int) -> bool:
+def response_has_tags(api_key: int, api_version: int) -> bool:
+    """Whether the header of an answer to such a request carries tagged fields."""
     return api_key != ApiKey.API_VERSIONS and is_flexible(api_key, api_version)

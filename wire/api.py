@@ -34,10 +34,7 @@ class Api(Generic[Request, Response]):
     request: type[Request]
     response: type[Response]
     versions: VersionRange
-
-    @property
-    def name(self) -> str:
-        return self.request.__name__.removesuffix("Request")
+    name: str
 
 
 def declare(
@@ -53,4 +50,4 @@ def declare(
         declared.first if first is None else first, declared.last if last is None else last
     )
     assert declared.first <= versions.first <= versions.last <= declared.last
-    return Api(key, request, response, versions)
+    return Api(key, request, response, versions, request.__name__.removesuffix("Request"))

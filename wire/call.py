@@ -23,7 +23,7 @@ ON_THE_WAY = frozenset({API[ApiKey.METADATA].name, API[ApiKey.FIND_COORDINATOR].
 
 
 class Errand:
-    """What one call waits for. Kept by those who wait, through ``reaching`` and ``asking``."""
+    """What one call waits for. Kept by those who wait, through ``reaching`` and by connections."""
 
     __slots__ = ("address", "request")
 
@@ -42,27 +42,21 @@ class Errand:
         return RequestTimedOut(self.address, self.request, limit_ms, was_sent=was_sent)
 
 
-_CURRENT: ContextVar[Errand | None] = ContextVar("errand", default=None)
+# A connection sets ``address`` and ``request`` when it has sent a request of the call.
+CURRENT: ContextVar[Errand | None] = ContextVar("errand", default=None)
 
 
 def reaching(address: Address) -> None:
     """Whoever calls waits for a connection from here on."""
-    errand = _CURRENT.get()
+    errand = CURRENT.get()
     if errand is not None:
         errand.address, errand.request = address, None
-
-
-def asking(address: Address, request: str) -> None:
-    """Whoever calls has sent a request and waits for its answer."""
-    errand = _CURRENT.get()
-    if errand is not None:
-        errand.address, errand.request = address, request
 
 
 def detached() -> Context:
     """The context for a task that goes on when the call has ended."""
     context = copy_context()
-    context.run(_CURRENT.set, None)
+    context.run(CURRENT.set, None)
     return context
 
 
@@ -77,13 +71,13 @@ class CallLimit:
     def __init__(self, clock: Clock, left_ms: float, call_ms: float, address: Address) -> None:
         self.is_over = False
         self._call_ms = call_ms
-        self._errand = _CURRENT.get() or Errand(address)
+        self._errand = CURRENT.get() or Errand(address)
         self._limit = TimeLimit(clock, left_ms)
 
     async def __aenter__(self) -> CallLimit:
         # What was asked before, say in a try that was refused, is answered.
         self._errand.request = None
-        self._token = _CURRENT.set(self._errand)
+        self._token = CURRENT.set(self._errand)
         await self._limit.__aenter__()
         return self
 
@@ -93,7 +87,7 @@ class CallLimit:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _CURRENT.reset(self._token)
+        CURRENT.reset(self._token)
         try:
             await self._limit.__aexit__(kind, error, traceback)
         except TimeoutError as over:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.protocol.compile import decode
 from ottla.protocol.errors import RemoteProtocolError
-from ottla.protocol.headers import RequestHeader, decode_response_header
+from ottla.protocol.headers import decode_response_header
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.wire.call import asking
+from ottla.wire.call import CURRENT
 from ottla.wire.deadline import TimeLimit
 from ottla.wire.errors import AnswerTooLarge as AnswerTooLarge
 from ottla.wire.errors import BrokerUnreachable as BrokerUnreachable
@@ -38,7 +38,7 @@ from ottla.wire.negotiation import (
 )
 from ottla.wire.one_way import Leaving
 from ottla.wire.receive_buffer import Receiving
-from ottla.wire.requests import encode_request
+from ottla.wire.requests import encode_request, has_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,8 +70,11 @@ class Connection:
         self, socket: Socket, clock: Clock, address: Address, config: ConnectionConfig
     ) -> None:
         self.address = address
+        self.closed = False
         self.versions: dict[int, VersionRange] = {}
         self.features = NO_FEATURES
+        # The versions that were agreed on, by API and our own range of it.
+        self._agreed: dict[tuple[int, VersionRange], int] = {}
         self._socket = socket
         self._clock = clock
         self._config = config
@@ -95,10 +98,6 @@ class Connection:
         socket.on_readable(self._on_readable)
 
     @property
-    def closed(self) -> bool:
-        return self._closed_because is not None
-
-    @property
     def in_flight_count(self) -> int:
         """Requests that wait for their answer."""
         return len(self._in_flight)
@@ -112,7 +111,11 @@ class Connection:
 
     def version_of(self, api: Api[Request, Response]) -> int:
         """The newest version both sides speak. Raises UnsupportedByBroker."""
-        return agree(api, self.versions, self.address)
+        version = self._agreed.get((api.key, api.versions))
+        if version is None:
+            version = agree(api, self.versions, self.address)
+            self._agreed[api.key, api.versions] = version
+        return version
 
     def send(
         self,
@@ -136,9 +139,10 @@ class Connection:
         if timeout_ms is None:
             timeout_ms = self._config.request_timeout_ms
         future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        name = api.name
-        asking(self.address, name)
-        self._submit(api.key, version, request, Waiter(name, timeout_ms, future, read))
+        call = CURRENT.get()
+        if call is not None:
+            call.address, call.request = self.address, api.name
+        self._submit(api.key, version, request, Waiter(api.name, timeout_ms, future, read))
         return future
 
     def send_unanswered(
@@ -150,8 +154,8 @@ class Connection:
         the time of a request. Raises ConnectionLost if it is gone already."""
         if self._closed_because is not None:
             raise ConnectionLost(self.address, self._closed_because, was_sent=False)
-        header = self._header(api.key, self.version_of(api))
-        self._write(encode_request(header, request))
+        self._write(self._encoded(api.key, self.version_of(api), request))
+        self._in_flight.pass_number()
         if self._unsent:
             return self._leaving.wait(api.name, self._queued_position)
         left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -169,6 +173,7 @@ class Connection:
             answer = await future
             version = version_to_retry(answer, asked)
         self.versions = learned(answer, self.address)
+        self._agreed.clear()
         self.features = features_of(answer)
 
     def close(self, reason: str = "closed by the client") -> None:
@@ -183,10 +188,9 @@ class Connection:
             error = ConnectionLost(self.address, self._closed_because, was_sent=False)
             fail(waiter.future, error)
             return
-        header = self._header(api_key, version)
-        frame = encode_request(header, request)
+        frame = self._encoded(api_key, version, request)
         made_ms, timeout_ms = self._clock.now_ms(), waiter.timeout_ms
-        number, position = header.correlation_id, self._queued_position
+        number, position = self._in_flight.next_correlation_id, self._queued_position
         self._in_flight.add(
             Waiting(number, api_key, version, made_ms, timeout_ms, position, waiter)
         )
@@ -195,9 +199,9 @@ class Connection:
         if not self.closed and (self._timer is None or deadline_ms < self._timer_ms):
             self._set_timer(deadline_ms)
 
-    def _header(self, api_key: int, version: int) -> RequestHeader:
-        number = self._in_flight.take_correlation_id()
-        return RequestHeader(api_key, version, number, self._config.client_id)
+    def _encoded(self, api_key: int, version: int, request: object) -> list[Buffer]:
+        number = self._in_flight.next_correlation_id
+        return encode_request(api_key, version, number, self._config.client_id, request)
 
     def _write(self, parts: list[Buffer]) -> None:
         self._queued_position += sum(map(len, parts))
@@ -277,11 +281,15 @@ class Connection:
         if self.closed:
             return
         self._answer_bytes = len(frame)
-        expected = self._in_flight.oldest()
-        if expected is None:
-            raise RemoteProtocolError("an answer that nobody asked for")
-        number, position = decode_response_header(frame, expected.api_key, expected.api_version)
+        if len(frame) < 4:
+            raise RemoteProtocolError("an answer without a header")
+        number, position = int.from_bytes(frame[:4]), 4
         waiting = self._in_flight.answered(number)
+        if has_tags(waiting.api_key, waiting.api_version):
+            position = 5
+            if len(frame) < 5 or frame[4] != 0:
+                header = decode_response_header(frame, waiting.api_key, waiting.api_version)
+                position = header[1]
         waiter = waiting.waiter
         try:
             answer = waiter.read(waiting.api_version, frame[position:])
@@ -323,6 +331,7 @@ class Connection:
     def _end(self, reason: str, overdue: Waiting[Waiter] | None) -> None:
         assert self._closed_because is None
         self._closed_because = reason
+        self.closed = True
         if self._timer is not None:
             self._timer.cancel()
         self._socket.close()

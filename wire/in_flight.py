@@ -37,24 +37,26 @@ class Waiting(Generic[Waiter]):
 class InFlight(Generic[Waiter]):
     """The queue itself. ``Waiter`` is whatever the owner wants back with the answer."""
 
-    __slots__ = ("_next_correlation_id", "_waiting")
+    __slots__ = ("_waiting", "next_correlation_id")
 
     def __init__(self) -> None:
         self._waiting: deque[Waiting[Waiter]] = deque()
-        self._next_correlation_id = 0
+        # The number of the request that is sent next.
+        self.next_correlation_id = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def take_correlation_id(self) -> int:
-        """A number for the next request; also for one that will have no answer (acks=0)."""
-        taken = self._next_correlation_id
-        self._next_correlation_id = 0 if taken == CORRELATION_ID_LAST else taken + 1
-        return taken
-
     def add(self, waiting: Waiting[Waiter]) -> None:
-        """The request was queued for sending and will be answered."""
+        """The request was queued for sending under the next number, and will be answered."""
+        assert waiting.correlation_id == self.next_correlation_id
         self._waiting.append(waiting)
+        self.pass_number()
+
+    def pass_number(self) -> None:
+        """A request without an answer (Produce with acks=0) uses a number, too."""
+        last = self.next_correlation_id == CORRELATION_ID_LAST
+        self.next_correlation_id = 0 if last else self.next_correlation_id + 1
 
     def oldest(self) -> Waiting[Waiter] | None:
         return self._waiting[0] if self._waiting else None

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
 
 from ottla.protocol.compile import encoder
-from ottla.protocol.headers import RequestHeader, encode_request_header
+from ottla.protocol.headers import RequestHeader, encode_request_header, response_has_tags
 from ottla.protocol.ports import FileRegion
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.protocol.compile import Regions
     from ottla.protocol.ports import Buffer, File
     from ottla.protocol.schema import Records
 
 LENGTH_BYTES = 4
+# Of a frame with its length: behind the numbers of the API and its version.
+CORRELATION_ID_BYTES = slice(8, 12)
 # Below, one piece more to send costs more than the copy.
 KEPT_BYTES_MIN = 16 * 1024
 
@@ -39,16 +45,35 @@ def kept(records: Buffer) -> Records:
     return FileRegion(cast("File", Kept(records)), 0, len(records))
 
 
-def encode_request(header: RequestHeader, request: object) -> list[Buffer]:
-    """A whole frame, its length included: what is to be sent one after the other."""
+@lru_cache(maxsize=512)
+def _opening(api_key: int, api_version: int, client_id: str | None) -> bytes:
+    """The length, still 0, and the header, still with the correlation id 0."""
     frame = bytearray(LENGTH_BYTES)
+    encode_request_header(frame, RequestHeader(api_key, api_version, 0, client_id))
+    return bytes(frame)
+
+
+# A connection asks the same few APIs over and over: looked up without a call of ours.
+_encoder = cast(
+    "Callable[[type[Any], int], Callable[[Any, bytearray, Regions], None]]",
+    lru_cache(maxsize=512)(encoder),
+)
+has_tags = lru_cache(maxsize=512)(response_has_tags)
+
+
+def encode_request(
+    api_key: int, api_version: int, correlation_id: int, client_id: str | None, request: object
+) -> list[Buffer]:
+    """A whole frame, its length included, as pieces to be sent one after the other."""
+    frame = bytearray(_opening(api_key, api_version, client_id))
+    frame[CORRELATION_ID_BYTES] = correlation_id.to_bytes(4)
     regions: list[tuple[int, FileRegion]] = []
-    encode_request_header(frame, header)
-    encoder(type(request), header.api_version)(request, frame, regions)
+    _encoder(type(request), api_version)(request, frame, regions)
+    if not regions:
+        frame[:LENGTH_BYTES] = (len(frame) - LENGTH_BYTES).to_bytes(LENGTH_BYTES)
+        return [frame]
     size_bytes = len(frame) - LENGTH_BYTES + sum(region.size_bytes for _, region in regions)
     frame[:LENGTH_BYTES] = size_bytes.to_bytes(LENGTH_BYTES)
-    if not regions:
-        return [frame]
     view, start = memoryview(frame), 0
     parts: list[Buffer] = []
     for position, region in regions:

@@ -8,6 +8,7 @@ is wrong, and for topics that are not in it; concurrent wishes share one request
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -87,11 +88,15 @@ class Cluster:
     @property
     def is_stale(self) -> bool:
         """Whether the cache should be refreshed before it is used."""
+        return self.environment.clock.now_ms() > self.fresh_until_ms
+
+    @property
+    def fresh_until_ms(self) -> float:
+        """Until when the cache may be used without a refresh; minus infinity if it is stale."""
         updated_ms = self.metadata.updated_ms
         if self._is_stale or updated_ms is None:
-            return True
-        age_ms = self.environment.clock.now_ms() - updated_ms
-        return age_ms > self.config.metadata_max_age_ms
+            return -math.inf
+        return updated_ms + self.config.metadata_max_age_ms
 
     def follow(self, topics: Iterable[str]) -> None:
         """Keep these topics in the cache from now on."""

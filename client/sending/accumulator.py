@@ -8,6 +8,7 @@ their limit: past it nothing is taken.
 from __future__ import annotations
 
 from dataclasses import field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ottla.client.records.producer_record import RECORD_OVERHEAD_BYTES, Item
@@ -209,6 +210,8 @@ class Accumulator:
         waiting: dict[int, list[Batch]] = {}
         due: set[int] = set()
         for line in self._lines.values():
+            if not line.unsent and line.in_flight_count == len(line.sent):
+                continue
             batch = line.next_batch()
             if batch is None or (may_go is not None and not may_go(line.partition)):
                 continue
@@ -242,21 +245,23 @@ class Accumulator:
         """Whether another batch would not fit, so that waiting for more records is pointless."""
         return self.held_bytes > self._limits.memory_bytes_max - self._limits.batch_bytes
 
-    def depart(self, batch: Batch, node_id: int) -> None:
-        """The batch is on its way to that broker."""
+    def depart(self, batch: Batch, node_id: int) -> Line:
+        """The batch is on its way to that broker: return its line."""
         line = self._lines.pop(batch.partition)
         line.depart(batch, node_id)
         # Last in turn now, so that a partition that always has something cannot starve others.
         self._lines[batch.partition] = line
+        return line
 
-    def resolve(self, batch: Batch) -> None:
-        """The batch is delivered or given up: forget it and free its memory."""
+    def resolve(self, batch: Batch) -> Line:
+        """The batch is delivered or given up: forget it, free its memory and return its line."""
         line = self._lines[batch.partition]
         line.remove(batch)
         self.held_bytes -= batch.size_bytes
         assert self.held_bytes >= 0
-        if line.is_empty:
+        if not line.sent and not line.unsent:
             self._idle[batch.partition] = self._lines.pop(batch.partition)
+        return line
 
     def split(self, batch: Batch) -> None:
         """The batch is too large for its topic: two smaller ones stand in its place."""
@@ -279,7 +284,7 @@ class Accumulator:
         """Batches that ran out of time off the wire; those on it wait for their answer."""
         late = []
         for line in self._lines.values():
-            for batch in line:
+            for batch in chain(line.sent, line.unsent):
                 if self._expiry_ms(batch.created_ms) > now_ms:
                     break
                 if batch.phase is not Phase.IN_FLIGHT:
@@ -288,12 +293,16 @@ class Accumulator:
 
     def next_expiry_ms(self) -> float | None:
         """When the oldest batch that is not on the wire runs out of time."""
-        oldest_ms = [
-            next(batch.created_ms for batch in line if batch.phase is not Phase.IN_FLIGHT)
-            for line in self._lines.values()
-            if line.in_flight_count < len(line.sent) or line.unsent
-        ]
-        return self._expiry_ms(min(oldest_ms)) if oldest_ms else None
+        oldest_ms = None
+        for line in self._lines.values():
+            if not line.unsent and line.in_flight_count == len(line.sent):
+                continue
+            for batch in chain(line.sent, line.unsent):
+                if batch.phase is not Phase.IN_FLIGHT:
+                    if oldest_ms is None or batch.created_ms < oldest_ms:
+                        oldest_ms = batch.created_ms
+                    break
+        return None if oldest_ms is None else self._expiry_ms(oldest_ms)
 
     def _expiry_ms(self, created_ms: float) -> float:
         if self._limits.waits_for_progress:

@@ -94,7 +94,8 @@ class Deliveries:
         be appended a second time. Raises TypeError, ValueError or OverflowError for records that
         cannot be written; the batch is where it was then."""
         is_new = self._idempotent and batch.stamp == NO_STAMP
-        if is_new and not self.sequences.has_identity(batch.partition):
+        sequences = self.sequences
+        if is_new and sequences.identity is None and not sequences.has_identity(batch.partition):
             return None
         encoded = None
         if batch.encoded is None:
@@ -102,9 +103,7 @@ class Deliveries:
             part = batch.part
             encoded = encode_entries(batch.items) if part is None else part.encode()
         if is_new:
-            batch.stamp = self.sequences.assign(batch.partition, batch.record_count)
-            line = self._accumulator.line(batch.partition)
-            batch.follows_gap, line.ends_in_gap = line.ends_in_gap, False
+            batch.stamp = sequences.assign(batch.partition, batch.record_count)
         if encoded is not None:
             producer_id, producer_epoch, base_sequence = batch.stamp
             options = BatchOptions(
@@ -115,20 +114,23 @@ class Deliveries:
                 is_transactional=self._transactional,
             )
             batch.encoded = finish_batch(encoded, options)
-        self._accumulator.depart(batch, node_id)
+        line = self._accumulator.depart(batch, node_id)
+        if is_new:
+            batch.follows_gap, line.ends_in_gap = line.ends_in_gap, False
         return batch.encoded
 
     def answered(self, batch: Batch, answer: Answer, now_ms: float, chance: float) -> Verdict:
         """A broker has answered for the batch, which is resolved unless the verdict is another
         try. ``chance`` is uniform in [0, 1)."""
+        if answer.code is ErrorCode.NONE:
+            return self._delivered(batch)
         line = self._accumulator.line(batch.partition)
         batch.last_answer = answer.code
         batch.outcome_unknown = batch.outcome_unknown or answer.code in APPENDED
         verdict = self._judge(batch, line, answer.code)
         match verdict:
             case Verdict.DELIVERED:
-                line.window = self._in_flight_max
-                self._accumulator.resolve(batch)
+                return self._delivered(batch)
             case Verdict.AGAIN | Verdict.AGAIN_ELSEWHERE:
                 is_busy = answer.code is ErrorCode.CONCURRENT_TRANSACTIONS
                 backoff = WHILE_COMPLETING if is_busy else self._backoff
@@ -154,6 +156,12 @@ class Deliveries:
                 line.window = 1
         self._restart_if_quiet(line)
         return verdict
+
+    def _delivered(self, batch: Batch) -> Verdict:
+        line = self._accumulator.resolve(batch)
+        line.window = self._in_flight_max
+        self._restart_if_quiet(line)
+        return Verdict.DELIVERED
 
     def _judge(self, batch: Batch, line: Line, code: ErrorCode) -> Verdict:
         is_oldest = line.is_oldest(batch)

@@ -60,6 +60,8 @@ class Sender:
         self.failure: BaseException | None = None
         self._cluster = cluster
         self._config = config
+        self._acks = config.required_acks
+        self._is_idempotent = config.is_idempotent
         self._clock = cluster.environment.clock
         self._random = cluster.environment.random.child("sender")
         self._deliveries = Deliveries(
@@ -76,6 +78,8 @@ class Sender:
         self._reporter = reporter(config)
         self._is_committing = False
         self._in_flight: dict[int, int] = {}
+        # The connections that the last round of ``_may_send`` has found.
+        self._ready: dict[int, Connection] = {}
         self._upkeep = Upkeep(cluster, self.wake, self._on_crash)
         self._wake = asyncio.Event()
         self._timer: Timer | None = None
@@ -139,7 +143,7 @@ class Sender:
             self._tell_failure(ErrorCode.REQUEST_TIMED_OUT)
         if transactions is not None:
             self._pump_transactions(transactions)
-        elif self._deliveries.needs_identity and len(self.accumulator):
+        elif self._lacks_identity and len(self.accumulator):
             self._upkeep.start_job("identity", self._learn_identity)
         may_go = None if transactions is None else transactions.machine.may_go
         while True:
@@ -149,7 +153,9 @@ class Sender:
             sent = [self._send(node, batches) for node, batches in collected.by_node.items()]
             if not any(sent):
                 break
-        if collected.leaderless or (self._cluster.is_stale and len(self.accumulator)):
+        if collected.leaderless or (
+            len(self.accumulator) and now_ms > self._cluster.fresh_until_ms
+        ):
             self._upkeep.refresh(collected.leaderless)
         self._set_timer(now_ms, collected.wake_ms)
 
@@ -189,26 +195,34 @@ class Sender:
             if times and now_ms < self._timer_ms <= min(times):
                 # Once too often is cheaper than another timer for each request.
                 return
-            self._timer.cancel()
+            if now_ms < self._timer_ms:
+                self._timer.cancel()
             self._timer = None
         if times:
             self._timer_ms = min(times)
             self._timer = self._clock.call_at(self._timer_ms, self.wake)
+
+    @property
+    def _lacks_identity(self) -> bool:
+        """Whether batches may have to wait for a producer id."""
+        return self._is_idempotent and self._deliveries.sequences.identity is None
 
     # Sending.
 
     def _may_send(self, node_id: int) -> bool:
         if self._in_flight.get(node_id, 0) >= self._config.in_flight_max:
             return False
-        if self._cluster.pool.ready(node_id) is None:
+        connection = self._cluster.pool.ready(node_id)
+        if connection is None:
             self._upkeep.connect(node_id)
             return False
+        self._ready[node_id] = connection
         return True
 
     def _send(self, node_id: int, batches: list[Batch]) -> bool:
         """Send what can be numbered; return whether anything went out."""
-        connection = self._cluster.pool.ready(node_id)
-        if connection is None:
+        connection = self._ready.pop(node_id)
+        if connection.closed:
             return False
         going = []
         for batch in batches:
@@ -227,7 +241,7 @@ class Sender:
         request = build_request(
             going,
             self._cluster.metadata,
-            self._config.required_acks,
+            self._acks,
             int(self._config.request_timeout_ms * BROKER_TIMEOUT_SHARE),
             self._config.transactional_id,
         )
@@ -237,7 +251,7 @@ class Sender:
             parts = self.transactions.machine.parts
             parts.is_known, is_implicit = True, parts.is_implicit
         future: asyncio.Future[ProduceResponse] | asyncio.Future[None]
-        if self._config.required_acks == 0:
+        if self._acks == 0:
             # As long as the kernel has no room for it, it is in our memory.
             future = connection.send_unanswered(PRODUCE, request)
         else:
@@ -287,7 +301,8 @@ class Sender:
             self._settle(batch, answer, connection, now_ms)
 
     def _settle(self, batch: Batch, answer: Answer, connection: Connection, now_ms: float) -> None:
-        verdict = self._deliveries.answered(batch, answer, now_ms, self._random.random())
+        chance = 0.0 if answer.code is ErrorCode.NONE else self._random.random()
+        verdict = self._deliveries.answered(batch, answer, now_ms, chance)
         if verdict is Verdict.DELIVERED:
             self.accumulator.progress_ms = now_ms
             self._succeed(batch, BatchDelivered(answer.base_offset, answer.append_time_ms))

@@ -58,28 +58,24 @@ NOT_ADMINISTRATION = {
 }
 # The files that an Admin is made of, and what they all stand on.
 FILES = (
-    "admin",
-    "admin_requests",
-    "broker_admin",
-    "cluster",
-    "config_requests",
-    "connection",
-    "coordinators",
-    "feature_admin",
-    "group_requests",
-    "groups",
-    "negotiation",
-    "offsets",
-    "placements",
-    "topic_pages",
-    "transaction_admin",
-    "transaction_views",
+    "client/admin.py",
+    *(f"client/administration/{name}.py" for name in ("brokers", "features", "placements")),
+    "client/administration/topic_requests.py",
+    "client/administration/transaction_requests.py",
+    "client/administration/transactions.py",
+    *(f"client/cluster/{name}.py" for name in ("cluster", "config_requests", "coordinators")),
+    "client/cluster/topic_pages.py",
+    "client/fetching/offsets.py",
+    "client/group/administration.py",
+    "client/group/requests.py",
+    "wire/connection.py",
+    "wire/negotiation.py",
 )
 
 
 def named_keys(name: str) -> Iterator[ApiKey]:
     """The requests that a file of the client declares."""
-    tree = ast.parse((ROOT / "client" / f"{name}.py").read_text("utf-8"))
+    tree = ast.parse((ROOT / name).read_text("utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "ApiKey":
             yield ApiKey[node.attr]

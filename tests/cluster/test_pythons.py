@@ -19,7 +19,7 @@ from tests.support.broker_process import ROOT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FOLDERS = ("ottla", "broker", "client", "coordinator", "protocol")
+FOLDERS = ("ottla", "broker", "client", "coordinator", "protocol", "wire")
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 NAMED = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text("utf-8"))
 OWN = f"{sys.version_info.major}.{sys.version_info.minor}"

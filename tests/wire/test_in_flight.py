@@ -10,7 +10,7 @@ from ottla.wire.in_flight import CORRELATION_ID_LAST, InFlight, Waiting
 
 def sent(in_flight: InFlight[str], name: str, deadline_ms: float = 100) -> int:
     """Add a request."""
-    number = in_flight.take_correlation_id()
+    number = in_flight.next_correlation_id
     in_flight.add(Waiting(number, 0, 0, 0, deadline_ms, 0, name))
     return number
 
@@ -47,7 +47,7 @@ def test_an_answer_that_nobody_asked_for_is_a_breach() -> None:
 def test_numbers_wrap_after_the_largest() -> None:
     """A busy connection gets there within months."""
     in_flight: InFlight[str] = InFlight()
-    in_flight._next_correlation_id = CORRELATION_ID_LAST
+    in_flight.next_correlation_id = CORRELATION_ID_LAST
 
     assert sent(in_flight, "a") == CORRELATION_ID_LAST
     assert sent(in_flight, "b") == 0

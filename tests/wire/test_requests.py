@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.protocol.headers import RequestHeader
+from ottla.protocol.headers import RequestHeader, decode_request_header
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.wire.requests import KEPT_BYTES_MIN, encode_request, kept
 
@@ -24,21 +24,19 @@ def test_the_frame_is_the_same_whether_records_are_copied_or_not(
     version: int, records: tuple[bytes | bytearray, ...]
 ) -> None:
     """A broker sees one stream of bytes."""
-    header = RequestHeader(0, version, 7, "client")
-
-    copied = encode_request(header, request_of(*records))
-    apart = encode_request(header, request_of(*map(kept, records)))
+    copied = encode_request(0, version, 7, "client", request_of(*records))
+    apart = encode_request(0, version, 7, "client", request_of(*map(kept, records)))
+    header, _ = decode_request_header(memoryview(copied[0])[4:])
 
     assert len(copied) == 1
     assert b"".join(apart) == copied[0]
     assert int.from_bytes(copied[0][:4]) == len(copied[0]) - 4
+    assert header == RequestHeader(0, version, 7, "client")
 
 
 def test_large_records_are_sent_from_where_they_are() -> None:
     """At a kilobyte a record the copies were a good part of what producing costs."""
-    header = RequestHeader(0, 9, 7, "client")
-
-    frame = encode_request(header, request_of(kept(LARGE), kept(SMALL)))
+    frame = encode_request(0, 9, 7, "client", request_of(kept(LARGE), kept(SMALL)))
 
     assert [part is LARGE for part in frame].count(True) == 1
     assert kept(SMALL) is SMALL
