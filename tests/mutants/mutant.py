@@ -12,8 +12,9 @@ class Mutant(NamedTuple):
     """A change of one piece of one file.
 
     ``old`` occurs exactly once in the file. ``breaks`` is the sentence that is no longer true; for
-    an invariant of ARCHITECTURE.md it is that invariant's bold sentence. ``tests`` are arguments
-    for pytest: files, folders or single tests, the one that ought to notice first."""
+    an invariant of docs/internals/invariants.md it is that invariant's bold
+    sentence. ``tests`` are arguments for pytest: files, folders or single tests, the one that ought
+    to notice first."""
 
     name: str
     path: str

@@ -36,10 +36,10 @@ MUTANTS = (
 
 # Invariants without a bug, each with the reason.
 NOT_PLANTED = {
-    "The compiled codec measures a record first and writes it then": (
+    "The compiled codec measures a record first and writes it then.": (
         "it is in compiled code, which a copy of the tree does not build"
     ),
-    "A signal never meets a call to Java.": (
+    "A signal handler never runs during a call to Java.": (
         "what breaks is chance: a call of Java has to be under way when the signal comes"
     ),
 }

@@ -13,9 +13,9 @@ _BOLD = re.compile(r"^- \*\*(.+?)\*\*", re.MULTILINE | re.DOTALL)
 
 
 def invariants() -> list[str]:
-    """The bold sentences of the list of invariants that are easy to break."""
-    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
-    found = _BOLD.findall(text[text.index("\n## Non-obvious") :])
+    """The bold sentences of docs/internals/invariants.md."""
+    text = (ROOT / "docs" / "internals" / "invariants.md").read_text("utf-8")
+    found = _BOLD.findall(text)
     return [" ".join(sentence.split()) for sentence in found]
 
 
@@ -37,8 +37,8 @@ def test_names_of_bugs_are_told_apart() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
-def test_every_invariant_of_the_architecture_has_a_planted_bug() -> None:
-    """A promise that nobody ever broke on purpose may be kept by luck. Add an entry to a file of
+def test_every_invariant_has_a_planted_bug() -> None:
+    """An invariant that was never broken on purpose may hold by luck. Add an entry to a file of
     ``tests/mutants/rooms`` whose ``breaks`` is the bold sentence, or to ``NOT_PLANTED`` why not."""
     planted = {one.breaks for one in MUTANTS}
     listed = invariants()

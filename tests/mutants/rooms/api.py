@@ -27,7 +27,8 @@ MUTANTS = (
         "broker/handlers/data/produce_straight.py",
         "        if partition is None or acks not in VALID_ACKS or topic in INTERNAL_TOPICS:\n",
         "        if partition is None or topic in INTERNAL_TOPICS:\n",
-        "The usual produce and fetch have a way of their own",
+        "The short path of produce and fetch declines every unusual request and changes "
+        "nothing then.",
         ("tests/broker/handlers/data/test_straight_refusals.py",),
     ),
     Mutant(
@@ -89,7 +90,7 @@ MUTANTS = (
         "            request, _end = route.decode(frame, position)\n"
         "            if _end != len(frame):\n"
         '                raise RemoteProtocolError("bytes behind the request")\n',
-        "Bytes after a request are ignored.",
+        "The broker ignores bytes after a request.",
         ("tests/broker/api/test_dispatch.py",),
     ),
 )

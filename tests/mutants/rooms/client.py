@@ -12,7 +12,7 @@ MUTANTS = (
         "            self.phase = Phase.YIELDING\n",
         "            self._offer(change_of(revoked=to_revoke))\n"
         "            self.phase = Phase.JOINING\n",
-        "A member does not join before the application has done its part",
+        "A member joins only after the application has finished its part.",
         ("tests/client/group/test_classic_protocol.py",),
     ),
     Mutant(
@@ -20,7 +20,7 @@ MUTANTS = (
         "client/group/commit_state.py",
         "            elif partition in self._wishes:\n",
         "            elif False:\n",
-        "A position under way is never tried again once a later one waits.",
+        "A commit is not retried once a later commit of the partition waits.",
         ("tests/client/group/test_commit_state.py",),
     ),
     Mutant(
@@ -29,7 +29,7 @@ MUTANTS = (
         "            if partition in self._flying:\n"
         "                self._forgotten.add(partition)\n",
         "",
-        "A partition that was given up and came back is another matter",
+        "A partition that was revoked and assigned again starts with fresh commit state.",
         ("tests/client/group/test_commit_state.py",),
     ),
     Mutant(
@@ -37,7 +37,7 @@ MUTANTS = (
         "client/parallel/scheduler.py",
         "        position = self.taken[0] if self.taken else self.next_offset\n",
         "        position = max(self.done, default=-1) + 1 or self.next_offset\n",
-        "A parallel position is the first offset that is not done",
+        "A parallel consumer commits the first offset that is not done.",
         ("tests/client/parallel/test_scheduler.py",),
     ),
     Mutant(
@@ -45,7 +45,8 @@ MUTANTS = (
         "client/group/assignors/sticky.py",
         "        found = without_claimed(balanced(partitions, wanted, owners), claims, owners)\n",
         "        found = balanced(partitions, wanted, owners)\n",
-        "Cooperative: what another member still claims is nobody's for one generation.",
+        "With cooperative assignment, a partition that another member still claims stays "
+        "unassigned for one generation.",
         ("tests/client/group/assignors/test_sticky.py",),
     ),
     Mutant(
@@ -53,7 +54,7 @@ MUTANTS = (
         "wire/pool.py",
         "        await asyncio.wait([attempt])\n",
         "        await asyncio.gather(attempt, return_exceptions=True)\n",
-        "Whoever has no time left leaves; what others share goes on.",
+        "A caller whose deadline has passed leaves; work that other callers share continues.",
         ("tests/client/sending/test_call_limits.py", "tests/wire/test_pool.py"),
     ),
     Mutant(
@@ -62,7 +63,7 @@ MUTANTS = (
         "            if asked_for is not None and "
         "place_asked(self.positions, *asked_for[:3]) is not None:\n",
         "            if asked_for is not None:\n",
-        "What two leaders send is read once.",
+        "Records that two leaders send are returned once.",
         ("tests/client/test_late_answers.py",),
     ),
     Mutant(
@@ -70,7 +71,7 @@ MUTANTS = (
         "wire/receive_buffer.py",
         "        asyncio.get_running_loop().call_soon(self._back)\n",
         "",
-        "What is awaited is taken back when the loop runs.",
+        "The receive low-water mark is reset when the event loop runs.",
         ("tests/wire/test_receive_buffer.py",),
     ),
     Mutant(
@@ -79,7 +80,8 @@ MUTANTS = (
         "        self.room_bytes = self._limits.memory_bytes_max - BATCH_OVERHEAD_BYTES - "
         "size_bytes\n",
         "        pass\n",
-        "One at a time waits for a producer's memory, and what is free is left to it",
+        "One caller at a time waits for the producer's memory, and free memory is kept "
+        "for that caller.",
         ("tests/client/sending/test_accumulator.py",),
     ),
     Mutant(
@@ -87,7 +89,8 @@ MUTANTS = (
         "client/sending/accumulator.py",
         "size_bytes\n        self.flushing += 1\n",
         "size_bytes\n        self.flushing += 0\n",
-        "One at a time waits for a producer's memory, and what is free is left to it",
+        "One caller at a time waits for the producer's memory, and free memory is kept "
+        "for that caller.",
         ("tests/client/fetching/test_room.py",),
     ),
     Mutant(
@@ -95,7 +98,7 @@ MUTANTS = (
         "client/sending/sender.py",
         "            except (TypeError, ValueError, OverflowError) as error:\n",
         "            except TypeError as error:\n",
-        "What cannot be written is found before it is numbered",
+        "The producer finds what cannot be encoded before it assigns a sequence number.",
         ("tests/client/test_unwritable.py",),
     ),
     Mutant(
@@ -105,7 +108,7 @@ MUTANTS = (
         "        self.generation = NO_GENERATION\n"
         "        self.identity = MemberIdentity(self.settings.group_id)\n"
         "        if not keep_member_id:\n",
-        "The identity for commits outlives the membership.",
+        "The identity used for commits outlives the membership.",
         ("tests/client/group/test_classic_protocol.py",),
     ),
     Mutant(
@@ -113,7 +116,7 @@ MUTANTS = (
         "client/fetching/chunk.py",
         "                columns = fetched.last_columns() if is_last else fetched.columns()\n",
         "                columns = fetched.last_columns()\n",
-        "A kept table does not change when buffers are used again.",
+        "A table that the application keeps does not change when buffers are used again.",
         ("tests/client/test_kept.py", "tests/client/fetching/test_chunk.py"),
     ),
     Mutant(
@@ -123,7 +126,7 @@ MUTANTS = (
         "        self._leave(batch)\n",
         "        self._leave(batch)\n"
         "        found = FetchedBatch(self.partition, batch, self.position, self._config)\n",
-        "A record is handed out when it was decoded",
+        "A record counts as consumed when it is decoded, not when it leaves the buffer.",
         (
             "tests/client/fetching/test_chunk.py",
             "tests/client/fetching/test_nothing_passed_over.py",
@@ -134,7 +137,7 @@ MUTANTS = (
         "client/mirror/session.py",
         "        return Committed(offset, metadata=self._copied.ids[where.topic])\n",
         "        return Committed(offset)\n",
-        "A mirror's positions name the topic's id.",
+        "A mirror's offsets name the topic id.",
         ("tests/client/mirror/test_remade.py",),
     ),
     Mutant(
@@ -142,7 +145,7 @@ MUTANTS = (
         "client/mirror/session.py",
         "                self._consumer._positions[where].pinned_id = uuid_from_text(topic_id)\n",
         "                pass\n",
-        "No single broker tells a mirror which topic there is, or where the notes end.",
+        "A mirror trusts no single broker about a topic id or the end of its notes.",
         ("tests/client/mirror/test_remade.py",),
     ),
     Mutant(
@@ -150,8 +153,8 @@ MUTANTS = (
         "client/mirror/session.py",
         "        await self._write_notes()\n        await self._commit()\n",
         "        await self._commit()\n        await self._write_notes()\n",
-        "A mirror reads, sends, hears that it is stored, notes where, and only then stores its "
-        "position.",
+        "A mirror reads, sends, waits for the acknowledgement, writes its note, then "
+        "stores its offset.",
         ("tests/client/mirror/test_order.py",),
     ),
     Mutant(
@@ -162,8 +165,8 @@ MUTANTS = (
         "            self._has_reached()\n            if is_due:\n"
         "                await self._store()\n            await self._copy(batches)\n"
         "            if is_due:\n",
-        "A mirror reads, sends, hears that it is stored, notes where, and only then stores its "
-        "position.",
+        "A mirror reads, sends, waits for the acknowledgement, writes its note, then "
+        "stores its offset.",
         ("tests/client/mirror/test_order.py",),
     ),
 )

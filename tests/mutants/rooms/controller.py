@@ -18,7 +18,7 @@ MUTANTS = (
         "coordinator/controller/leadership.py",
         "    if settled == state and state.leader not in now.restarted:\n",
         "    if settled == state:\n",
-        "The leader epoch grows at every start",
+        "The leader epoch grows at every start of a broker, also of a lone broker.",
         (
             "tests/broker/controlling/test_restart.py",
             "tests/coordinator/controller/test_leadership.py",
@@ -29,7 +29,7 @@ MUTANTS = (
         "coordinator/controller/moves.py",
         "        or has_lost_all\n",
         "",
-        "Nobody is in neither list.",
+        "Every replica with acknowledged records is in the ISR or among the eligible leaders.",
         ("tests/coordinator/controller/test_moves.py",),
     ),
     Mutant(

@@ -15,7 +15,7 @@ MUTANTS = (
         "        for change in changes:\n"
         "            self._put_in_force(change)\n"
         "        return changes\n",
-        "A commit counts from the high watermark on",
+        "A commit counts once it is below the high watermark.",
         ("tests/coordinator/group/offsets/test_offsets.py",),
     ),
     Mutant(
@@ -23,7 +23,7 @@ MUTANTS = (
         "coordinator/group/offsets/ledger.py",
         "            if not change.is_superseded:\n                self._put_in_force(change)\n",
         "            self._put_in_force(change)\n",
-        "A commit counts from the high watermark on",
+        "A commit counts once it is below the high watermark.",
         ("tests/coordinator/group/offsets/test_offsets.py",),
     ),
     Mutant(
@@ -34,7 +34,7 @@ MUTANTS = (
         "                ledger.on_failed(changes)\n"
         "                return\n"
         "            ledger.on_committed(changes)\n            self.answer(ErrorCode.NONE)\n",
-        "A refused append of a commit changes nothing",
+        "A refused append of a commit changes nothing.",
         ("tests/coordinator/group/offsets/test_offsets.py",),
     ),
     Mutant(
@@ -42,7 +42,7 @@ MUTANTS = (
         "coordinator/group/offsets/outcome.py",
         "            ledger.on_failed(changes)\n            self.answer(answer_to(error))\n",
         "            ledger.on_committed(changes)\n            self.answer(answer_to(error))\n",
-        "A refused append of a commit changes nothing",
+        "A refused append of a commit changes nothing.",
         ("tests/coordinator/group/offsets/test_offsets.py",),
     ),
     Mutant(
@@ -50,7 +50,7 @@ MUTANTS = (
         "coordinator/group/classic/replacing.py",
         "                on_committed=lambda: self._on_stored(member, change),\n",
         "                on_committed=lambda: None,\n",
-        "A static member's new id is in the log before it is told.",
+        "The new id of a static member is in the log before the coordinator returns it.",
         ("tests/coordinator/group/classic/test_static_members.py",),
     ),
     Mutant(
@@ -58,7 +58,7 @@ MUTANTS = (
         "coordinator/group/classic/rebalance.py",
         "        for member_id in list(self.pending_sync):\n",
         "        for member_id in ():\n",
-        "A member that never syncs is removed",
+        "The coordinator removes a member that never sends SyncGroup.",
         ("tests/coordinator/group/classic/test_syncing.py",),
     ),
     Mutant(
@@ -74,7 +74,7 @@ MUTANTS = (
         "broker/coordinating/shards_markers.py",
         "        self._written[self._last_token] = _Written(marker if is_new else None, done)\n",
         "        self._written[self._last_token] = _Written(marker, done)\n",
-        "The end of a transaction in a shard's partition is told once",
+        "A shard learns of the end of a transaction in its partition once.",
         ("tests/broker/coordinating/test_shards_markers.py",),
     ),
     Mutant(
@@ -82,7 +82,8 @@ MUTANTS = (
         "coordinator/group/consumer/reconcile.py",
         "free = [pair for pair in wanted if state.owners.get(pair) in (None, member.member_id)]\n",
         "free = wanted\n",
-        "A partition goes to its next owner after the one before has said that it let go.",
+        "A partition goes to its next owner after the previous owner has reported that it "
+        "released it.",
         ("tests/coordinator/group/consumer/test_mixed_members.py",),
     ),
     Mutant(

@@ -11,7 +11,7 @@ MUTANTS = (
         "    if find_batch(segment.file, position, segment.size_bytes, offset_min) is not None:\n"
         "        return False\n",
         "",
-        "Damage below valid batches is not cut.",
+        "Recovery does not cut damage that has valid batches behind it.",
         ("tests/broker/log/recovery/test_damage.py",),
     ),
     Mutant(
@@ -27,7 +27,7 @@ MUTANTS = (
         "broker/log/directories/directory.py",
         "            self._boots.read()\n",
         "            self._boots.read()\n            await self._boots.save(())\n",
-        "The boot is noted after recovery and before the first append.",
+        "The boot id is written after recovery and before the first append.",
         ("tests/broker/log/recovery/test_power_loss.py",),
     ),
     Mutant(
@@ -35,7 +35,7 @@ MUTANTS = (
         "broker/log/directories/directory.py",
         "                await self._boots.save(self.damaged)\n",
         "                pass\n",
-        "The boot is noted after recovery and before the first append.",
+        "The boot id is written after recovery and before the first append.",
         ("tests/broker/log/recovery/test_power_loss.py",),
     ),
     Mutant(
@@ -44,7 +44,7 @@ MUTANTS = (
         "    is_done = False\n    synced: set[Segment] = set()\n",
         "    log.recovery_point = max(log.recovery_point, target)\n"
         "    is_done = False\n    synced: set[Segment] = set()\n",
-        "The recovery point moves last",
+        "The recovery point moves last.",
         ("tests/broker/log/test_flushing.py",),
     ),
     Mutant(
@@ -63,7 +63,7 @@ MUTANTS = (
         "            return False\n"
         "        raise log",
         "        raise log",
-        "A descriptor that is missing is no fault of the disk either",
+        "A missing file descriptor is not a fault of the disk.",
         ("tests/broker/log/test_flushing.py",),
     ),
     Mutant(
@@ -71,7 +71,7 @@ MUTANTS = (
         "broker/log/flushing.py",
         "await to_its_end(replace_file(log.home.disk, path, encode_leader_epochs(entries)))",
         "await replace_file(log.home.disk, path, encode_leader_epochs(entries))",
-        "A file has one writer, also when its writer is cancelled",
+        "A file has one writer, also when the task that writes it is cancelled.",
         ("tests/broker/log/test_flushing.py",),
     ),
     Mutant(
@@ -79,7 +79,7 @@ MUTANTS = (
         "broker/log/flushing.py",
         "    if transactions is not None:\n        await transactions.fsync()\n",
         "",
-        "The index of aborted transactions is as durable as the markers",
+        "The index of aborted transactions is as durable as the markers.",
         ("tests/broker/log/test_flushing.py",),
     ),
     Mutant(
@@ -87,7 +87,7 @@ MUTANTS = (
         "broker/log/partition_log.py",
         "would be shown (hazard T-18).\n                self.names_changed += 1\n",
         "would be shown (hazard T-18).\n                pass\n",
-        "The index of aborted transactions is as durable as the markers",
+        "The index of aborted transactions is as durable as the markers.",
         ("tests/broker/log/test_flushing.py",),
     ),
     Mutant(
@@ -97,7 +97,7 @@ MUTANTS = (
         "        await self.home.disk.fsync_directory(self.path)\n"
         "        mark = decode_mark(content)\n",
         "        mark = decode_mark(content)\n",
-        "The mark of a clean stop is removed before anything is loaded",
+        "The mark of a clean stop is removed before any log is loaded.",
         ("tests/broker/log/directories/test_directory.py",),
     ),
     Mutant(
@@ -105,7 +105,7 @@ MUTANTS = (
         "broker/log/recovery/loading.py",
         "    if (active.base_offset, active.size_bytes) != clean[1:3]:\n        return False\n",
         "",
-        "The mark of a clean stop is removed before anything is loaded",
+        "The mark of a clean stop is removed before any log is loaded.",
         ("tests/broker/log/directories/test_directory.py",),
     ),
     Mutant(
@@ -121,7 +121,7 @@ MUTANTS = (
         "broker/log/truncation.py",
         "    segment.close_file()\n    segment.synced_bytes",
         "    segment.synced_bytes",
-        "After a truncation the file is let go of once more.",
+        "After a truncation the log drops its reference to the old file a second time.",
         ("tests/broker/log/test_truncation.py",),
     ),
     Mutant(
@@ -143,7 +143,7 @@ MUTANTS = (
         "broker/log/directories/doubles.py",
         "copies.sort(key=_rank, reverse=True)",
         "copies.sort(key=_rank)",
-        "Of two copies of a partition the one that was led last is served",
+        "Of two copies of a partition, the broker serves the one that led last.",
         ("tests/broker/handlers/data/test_disk_faults.py",),
     ),
     Mutant(
@@ -186,7 +186,7 @@ MUTANTS = (
         "broker/log/timestamps.py",
         "    async with log.lock:\n        if not _are_same(log, pairs):",
         "    if True:\n        if not _are_same(log, pairs):",
-        "A failed read is judged under the log's lock.",
+        "A failed read is judged under the lock of the log.",
         ("tests/broker/cleaner/test_cleaning_races.py",),
     ),
     Mutant(
@@ -196,7 +196,7 @@ MUTANTS = (
         "        offset = load_newest_snapshot(log, settled_offset)\n"
         "    for segment in log.segments[log.segment_number(offset) :]:\n",
         "    for segment in log.segments[log.segment_number(offset) :]:\n",
-        "An end of a transaction above the high watermark is not settled by a snapshot.",
+        "A snapshot does not settle the end of a transaction above the high watermark.",
         ("tests/broker/log/test_history.py",),
     ),
     Mutant(

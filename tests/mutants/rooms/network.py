@@ -15,7 +15,7 @@ MUTANTS = (
         "                    break\n"
         "                continue\n"
         "            pipeline.popleft()\n",
-        "Answers leave in request order, whatever the order of completion.",
+        "Responses leave in the order of the requests, whatever completes first.",
         ("tests/broker/network/test_requests.py",),
     ),
     Mutant(
@@ -24,7 +24,7 @@ MUTANTS = (
         "            self._pause(handler, request, coroutine.coroutine)\n"
         "            return False\n",
         "            coroutine = coroutine.coroutine\n",
-        "Who waits for another broker's answer keeps no handler",
+        "A request that waits for another broker occupies no handler slot.",
         ("tests/broker/network/test_channel.py",),
     ),
     Mutant(

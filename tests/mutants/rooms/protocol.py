@@ -10,7 +10,7 @@ MUTANTS = (
         "protocol/records/record.py",
         "    if batch.record_count * RECORD_BYTES_MIN > len(data):\n",
         "    if False:\n",
-        "A size is believed only after it was compared with the bytes that are left.",
+        "A decoder compares a length with the bytes that are left before it uses it.",
         ("tests/protocol/records/test_record.py",),
     ),
     Mutant(
@@ -18,7 +18,7 @@ MUTANTS = (
         "protocol/primitives.py",
         "        if position > end:\n",
         "        if False:\n",
-        "A size is believed only after it was compared with the bytes that are left.",
+        "A decoder compares a length with the bytes that are left before it uses it.",
         ("tests/protocol/test_primitives.py",),
     ),
     Mutant(
@@ -26,7 +26,7 @@ MUTANTS = (
         "protocol/primitives.py",
         "    if not 0 <= size <= STRING_BYTES_MAX or end > len(buffer):\n",
         "    if not 0 <= size <= STRING_BYTES_MAX:\n",
-        "A size is believed only after it was compared with the bytes that are left.",
+        "A decoder compares a length with the bytes that are left before it uses it.",
         ("tests/protocol/test_primitives.py",),
     ),
 )

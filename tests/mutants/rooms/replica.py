@@ -19,7 +19,7 @@ MUTANTS = (
         "broker/replica/producer.py",
         "BATCHES_MAX = 5\n",
         "BATCHES_MAX = 4\n",
-        "Five batches per producer are remembered, over restarts too.",
+        "The broker remembers five batches per producer, also across restarts.",
         ("tests/broker/replica/test_snapshots.py", "tests/broker/replica/test_producers.py"),
     ),
     Mutant(
@@ -35,7 +35,7 @@ MUTANTS = (
         "broker/replica/epochs.py",
         "            if known_epoch in (leader_epoch, UNDEFINED_EPOCH):\n",
         "            if known_epoch == UNDEFINED_EPOCH:\n",
-        "A new leader epoch is on the disk before anything is served in it.",
+        "A new leader epoch is on disk before the broker serves anything in it.",
         ("tests/broker/replica/test_epochs.py",),
     ),
     Mutant(
@@ -43,7 +43,7 @@ MUTANTS = (
         "broker/replica/proofs.py",
         "        return self._answered.get(connection, NOT_PROVEN)\n",
         "        return self.question if connection in self._answered else NOT_PROVEN\n",
-        "A fetch proves what its sender had read, not when it arrives.",
+        "A fetch proves what the follower had read when it sent the fetch, not when it arrived.",
         ("tests/broker/replica/test_proofs.py",),
     ),
     Mutant(
@@ -51,7 +51,7 @@ MUTANTS = (
         "broker/replica/verification.py",
         "            guard.is_standing = guard.is_confirmed = False\n",
         "            guard.is_confirmed = False\n",
-        "A coordinator's yes counts for the guard that stood before it was asked",
+        "A coordinator's yes counts only for the guard that existed before the question.",
         ("tests/broker/replica/test_verification.py",),
     ),
     Mutant(
@@ -59,7 +59,7 @@ MUTANTS = (
         "broker/replica/compaction.py",
         "    limit = min(bounds.high_watermark, bounds.last_stable_offset)\n",
         "    limit = bounds.high_watermark\n",
-        "Nothing is compacted at or above what may still change",
+        "The cleaner leaves alone everything that may still change.",
         ("tests/broker/replica/test_compaction.py",),
     ),
     Mutant(
@@ -67,7 +67,7 @@ MUTANTS = (
         "broker/replica/compaction.py",
         "        if segment.is_active or segment.next_offset > limit:\n",
         "        if segment.next_offset > limit:\n",
-        "Nothing is compacted at or above what may still change",
+        "The cleaner leaves alone everything that may still change.",
         ("tests/broker/replica/test_compaction.py",),
     ),
     Mutant(
@@ -75,7 +75,8 @@ MUTANTS = (
         "broker/cleaner/transactions.py",
         "        return not was_seen, row if was_seen else None\n",
         "        return True, row if was_seen else None\n",
-        "A transaction's marker goes after all of its data, and after its horizon.",
+        "A transaction marker is removed after all data of its transaction and after its "
+        "delete horizon.",
         ("tests/broker/cleaner/test_batches.py",),
     ),
     Mutant(
@@ -125,7 +126,7 @@ MUTANTS = (
         "broker/replica/partition.py",
         "            return ErrorCode.REQUEST_TIMED_OUT\n        if self.high_watermark",
         "            return ErrorCode.NOT_LEADER_OR_FOLLOWER\n        if self.high_watermark",
-        'No code that means "not stored" follows an append.',
+        'After an append the leader never answers with an error that means "not stored".',
         ("tests/broker/replica/test_partition.py",),
     ),
     Mutant(
@@ -134,7 +135,7 @@ MUTANTS = (
         "        is_next = self.led_since <= leader_epoch and "
         "self.leader_epoch - leader_epoch <= 1\n",
         "        is_next = True\n",
-        "A shard ends where another broker may have led",
+        "A shard ends where another broker may have led.",
         ("tests/broker/coordinating/test_shards.py",),
     ),
     Mutant(
@@ -142,7 +143,7 @@ MUTANTS = (
         "broker/replica/refusals.py",
         "        behind.append(batch.base_sequence)\n        return refused.error\n",
         "        return None\n",
-        "What comes out of order behind a refused batch is refused like it, once.",
+        "A batch out of order behind a refused batch gets the same refusal, once.",
         ("tests/broker/partitions/test_new_epochs.py",),
     ),
     Mutant(
@@ -150,7 +151,7 @@ MUTANTS = (
         "broker/replica/refusals.py",
         "        behind.append(batch.base_sequence)\n",
         "",
-        "What comes out of order behind a refused batch is refused like it, once.",
+        "A batch out of order behind a refused batch gets the same refusal, once.",
         ("tests/broker/partitions/test_new_epochs.py", "tests/broker/replica/test_refusals.py"),
     ),
     Mutant(
@@ -160,7 +161,7 @@ MUTANTS = (
         "        known = [one for one in self.followers if self.may_join(one, high_watermark)]\n"
         "        asking = known[0] if known else None\n"
         "        if asking is not None:\n",
-        "A follower joins the ISR on a fetch of its own",
+        "A follower joins the ISR only while the leader handles a fetch of that follower.",
         ("tests/broker/partitions/test_isr_joins.py",),
     ),
 )

@@ -51,7 +51,7 @@ MUTANTS = (
         "        log.append((batch,), now_ms)\n        traffic",
         "        replica.history.observe(batch)\n"
         "        log.append((batch,), now_ms)\n        traffic",
-        "Producer state is published after the write returned.",
+        "The log records a producer's batch only after the write has returned.",
         ("tests/broker/handlers/data/test_disk_writes.py",),
     ),
     Mutant(
@@ -59,7 +59,7 @@ MUTANTS = (
         "broker/partitions/partition.py",
         "                await self.log.save_leader_epochs()\n",
         "                pass\n",
-        "A new leader epoch is on the disk before anything is served in it.",
+        "A new leader epoch is on disk before the broker serves anything in it.",
         ("tests/broker/partitions/test_role_changes.py",),
     ),
     Mutant(
@@ -117,7 +117,7 @@ MUTANTS = (
         "            for waiter in list(self.watchers[key]):\n"
         "                if waiter.try_complete():\n"
         "                    waiter.cancel()\n",
-        "A waiter is asked from the loop, never from inside an append.",
+        "The purgatory checks a waiting request from the event loop, never from inside an append.",
         ("tests/broker/engine/test_purgatory.py", "tests/broker/engine/test_waiting_model.py"),
     ),
     Mutant(
@@ -125,7 +125,7 @@ MUTANTS = (
         "broker/engine/purgatory.py",
         "        for waiter in list(self._owners.pop(owner, ())):\n            waiter.cancel()\n",
         "        self._owners.pop(owner, None)\n",
-        "A disconnect takes all waiters of the connection away.",
+        "A disconnect removes all waiting requests of the connection.",
         ("tests/broker/engine/test_purgatory.py", "tests/broker/engine/test_waiting_model.py"),
     ),
     Mutant(
@@ -133,7 +133,7 @@ MUTANTS = (
         "broker/coordinating/stalls.py",
         "                self._stalled_ms += late_ms + GRACE_MS\n",
         "                pass\n",
-        "A blocked loop is not counted against members",
+        "Time in which the event loop is blocked does not count against group members.",
         ("tests/broker/coordinating/test_shards.py",),
     ),
     Mutant(
@@ -149,7 +149,7 @@ MUTANTS = (
         "broker/metadata/existence.py",
         "    await session.sync()\n",
         "",
-        "A marker is left out only for a partition that the store does not know.",
+        "A marker is skipped only for a partition that the store does not know.",
         ("tests/simulation/cluster/test_lag.py",),
     ),
     Mutant(
@@ -157,7 +157,7 @@ MUTANTS = (
         "broker/metadata/existence.py",
         "    return None if payload is None else payload.partitions.keys()\n",
         "    return () if payload is None else payload.partitions.keys()\n",
-        "A marker is left out only for a partition that the store does not know.",
+        "A marker is skipped only for a partition that the store does not know.",
         ("tests/broker/metadata/test_existence.py",),
     ),
     Mutant(
@@ -173,7 +173,7 @@ MUTANTS = (
         "broker/partitions/partitions.py",
         "            if log is None or log.topic_id is None:\n",
         "            if log is None:\n",
-        "Every log knows its topic's id.",
+        "Every log knows the id of its topic.",
         ("tests/broker/coordinating/test_spoiled_logs.py",),
     ),
     Mutant(
@@ -181,7 +181,7 @@ MUTANTS = (
         "broker/following/fetcher.py",
         "        if self._parts.has_full_disk():\n",
         "        if False:\n",
-        "A follower on a full disk asks for nothing.",
+        "A follower on a full disk sends no fetch for that disk.",
         ("tests/broker/following/test_fetcher_disks.py",),
     ),
     Mutant(
@@ -189,7 +189,8 @@ MUTANTS = (
         "broker/log/directories/directories.py",
         "            if topic_id_in(directory, partition) != topic_id:\n",
         "            if directory is not self.directory_of(partition):\n",
-        "A directory is removed at a start only on the record of its topic's deletion.",
+        "At start, a broker removes a directory only if the store records the deletion of "
+        "its topic.",
         ("tests/broker/test_deleted_while_away.py",),
     ),
     Mutant(
@@ -205,7 +206,7 @@ MUTANTS = (
         "broker/following/fetcher.py",
         "        if runtime.flush_is_due:\n            one.awaits_flush = True\n",
         "        if False:\n            one.awaits_flush = True\n",
-        "A fetch offset is a promise",
+        "A fetch offset is a promise.",
         ("tests/broker/following/test_fetcher_flushes.py",),
     ),
     Mutant(
@@ -213,7 +214,7 @@ MUTANTS = (
         "broker/replica/leading.py",
         "            for node_id in self._electable() - {self._node_id}\n",
         "            for node_id in {*self.in_sync.committed} - {self._node_id}\n",
-        "DeleteRecords answers when everybody in sync, and every eligible leader, has deleted them",
+        "DeleteRecords succeeds when all in-sync replicas and eligible leaders have deleted.",
         ("tests/broker/test_deleted_records.py", "tests/broker/replica/test_leading.py"),
     ),
     Mutant(
@@ -222,7 +223,7 @@ MUTANTS = (
         "        if last_wall_ms is not None and "
         "abs(wall_ms - last_wall_ms) > self.tolerance_ms:\n",
         "        if False:\n",
-        "A wall clock that jumped while nobody looked deletes nothing",
+        "A wall clock that jumped while the broker was down deletes nothing.",
         ("tests/broker/housekeeping/test_housekeeping.py",),
     ),
     Mutant(
@@ -230,7 +231,7 @@ MUTANTS = (
         "broker/housekeeping/housekeeping.py",
         "            if by_time or not isinstance(policy, TimeRetention | ModifiedTimeRetention)\n",
         "            if True\n",
-        "While the wall clock is in doubt nothing is old",
+        "While the wall clock is in doubt, nothing expires.",
         ("tests/broker/housekeeping/test_housekeeping.py",),
     ),
     Mutant(
@@ -238,7 +239,7 @@ MUTANTS = (
         "broker/coordinating/stalls.py",
         "        return Moment(self.now_ms(), self._clock.wall_ms(), self.trusts_wall())\n",
         "        return Moment(self.now_ms(), self._clock.wall_ms(), True)\n",
-        "While the wall clock is in doubt nothing is old",
+        "While the wall clock is in doubt, nothing expires.",
         ("tests/broker/housekeeping/test_housekeeping.py",),
     ),
     Mutant(
@@ -246,7 +247,7 @@ MUTANTS = (
         "broker/partitions/read_barriers.py",
         "        return partition.has_lease and not self._is_awaited(partition)\n",
         "        return True\n",
-        "Whoever wakes up tells no old position.",
+        "A broker that was paused answers no old offset.",
         ("tests/broker/partitions/test_read_barriers.py",),
     ),
     Mutant(
@@ -270,7 +271,7 @@ MUTANTS = (
         "broker/cleaner/batches.py",
         "            return empty_batch(batch) if batch.record_count else _AS_IT_IS\n",
         "            return None\n",
-        "A producer's last batches outlive their records",
+        "The last batch of a producer outlives its records.",
         ("tests/broker/cleaner/test_cleaner.py",),
     ),
     Mutant(
@@ -287,7 +288,7 @@ MUTANTS = (
         "broker/log/directories/future_logs.py",
         "        await flush_locked(copy, end_offset)\n",
         "        copy.recovery_point = end_offset\n",
-        "A moved log is the longer of two, or the only one.",
+        "A moved log is served from the longer of two copies, or from the only one.",
         ("tests/broker/directories/test_replica_move_crashes.py",),
     ),
     Mutant(
@@ -295,7 +296,7 @@ MUTANTS = (
         "broker/directories/replica_copy.py",
         "        if log.lowest_cut < found.next_offset or copy.log_end_offset != start_offset:\n",
         "        if copy.log_end_offset != start_offset:\n",
-        "What is cut off a log while it is copied is cut off the copy.",
+        "What is truncated from a log while it is copied is truncated from the copy.",
         ("tests/broker/directories/test_replica_copy.py",),
     ),
     Mutant(
@@ -349,7 +350,7 @@ MUTANTS = (
         "broker/handlers/data/produce.py",
         "    if needs_replication or needs_flush or partition.is_becoming_leader:\n",
         "    if needs_replication or needs_flush:\n",
-        "A leader whose next epoch is on its way to the disk appends and does not answer yet.",
+        "A leader whose next epoch is being written appends and does not answer yet.",
         ("tests/broker/partitions/test_new_epochs.py",),
     ),
 )

@@ -11,7 +11,7 @@ MUTANTS = (
         "        where: end.begins.get(where, start.offsets.get(where, 0)) "
         "for where in sorted(end.offsets)\n",
         "        where: start.offsets.get(where, 0) for where in sorted(end.offsets)\n",
-        "A repeated first batch begins where it began.",
+        "A repeated first micro-batch begins where the first attempt began.",
         ("tests/client/spark/test_plan.py",),
     ),
     Mutant(
@@ -19,7 +19,7 @@ MUTANTS = (
         "client/spark/sink_ledger.py",
         "        return Verdict(is_new=True, rest=tuple(range(1, len(parts))))\n",
         "        return Verdict(rest=tuple(range(len(parts))))\n",
-        "Task 0 is committed before the others.",
+        "The driver commits task 0 before the other tasks.",
         ("tests/client/spark/test_sink_ledger.py",),
     ),
     Mutant(
@@ -27,7 +27,7 @@ MUTANTS = (
         "client/spark/sink_ledger.py",
         "        if zero is None and is_late and not may_begin:\n",
         "        if False:\n",
-        "A ledger that may have expired is no new query.",
+        "A ledger that may have expired is not taken for a new query.",
         ("tests/client/spark/test_sink_ledger.py", "tests/client/spark/test_sink_expiry.py"),
     ),
     Mutant(
@@ -37,7 +37,7 @@ MUTANTS = (
         "        self.files.rename(STAGING, directory(manifest.number))\n",
         "        self.files.rename(STAGING, directory(manifest.number))\n"
         "        self.files.write(whole.text(), directory(manifest.number), FILE)\n",
-        "Rows and offsets of a load appear by one rename.",
+        "The rows and the offsets of a load appear with one rename.",
         ("tests/client/spark/jobs/test_load.py",),
     ),
 )

@@ -10,7 +10,7 @@ MUTANTS = (
         "coordinator/store/zookeeper_channel.py",
         "        self.last_answer_ms = max(self.last_answer_ms, call.sent_ms)\n",
         "        self.last_answer_ms = max(self.last_answer_ms, self._clock.now_ms())\n",
-        "The lease counts from the question, not from the answer.",
+        "The lease starts when the broker sends the question, not when the answer arrives.",
         ("tests/coordinator/store/test_zookeeper_channel.py",),
     ),
     Mutant(
@@ -28,7 +28,7 @@ MUTANTS = (
         "            Replace(paths.CONTROLLER_EPOCH, paths.build_number(epoch), "
         "found.stat.version),\n",
         "            Replace(paths.CONTROLLER_EPOCH, paths.build_number(epoch)),\n",
-        "An election over the place of a dead controller is guarded by the epoch read before.",
+        "An election to replace a dead controller is guarded by the controller epoch read before.",
         ("tests/broker/controlling/test_controllership.py", "tests/broker/test_peer_watch.py"),
     ),
     Mutant(
@@ -47,7 +47,7 @@ MUTANTS = (
         '        self._tasks.spawn("request of the controller", self._answer(request, answer))\n'
         "        return await answer\n",
         "        return await self._carry_out(request)\n",
-        "A request of the controller is carried out though its sender is gone.",
+        "A broker carries out a request of the controller even if the controller has gone.",
         ("tests/broker/partitions/test_control.py",),
     ),
     Mutant(
@@ -63,7 +63,7 @@ MUTANTS = (
         "broker/controlling/controllership.py",
         "            self._marks.discard(item)\n            await self._read_again(item)\n",
         "            await self._read_again(item)\n",
-        "Controller, settings and registration use watches as hints only.",
+        "The controller, the settings and the registration use watches as hints only.",
         (
             "tests/broker/controlling/test_controllership.py",
             "tests/broker/controlling/test_controller_failover.py",
@@ -74,7 +74,7 @@ MUTANTS = (
         "coordinator/controller/writes.py",
         "    return [Check(paths.generation(one.node_id), one.generation) for one in known]\n",
         "    return []\n",
-        "A change of a partition's state checks the life of the leader that it names.",
+        "A change of a partition's state checks the incarnation of the leader that it names.",
         ("tests/broker/controlling/test_controller_races.py",),
     ),
     Mutant(

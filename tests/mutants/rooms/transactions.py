@@ -10,7 +10,7 @@ MUTANTS = (
         "coordinator/transaction/owed.py",
         "            if order.is_over:\n                continue\n",
         "",
-        "What is said of one end of a transaction is never taken for the next one's",
+        "A result for one end of a transaction is never applied to the next one.",
         ("tests/coordinator/transaction/test_owed.py",),
     ),
     Mutant(
@@ -38,7 +38,7 @@ MUTANTS = (
         "broker/replica/verification.py",
         "        self.is_confirmed = self.is_standing\n        return self.is_confirmed\n",
         "        self.is_confirmed = True\n        return True\n",
-        "An answer about a transaction counts only for a guard that stands.",
+        "An answer about a transaction counts only while its guard exists.",
         (
             "tests/broker/replica/test_verification.py",
             "tests/broker/handlers/transactions/test_late_produces.py",

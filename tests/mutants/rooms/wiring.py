@@ -26,7 +26,7 @@ MUTANTS = (
         "broker/server/broker.py",
         "        await self._wait_until_ready()\n",
         "",
-        "Ready means that every partition has its role",
+        "A broker is ready when every partition has its role.",
         ("tests/broker/controlling/test_restart.py", "tests/broker/server/test_broker.py"),
     ),
     Mutant(
@@ -34,7 +34,7 @@ MUTANTS = (
         "broker/partitions/lease.py",
         "from math import inf\n",
         "import time\nfrom math import inf\n\nSTARTED = time.monotonic()\n",
-        "Clock, chance, disk and network are arguments.",
+        "Clock, randomness, disk and network are arguments.",
         ("tests/tidy/test_imports.py",),
     ),
     Mutant(
