@@ -7,11 +7,15 @@ import re
 from tests.tidy.tree import ROOT, compiled_texts, functions, modules_of_tests, product_modules
 
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
-INVARIANTS = (ROOT / "docs" / "internals" / "invariants.md").read_text("utf-8")
-HAZARDS = (ROOT / "docs" / "internals" / "hazards.md").read_text("utf-8")
+INTERNALS = ROOT / "docs" / "internals"
+INVARIANTS = (INTERNALS / "invariants.md").read_text("utf-8")
+HAZARDS = (INTERNALS / "hazards.md").read_text("utf-8")
 # The letters of the register: docs/internals/hazards.md.
 HAZARD_CODE = re.compile(r"\b[RCTGSNPU]-\d\d\b")
 LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]+)(?:#[^)\s]*)?\)")
+ANCHOR_LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]*)#([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+FILE = re.compile(r"`([\w/]+\.pyx?)`")
 PAGES = sorted(
     [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
 )
@@ -56,6 +60,29 @@ def test_every_link_between_pages_leads_to_a_file() -> None:
     assert dead == []
 
 
+def _anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub and MkDocs make them."""
+    words = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(text))
+    return {one.strip().replace(" ", "-") for one in words}
+
+
+def test_every_link_to_a_heading_leads_to_one() -> None:
+    """A link into a page that misses its heading leaves the reader at the top."""
+    links = [
+        (page, target, anchor)
+        for page in PAGES
+        for target, anchor in ANCHOR_LINK.findall(page.read_text("utf-8"))
+    ]
+    dead = [
+        f"{page.relative_to(ROOT)}: {target}#{anchor}"
+        for page, target, anchor in links
+        if anchor not in _anchors((page.parent / target if target else page).read_text("utf-8"))
+    ]
+
+    assert len(links) > 10
+    assert dead == []
+
+
 def test_the_index_of_the_documentation_links_every_page() -> None:
     """A page without a link is found only by those who know that it exists."""
     index = ROOT / "docs" / "README.md"
@@ -68,11 +95,34 @@ def test_the_index_of_the_documentation_links_every_page() -> None:
 
 
 def test_every_folder_of_the_map_exists() -> None:
-    """A map with rooms that were torn down leads nowhere."""
+    """A map with a folder that is gone leads nowhere."""
     named = re.findall(r"^\| `([\w/]+)/` \|", ARCHITECTURE, re.MULTILINE)
 
     assert len(named) > 10
     assert [name for name in named if not (ROOT / name).is_dir()] == []
+
+
+def test_every_file_that_the_walks_name_exists() -> None:
+    """A walk through the code that names a renamed file ends there."""
+    pages = {
+        page: page.read_text("utf-8") for page in [*ROOT.glob("*.md"), *INTERNALS.glob("*.md")]
+    }
+    modules = product_modules() + modules_of_tests()
+    known = [f"/{module.path.relative_to(ROOT)}" for module in modules]
+    named = {(page.name, name) for page, text in pages.items() for name in FILE.findall(text)}
+
+    assert len(named) > 50
+    missing = [
+        f"{page}: {name}"
+        for page, name in sorted(named)
+        if not any(path.endswith(f"/{name}") for path in known)
+    ]
+    assert missing == []
+
+
+def test_the_architecture_stays_short() -> None:
+    """A newcomer reads it in a quarter of an hour."""
+    assert len(ARCHITECTURE.split()) < 2_000
 
 
 def test_the_first_page_stays_short() -> None:
