@@ -8,7 +8,7 @@ START ?=
 LOTS ?=
 MUTANTS ?=
 
-.PHONY: run test check interop sim soak bench requirements mutants clean
+.PHONY: run test check docs interop sim soak bench requirements mutants clean
 
 run: .venv/run
 	$(BIN)/ottla start $(START)
@@ -24,6 +24,10 @@ check: .venv/test
 	$(BIN)/mypy
 	$(BIN)/mypy $(wildcard examples/*.py examples/*/*.py)
 	$(BIN)/python -m pytest -q tests/tidy
+
+# The documentation as a site, in build/site; a dead link or a public name without a place fails it.
+docs: .venv/docs
+	$(BIN)/python docs/site/build.py
 
 interop: .venv/test
 	$(BIN)/python -m pytest -m interop
@@ -74,4 +78,8 @@ INSTALLED := pyproject.toml setup.py $(wildcard protocol/records/*.pyx protocol/
 
 .venv/test: EXTRAS = [test,dev]
 .venv/test: $(INSTALLED) | .venv/bin/python
+	$(install)
+
+.venv/docs: EXTRAS = [docs]
+.venv/docs: $(INSTALLED) | .venv/bin/python
 	$(install)

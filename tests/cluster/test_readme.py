@@ -197,7 +197,7 @@ def test_before_the_tests_the_requirements_command_says_what_to_do(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "target", ["run", "test", "sim", "interop", "bench", "requirements", "mutants"]
+    "target", ["run", "test", "sim", "interop", "bench", "requirements", "mutants", "docs"]
 )
 def test_make_knows_the_target(target: str) -> None:
     """The page and the Makefile name the same commands."""
@@ -231,7 +231,7 @@ def test_make_run_sets_up_and_runs_a_broker(tmp_path: Path) -> None:
 def test_it_installs_from_the_checkout(tmp_path: Path) -> None:
     """``pip install .`` brings every package and the command; dependencies are not downloaded."""
     source = tmp_path / "source"
-    wanted = ("ottla", "broker", "client", "coordinator", "protocol")
+    wanted = ("ottla", "broker", "client", "coordinator", "protocol", "wire")
     source.mkdir()
     for name in wanted:
         shutil.copytree(

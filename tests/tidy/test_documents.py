@@ -94,6 +94,16 @@ def test_the_index_of_the_documentation_links_every_page() -> None:
     assert sorted(str(page.relative_to(ROOT)) for page in pages - linked) == []
 
 
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    """MkDocs would build a page that no menu shows."""
+    site = (ROOT / "docs" / "site" / "mkdocs.yml").read_text("utf-8")
+    shown = set(re.findall(r": ([\w/-]+\.md)$", site, re.MULTILINE))
+    pages = {str(page.relative_to(ROOT)) for page in PAGES}
+
+    assert pages - shown == set()
+    assert {page for page in shown - pages if not page.startswith("api/")} == set()
+
+
 def test_every_folder_of_the_map_exists() -> None:
     """A map with a folder that is gone leads nowhere."""
     named = re.findall(r"^\| `([\w/]+)/` \|", ARCHITECTURE, re.MULTILINE)
