@@ -56,7 +56,7 @@ print(take(heir, 2))
 # -> [b'invoice 2', b'invoice 3']
 
 # %% Or commit record by record: the position is that of the NEXT record to read. A note may go with
-# it, for whoever looks.
+# it, for any reader.
 heir.commit({where: ottla.Committed(3, metadata="by the night shift")})
 stored = heir.committed()[where]
 print(stored.offset, stored.metadata)
@@ -73,8 +73,8 @@ try:
 except ZeroDivisionError as error:
     print("failed on", error)
     # -> failed on b'invoice 3'
-with ottla.sync.Consumer(servers) as anybody:
-    position = anybody.committed("accountants")[where].offset
+with ottla.sync.Consumer(servers) as reader:
+    position = reader.committed("accountants")[where].offset
 print("the group still stands at", position)
 # -> the group still stands at 3
 assert position == 3

@@ -61,7 +61,7 @@ with ottla.sync.Consumer(
     print(sorted(table.rows.items()))
     # -> [('apple', 35), ('pear', 45)]
 
-    # %% Whoever goes on reading has a copy that follows.
+    # %% A consumer that continues to read keeps its copy up to date.
     prices.send("prices", 50, "pear").result()
     table.catch_up()
     print(table.rows["pear"])

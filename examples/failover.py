@@ -23,7 +23,7 @@ view = admin.describe_topic("orders").partitions[0]
 print("copies:", sorted(view.replicas), "in sync:", sorted(view.isr))
 # -> copies: [1, 2, 3] in sync: [1, 2, 3]
 
-# %% acks="all", the default: a record is acknowledged when everybody in sync has it.
+# %% acks="all", the default: a record is acknowledged when all in-sync replicas have it.
 producer = ottla.sync.Producer(servers)
 producer.start()
 for number in range(10):

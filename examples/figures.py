@@ -1,4 +1,4 @@
-"""Figures: what a broker tells Prometheus, and whoever asks whether it is well.
+"""Metrics: what a broker reports to Prometheus, and its two pages about its health.
 
     python examples/figures.py
 
@@ -27,7 +27,7 @@ def page(path: str) -> str:
         return text
 
 
-# %% Two pages for those who restart what is not well, and send nobody to what is not ready.
+# %% Two pages for the supervisor that restarts unhealthy brokers and routes clients to ready ones.
 assert page("/healthz") == "ok\n"
 print("ready" if urlopen(f"http://127.0.0.1:{port}/readyz").status == 200 else "not ready")
 # -> ready

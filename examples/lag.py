@@ -45,7 +45,7 @@ print("behind by", sum(lag.values()), "of 120")
 # -> behind by 50 of 120
 assert sum(lag.values()) == 50
 
-# %% Who of the group is to blame? Nobody, here: it has no members at present.
+# %% Which member causes the lag? None here: the group has no members at present.
 view = admin.groups.describe("workers")
 print(view.state, "with", len(view.members), "members")
 # -> Empty with 0 members
@@ -62,7 +62,7 @@ with ottla.sync.Consumer(servers, offset_reset="earliest") as reader:
     print(reader.lag(where))
     # -> 60
 
-# %% What nobody reads any more can be forgotten.
+# %% Offsets that no member needs any more can be deleted.
 admin.groups.delete("workers")
 print([one.group_id for one in admin.groups.list_all()])
 # -> []

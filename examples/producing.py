@@ -41,7 +41,7 @@ old = producer.send("orders", b"tea", partition=1, timestamp=1_700_000_000_000).
 print("taken at", old.timestamp)
 # -> taken at 1700000000000
 
-# %% Nobody has to wait for each record: flush waits for all, and on_delivery hears of failures.
+# %% No need to wait for each record: flush waits for all, and on_delivery reports failures.
 for number in range(1_000):
     producer.send("orders", b"water %d" % number)
 producer.flush()

@@ -54,14 +54,14 @@ class Asker:
         return await asyncio.wait_for(answer, 30)
 
     async def listen(self, replies: ottla.Consumer) -> None:
-        """Until cancelled. What nobody waits for any more is dropped."""
+        """Run until cancelled. Replies that no caller waits for any more are dropped."""
         async for reply in replies:
             waiting = self._waiting.pop(dict(reply.headers)[CORRELATION], None)
             if waiting is not None and not waiting.done():
                 waiting.set_result(reply.value)
 
 
-# %% Both together. The reply topic is read from its end, without a group: nobody else needs it.
+# %% Both together. The reply topic is read from its end, without a group, by one client.
 async def main() -> list[bytes | None]:
     """Three questions at once."""
     topic = f"replies-{uuid.uuid4().hex[:8]}"
@@ -74,7 +74,7 @@ async def main() -> list[bytes | None]:
         replies.assign([ottla.TopicPartition(topic, 0)])
         asker = Asker(producer, topic)
         work = [asyncio.create_task(serve()), asyncio.create_task(asker.listen(replies))]
-        answers = await asyncio.gather(*map(asker.ask, (b"hello", b"is anybody", b"there")))
+        answers = await asyncio.gather(*map(asker.ask, (b"hello", b"is anyone", b"there")))
         for task in work:
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -84,6 +84,6 @@ async def main() -> list[bytes | None]:
 
 answers = asyncio.run(main())
 print(answers)
-# -> [b'HELLO', b'IS ANYBODY', b'THERE']
-assert answers == [b"HELLO", b"IS ANYBODY", b"THERE"]
+# -> [b'HELLO', b'IS ANYONE', b'THERE']
+assert answers == [b"HELLO", b"IS ANYONE", b"THERE"]
 cluster.stop()

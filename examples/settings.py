@@ -42,7 +42,7 @@ config = ottla.ProducerConfig.from_properties(properties)
 print(config.linger_ms, config.acks, config.compression)
 # -> 5 -1 gzip
 
-# %% What has no meaning here warns, and says what does it instead; what nobody knows is refused.
+# %% A setting without meaning here warns and names its replacement; an unknown one is refused.
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     ottla.ProducerConfig.from_properties({"retries": "3"})

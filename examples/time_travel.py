@@ -36,7 +36,7 @@ print(record.offset, record.value)
 # -> 1 b'evening edition'
 assert record.value == b"evening edition"
 
-# %% A transaction that nobody ends is aborted when its time is over: no need to wait for that.
+# %% A transaction that its producer does not end is aborted after its timeout.
 patient = ottla.sync.Producer(servers, transactional_id="forgetful", transaction_timeout_ms=60_000)
 patient.start()
 patient.init_transactions()

@@ -34,7 +34,7 @@ def seen(isolation: ottla.Isolation) -> list[bytes]:
 COMMITTED = ottla.Isolation.READ_COMMITTED
 EVERYTHING = ottla.Isolation.READ_UNCOMMITTED
 
-# %% The id is the application's: whoever comes with the same one ends what its predecessor left.
+# %% The id is the application's: a producer with the same id ends what its predecessor left.
 producer = ottla.sync.Producer(servers, transactional_id="bank")
 producer.start()
 producer.init_transactions()

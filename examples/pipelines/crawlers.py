@@ -17,7 +17,7 @@ from ottla.client.spark.jobs.aggregate import views
 from ottla.client.spark.jobs.session import open_session
 
 VIEWS_PER_MINUTE_MAX = 60
-# Nobody reads that many different pages in a minute, however fast he clicks.
+# No person reads that many different pages in a minute.
 PAGES_PER_MINUTE_MAX = 30
 
 

@@ -18,7 +18,7 @@ def parser() -> Parser:
     describe = verb("describe", "show settings", "broker 1 log.retention.ms")
     _add_resource(describe)
     describe.add_argument("keys", metavar="KEY", nargs="*", help="these only")
-    describe.add_argument("-a", "--all", action="store_true", help="those that nobody has set, too")
+    describe.add_argument("-a", "--all", action="store_true", help="settings at their default, too")
     alter = verb("alter", "change settings", "topic orders -c retention.ms=3600000")
     _add_resource(alter)
     add_setting_option(alter)
