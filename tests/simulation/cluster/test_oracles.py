@@ -82,7 +82,7 @@ class Stage:
             leader_epoch=epoch,
             _clock=SimpleNamespace(now_ms=lambda: self.now_ms),
         )
-        broker: Any = SimpleNamespace(partitions=[runtime], _lifecycle=None)
+        broker: Any = SimpleNamespace(partitions=[runtime], state=SimpleNamespace(lifecycle=None))
         files = SimpleNamespace(file=lambda path: SimpleNamespace(data=self.files[path]))
         node: Any = SimpleNamespace(
             name=f"broker-{node_id}", incarnation=1, running=True, files=files
