@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from ottla.broker.replica.retention import Policy
     from ottla.coordinator.configs.configs import TopicConfig
 
+# As in Kafka these stand for the quick compressor, whatever the library calls that level.
+GZIP_LEVEL_DEFAULT = -1
+LZ4_LEVEL_DEFAULT = 9
+# Kafka's settings go to 17, the library to 16; both compress alike from 12 on.
+LZ4_LEVEL_LAST = 16
 _CODECS = {
     "uncompressed": Codec.NONE,
     "gzip": Codec.GZIP,
@@ -76,6 +81,7 @@ def topic_settings(config: TopicConfig) -> TopicSettings:
             timestamp_before_max_ms=config.message_timestamp_before_max_ms,
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,
             codec=codec,
+            compression_level=_compression_level(config, codec),
             validates=config.validate_records == "full",
         ),
         policies=policies,
@@ -87,6 +93,15 @@ def topic_settings(config: TopicConfig) -> TopicSettings:
         throttled_leaders=throttled_replicas(config.leader_replication_throttled_replicas),
         throttled_followers=throttled_replicas(config.follower_replication_throttled_replicas),
     )
+
+
+def _compression_level(config: TopicConfig, codec: Codec | None) -> int | None:
+    """The level for the topic's codec, None for the usual one (KIP-390)."""
+    if codec is Codec.GZIP and config.compression_gzip_level != GZIP_LEVEL_DEFAULT:
+        return config.compression_gzip_level
+    if codec is Codec.LZ4 and config.compression_lz4_level != LZ4_LEVEL_DEFAULT:
+        return min(config.compression_lz4_level, LZ4_LEVEL_LAST)
+    return config.compression_zstd_level if codec is Codec.ZSTD else None
 
 
 def _compaction(config: TopicConfig) -> CompactionRules:

@@ -64,6 +64,8 @@ class AppendRules:
     timestamp_before_max_ms: int = INT64_MAX
     timestamp_after_max_ms: int = 60 * 60 * 1000
     codec: Codec | None = None
+    # The level at which the broker compresses again; None is the codec's usual one.
+    compression_level: int | None = None
     # Whether records are checked before they are acknowledged (ottla.validate.records).
     validates: bool = True
     # Whether the topic asks for nothing that depends on single records.

@@ -118,7 +118,9 @@ def _look(
     _put_right(batch, summary, rules)
     if plan.recompress is not None:
         # In a buffer of its own: the received one belongs to the connection.
-        rewritten = bytearray(recompress(batch, plan.recompress, None, limit_bytes))
+        rewritten = bytearray(
+            recompress(batch, plan.recompress, rules.compression_level, limit_bytes)
+        )
         if len(rewritten) > min(rules.max_message_bytes, rules.segment_bytes):
             message = f"the batch has {len(rewritten)} bytes as {plan.recompress.name.lower()}"
             return Inside(AppendPlan(ErrorCode.MESSAGE_TOO_LARGE, message))
