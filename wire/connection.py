@@ -283,15 +283,14 @@ class Connection:
         self._answer_bytes = len(frame)
         if len(frame) < 4:
             raise RemoteProtocolError("an answer without a header")
-        number, position = int.from_bytes(frame[:4]), 4
-        waiting = self._in_flight.answered(number)
-        if has_tags(waiting.api_key, waiting.api_version):
-            position = 5
-            if len(frame) < 5 or frame[4] != 0:
-                header = decode_response_header(frame, waiting.api_key, waiting.api_version)
-                position = header[1]
-        waiter = waiting.waiter
+        waiting = self._in_flight.answered(int.from_bytes(frame[:4]))
+        waiter, position = waiting.waiter, 4
         try:
+            if has_tags(waiting.api_key, waiting.api_version):
+                position = 5
+                if len(frame) < 5 or frame[4] != 0:
+                    header = decode_response_header(frame, waiting.api_key, waiting.api_version)
+                    position = header[1]
             answer = waiter.read(waiting.api_version, frame[position:])
         except RemoteProtocolError as error:
             if not waiter.future.done():

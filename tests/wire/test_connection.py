@@ -85,6 +85,51 @@ async def test_what_waits_behind_others_is_late_when_they_are(toy: ToyCluster) -
     assert [answer.topics[0].name for answer in answers] == names
 
 
+@asynccontextmanager
+async def with_spoiled_headers(address: Address, answer_header: bytes) -> AsyncIterator[Address]:
+    """A way to the broker that passes on the first answer, and of later ones the correlation id
+    and these bytes."""
+
+    async def ask(client: StreamReader, broker: StreamWriter) -> None:
+        while chunk := await client.read(65_536):
+            broker.write(chunk)
+        broker.close()
+
+    async def serve(client: StreamReader, answers: StreamWriter) -> None:
+        reader, broker = await asyncio.open_connection(address.host, address.port)
+        asking = asyncio.ensure_future(ask(client, broker))
+        is_first = True
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readexactly(4)
+                frame = await reader.readexactly(int.from_bytes(head))
+                if not is_first:
+                    frame = frame[:4] + answer_header
+                answers.write(len(frame).to_bytes(4) + frame)
+                is_first = False
+        answers.close()
+        await asking
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield Address("127.0.0.1", server.sockets[0].getsockname()[1])
+
+
+@pytest.mark.parametrize("answer_header", [b"", b"\x01", b"\xff\xff\xff\xff\xff\xff"])
+async def test_a_request_fails_when_the_header_of_its_answer_is_malformed(
+    toy: ToyCluster, answer_header: bytes
+) -> None:
+    """The connection has taken it for answered, and nothing else would end its wait."""
+    async with with_spoiled_headers(toy.nodes[1].address, answer_header) as address:
+        connection = await connect(RealNet(), RealClock(), address, CONFIG)
+        with pytest.raises(ConnectionLost, match="its answer to Metadata is malformed") as caught:
+            await asyncio.wait_for(connection.send(METADATA, question("t")), 20)
+        await asyncio.sleep(0.01)
+
+    assert caught.value.was_sent
+    assert connection.closed
+
+
 async def test_pipelined_requests_get_their_own_answers(toy: ToyCluster) -> None:
     """Many in flight at once, each future with the right one."""
     connection = await reach(toy)

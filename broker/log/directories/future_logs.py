@@ -125,14 +125,18 @@ class FutureLogs:
         count = 0
         for copied in list(self._unfinished.get(partition, ())):
             directory, path = copied
-            if not directory.home.health.is_online or _topic_id_of(directory, path) != topic_id:
+            left = self._unfinished.get(partition, [])
+            if copied not in left or not directory.home.health.is_online:
                 continue
-            await _remove(directory, path, partition)
-            count += 1
-            left = self._unfinished[partition]
+            if _topic_id_of(directory, path) != topic_id:
+                continue
+            # Before the rename: a resumed move removes what it finds here, and the second rename
+            # of a directory would look like a failing disk.
             left.remove(copied)
             if not left:
                 del self._unfinished[partition]
+            await _remove(directory, path, partition)
+            count += 1
         return count
 
     # -- copies ------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.broker.log.crash_disk import PowerCut
@@ -126,3 +128,33 @@ async def test_an_interrupted_copy_goes_with_its_topic_though_its_log_has_gone(
     assert count == int(is_the_one)
     assert next_life.names() == ([] if is_the_one else before)
     assert bool(next_life.logs.futures.unfinished) is not is_the_one
+
+
+async def test_an_interrupted_copy_is_removed_once_when_a_deletion_meets_its_resumed_move(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To rename it twice would look like a failing disk and take the whole directory offline."""
+    one = await filled()
+    await one.begin()
+    topic_id = one.log.topic_id
+    assert topic_id is not None
+    next_life = one.restarted("kill")
+    await next_life.start()
+    rename = next_life.disk.rename
+
+    async def slow_rename(source: str, target: str) -> None:
+        await asyncio.sleep(0)
+        await rename(source, target)
+
+    monkeypatch.setattr(next_life.disk, "rename", slow_rename)
+    logs = next_life.logs
+    count, _ = await asyncio.gather(
+        logs.futures.forget_deleted(PARTITION, topic_id),
+        logs.futures.forget_unfinished(PARTITION),
+    )
+    await logs.tidy(0)
+
+    assert count == 1
+    assert [each.home.health.is_online for each in logs.directories] == [True, True]
+    assert next_life.names() == ["/d1/orders-0"]
+    assert logs.futures.unfinished == {}
