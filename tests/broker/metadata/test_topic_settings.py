@@ -8,7 +8,7 @@ import pytest
 
 from ottla.broker.metadata.topic_settings import topic_settings
 from ottla.broker.replica.append import AppendPlan, AppendRules, Look
-from ottla.broker.replica.inside import look_at_length
+from ottla.broker.replica.inside import look_at_length, look_here
 from ottla.coordinator.configs.configs import ConfigSources, topic_config
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import parse_batch
@@ -58,3 +58,25 @@ def test_the_broker_compresses_at_the_level_of_the_topic(codec: Codec) -> None:
         sizes.append(stored.size_bytes)
 
     assert sizes[1] < sizes[0] < len(produced)
+
+
+@pytest.mark.parametrize(
+    ("codec", "level", "is_quick"),
+    [
+        (Codec.GZIP, -1, True),
+        (Codec.GZIP, 9, False),
+        (Codec.LZ4, 9, True),
+        (Codec.LZ4, 12, False),
+        (Codec.ZSTD, 3, True),
+        (Codec.ZSTD, 22, False),
+    ],
+)
+def test_a_slow_level_is_left_to_a_worker_thread(codec: Codec, level: int, is_quick: bool) -> None:
+    """A small batch that grows to 256 KiB would stop the event loop for half a second (zstd 22)."""
+    name = codec.name.lower()
+    rules = rules_of({"compression.type": name, f"compression.{name}.level": str(level)})
+    produced = encode_batch([(0, None, WORDS[:1_000], ())], BatchOptions())
+    batch = parse_batch(memoryview(bytearray(produced)))
+    plan = AppendPlan(ErrorCode.NONE, None, batch, Look.CODEC, codec)
+
+    assert (look_here(plan, rules, 0) is not None) is is_quick
