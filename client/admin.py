@@ -19,7 +19,7 @@ from ottla.client.administration.brokers import BrokerAdmin
 from ottla.client.administration.features import FeatureAdmin
 from ottla.client.administration.placements import Placements
 from ottla.client.administration.transactions import TransactionAdmin
-from ottla.client.cluster.cluster import Cluster
+from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.cluster.config_requests import (
     ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
@@ -105,7 +105,7 @@ class Admin:
     ) -> None:
         self.config = configured(config or ClientConfig(), settings)
         world = environment or real_environment()
-        self._cluster = Cluster(world, parse_addresses(bootstrap), self.config)
+        self._cluster = ClusterClient(world, parse_addresses(bootstrap), self.config)
         self._router = Router(self._cluster)
         self.brokers = BrokerAdmin(self._router)
         self.groups = GroupAdmin(self._router)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
-from ottla.client.cluster.cluster import Cluster
+from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.cluster.routing import Router
 from ottla.client.fetching.deserialization import Reading, reading
 from ottla.client.fetching.fetcher import Fetcher
 from ottla.client.fetching.offsets import OffsetAt, check_times, list_offsets
 from ottla.client.fetching.positions import LATEST_TIMESTAMP
 from ottla.client.group.calls import GroupCalls
-from ottla.client.parallel.parallel import Committing, ParallelRun, Plan
+from ottla.client.parallel.parallel import Committing, ParallelRun, RunPlan
 from ottla.client.parallel.policy import ParallelLimits
 from ottla.client.process.environment import Environment, real_environment
 from ottla.client.process.unclosed import warn_unclosed
@@ -90,7 +90,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         self.config = configured(config or ConsumerConfig(), settings)
         self._reading = reading(self.config)
         self._environment = environment or real_environment()
-        self._cluster = Cluster(self._environment, parse_addresses(bootstrap), self.config)
+        self._cluster = ClusterClient(self._environment, parse_addresses(bootstrap), self.config)
         router = Router(self._cluster)
         super().__init__(router, Fetcher(router, self.config), self.config)
         self._started = False
@@ -315,7 +315,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         return ParallelRun(
             self,
             Committing(self._group, interval_ms),
-            Plan(handler, concurrency, ordering, on_error, limits or ParallelLimits()),
+            RunPlan(handler, concurrency, ordering, on_error, limits or ParallelLimits()),
             self._environment,
         )
 

@@ -13,7 +13,7 @@ from ottla.client.consumer import Consumer
 from ottla.client.process.environment import real_environment
 from ottla.client.process.loop_thread import shared_loop
 from ottla.client.process.optional_imports import library
-from ottla.client.ranges import Range, range_config, read_range, read_ranges, resolve
+from ottla.client.ranges import OffsetRange, range_config, read_range, read_ranges, resolve
 from ottla.client.records.arguments import check_topic, texts
 from ottla.client.records.arrow import pyarrow, schema, to_arrow
 from ottla.client.settings.config import Isolation
@@ -184,7 +184,7 @@ def read_pandas(topic: str, **options: Unpack[ReadOptions]) -> pd.DataFrame:
 
 
 def iterate_range(
-    one: Range, *, bootstrap_servers: str, isolation: Isolation = Isolation.READ_COMMITTED
+    one: OffsetRange, *, bootstrap_servers: str, isolation: Isolation = Isolation.READ_COMMITTED
 ) -> Iterator[pa.RecordBatch]:
     """Run ``ranges.read_range`` from blocking code, one batch at a time."""
     batches = read_range(one, bootstrap_servers=bootstrap_servers, isolation=isolation)

@@ -12,23 +12,23 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.sending.sequences import Identity
-from ottla.client.sending.transaction_states import Call, State
-from ottla.client.sending.transactions import Transactions
+from ottla.client.sending.sequences import ProducerIdentity
+from ottla.client.sending.transaction_states import Call, ProducerTransactionState
+from ottla.client.sending.transactions import ProducerTransactions
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.errors import ClientClosed
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
 
-    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.cluster.cluster import ClusterClient
     from ottla.client.producer import Producer
     from ottla.client.records.committed import Committed, ConsumerGroupMetadata
     from ottla.client.settings.config import ProducerConfig
     from ottla.protocol.ids import TopicPartition
 
 
-class OpenTransaction(NamedTuple):
+class TransactionHandover(NamedTuple):
     """All that somebody else needs to end it; ``version`` is that of transactions (KIP-890)."""
 
     transactional_id: str
@@ -37,7 +37,7 @@ class OpenTransaction(NamedTuple):
     version: int
 
 
-async def leave_open(producer: Producer[Any, Any]) -> OpenTransaction:
+async def leave_open(producer: Producer[Any, Any]) -> TransactionHandover:
     """Deliver what was sent, then close the producer without ending its transaction.
 
     Offsets must have been sent, or records, for the coordinator to have heard of it. Raises as
@@ -50,9 +50,9 @@ async def leave_open(producer: Producer[Any, Any]) -> OpenTransaction:
     machine = transactions.machine
     assert machine.parts.is_known, "nothing was sent"
     assert not machine.parts.is_waiting
-    left = OpenTransaction(transactions.transactional_id, *machine.identity, machine.version)
+    left = TransactionHandover(transactions.transactional_id, *machine.identity, machine.version)
     # Closing aborts what is open, and this one is not the producer's own any more.
-    machine.state = State.FATAL
+    machine.state = ProducerTransactionState.FATAL
     await producer.close(deliver=False)
     return left
 
@@ -60,10 +60,12 @@ async def leave_open(producer: Producer[Any, Any]) -> OpenTransaction:
 class TakenOver:
     """Ends one such transaction, on a cluster that may be shared with others."""
 
-    def __init__(self, cluster: Cluster, config: ProducerConfig, left: OpenTransaction) -> None:
+    def __init__(
+        self, cluster: ClusterClient, config: ProducerConfig, left: TransactionHandover
+    ) -> None:
         config = replace(config, transactional_id=left.transactional_id)
-        self._transactions = Transactions(cluster, config, self)
-        identity = Identity(left.producer_id, left.producer_epoch)
+        self._transactions = ProducerTransactions(cluster, config, self)
+        identity = ProducerIdentity(left.producer_id, left.producer_epoch)
         self._transactions.machine.resume(identity, left.version)
         self._work: asyncio.Task[None] | None = None
 
@@ -97,7 +99,7 @@ class TakenOver:
         """Never."""
         return False
 
-    def begin_epoch(self, identity: Identity) -> None:
+    def begin_epoch(self, identity: ProducerIdentity) -> None:
         """Nothing follows under the next epoch."""
 
     def wake(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Generic, Self, Unpack
 
-from ottla.client.cluster.cluster import Cluster
+from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.process.environment import Environment, real_environment
 from ottla.client.process.unclosed import warn_unclosed
 from ottla.client.records.arguments import whole
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from ottla.client.cluster.metadata import TopicView
     from ottla.client.sending.batch import Batch
-    from ottla.client.sending.transactions import Transactions
+    from ottla.client.sending.transactions import ProducerTransactions
     from ottla.client.settings.keywords import ProducerSettings
     from ottla.protocol.ports import Clock
 
@@ -99,7 +99,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         compress(self.config.codec, b"")
         self._environment = environment or real_environment()
         self._bootstrap = parse_addresses(bootstrap)
-        self._cluster: Cluster | None = None
+        self._cluster: ClusterClient | None = None
         self._sender: Sender | None = None
         below = self._environment.random.child("producer").below
         self._partitioner = StickyPartitioner(below)
@@ -125,7 +125,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         """
         if self._closed or self._cluster is not None:
             raise ClientClosed(started_before("producer"))
-        cluster = Cluster(self._environment, self._bootstrap, self.config)
+        cluster = ClusterClient(self._environment, self._bootstrap, self.config)
         try:
             await cluster.refresh()
         except BaseException:
@@ -323,7 +323,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
     def _clock(self) -> Clock:
         return self._environment.clock
 
-    def _transactions(self) -> Transactions:
+    def _transactions(self) -> ProducerTransactions:
         transactions = self._running().transactions
         if transactions is None:
             raise TransactionMisuse("the producer has no transactional_id")

@@ -37,7 +37,7 @@ IDLE_MAX = 3
 LOOKS_MIN = 2
 
 
-class Range(NamedTuple):
+class OffsetRange(NamedTuple):
     """The records of one partition from ``start`` up to ``stop``, which is not part of it."""
 
     partition: TopicPartition
@@ -61,7 +61,7 @@ async def resolve(
     ends: tuple[Moment, Moment],
     partitions: Iterable[int] | None,
     wall_ms: int,
-) -> list[Range]:
+) -> list[OffsetRange]:
     """What is between both ends now, in each partition.
 
     Raises RequestRefused for an unknown topic or partition, ValueError for what is no moment."""
@@ -84,7 +84,7 @@ async def resolve(
     limits = {where: (firsts[where].offset, lasts[where].offset) for where in chosen}
     starts = await _offsets(consumer, start, limits)
     stops = await _offsets(consumer, stop, limits)
-    return [Range(where, starts[where], stops[where]) for where in chosen]
+    return [OffsetRange(where, starts[where], stops[where]) for where in chosen]
 
 
 async def _offsets(
@@ -114,7 +114,7 @@ async def _offsets(
 
 
 async def read_ranges(
-    consumer: Consumer, ranges: Sequence[Range]
+    consumer: Consumer, ranges: Sequence[OffsetRange]
 ) -> AsyncIterator[tuple[TopicPartition, Columns]]:
     """The records of all ranges, all partitions at a time, in order within each."""
     stops = {one.partition: one.stop for one in ranges if one.start < one.stop}
@@ -204,7 +204,7 @@ class _Watch:
 
 
 async def read_range(
-    one: Range, *, bootstrap_servers: str, isolation: Isolation = Isolation.READ_COMMITTED
+    one: OffsetRange, *, bootstrap_servers: str, isolation: Isolation = Isolation.READ_COMMITTED
 ) -> AsyncGenerator[pa.RecordBatch, None]:
     """One range as Arrow batches, by a consumer of its own: the share of one worker."""
     async with Consumer(bootstrap_servers, range_config(isolation)) as consumer:

@@ -12,7 +12,7 @@ import asyncio
 import ottla
 import ottla.sync
 from ottla.client.mirror.mirror import Mirror
-from ottla.client.mirror.settings import MirrorSettings, Source
+from ottla.client.mirror.settings import MirrorSettings, MirrorSource
 
 # %% A cluster in a branch, with orders, and the one of the head office.
 west, central = ottla.Cluster().start(), ottla.Cluster().start()
@@ -25,7 +25,7 @@ with ottla.sync.Producer(west.bootstrap_servers) as producer:
 settings = MirrorSettings(
     target=central.bootstrap_servers,
     sources=(
-        Source(
+        MirrorSource(
             alias="west",
             bootstrap=west.bootstrap_servers,
             topics=("^orders",),

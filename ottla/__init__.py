@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.records.columns import Columns
+    from ottla.protocol.version import __version__
     from ottla.wire.errors import (
         AbortRequired,
         AnswerTooLarge,
@@ -70,8 +71,6 @@ if TYPE_CHECKING:
         TransportError,
         UnsupportedByBroker,
     )
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AbortRequired",
@@ -204,6 +203,7 @@ _PLACES = {
     "TransportError": "wire.errors",
     "Unplaced": "client.records.partitioners",
     "UnsupportedByBroker": "wire.errors",
+    "__version__": "protocol.version",
     "aread_arrow": "client.frames",
     "aread_pandas": "client.frames",
     "aread_polars": "client.frames",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from ottla.client.cli.completing import Completion, Source, Word
+from ottla.client.cli.completing import CandidateSource, Completion, Word
 from ottla.client.cli.completing import complete as complete_within
 from ottla.verbs import VERBS, load, split
 
@@ -96,11 +96,11 @@ def main(arguments: argparse.Namespace) -> int:
 def complete(words: Sequence[str]) -> int:
     """Write what may stand for the last word. Never complains: nobody would see it."""
     found = completion_of(words or [""])
-    if found.source is Source.FILES and not found.words:
+    if found.source is CandidateSource.FILES and not found.words:
         sys.stdout.write(f"{FILES}\n")
         return 0
     candidates = found.words
-    if found.source in (Source.TOPICS, Source.GROUPS):
+    if found.source in (CandidateSource.TOPICS, CandidateSource.GROUPS):
         candidates = [Word(name) for name in load(NAMES)(found.source, words)]
     lines = [f"{word.text}\t{word.meaning}\n" for word in candidates]
     sys.stdout.write("".join([f"{WORDS}\n", *lines]))

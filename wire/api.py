@@ -1,7 +1,7 @@
-"""One API as a client sees it: which types go out and come back, at which versions.
+"""Declares an API from the sender's side: its request, its response and their versions.
 
-Whoever sends a request declares ``Api`` constants for what it needs, so that importing a client
-loads only the messages it can send.
+Each module that sends requests declares ``RequestApi`` constants for them, so that importing a
+client loads only the messages that it can send.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class VersionRange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Api(Generic[Request, Response]):
+class RequestApi(Generic[Request, Response]):
     """``versions`` is what we want to speak, within what the messages have."""
 
     key: ApiKey
@@ -43,11 +43,11 @@ def declare(
     response: type[Response],
     first: int | None = None,
     last: int | None = None,
-) -> Api[Request, Response]:
+) -> RequestApi[Request, Response]:
     """An API at all versions of its messages, or at fewer."""
     declared = schema_of(request).versions
     versions = VersionRange(
         declared.first if first is None else first, declared.last if last is None else last
     )
     assert declared.first <= versions.first <= versions.last <= declared.last
-    return Api(key, request, response, versions, request.__name__.removesuffix("Request"))
+    return RequestApi(key, request, response, versions, request.__name__.removesuffix("Request"))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ON_THE_WAY = frozenset({API[ApiKey.METADATA].name, API[ApiKey.FIND_COORDINATOR].name})
 
 
-class Errand:
+class CallInProgress:
     """What one call waits for. Kept by those who wait, through ``reaching`` and by connections."""
 
     __slots__ = ("address", "request")
@@ -43,7 +43,7 @@ class Errand:
 
 
 # A connection sets ``address`` and ``request`` when it has sent a request of the call.
-CURRENT: ContextVar[Errand | None] = ContextVar("errand", default=None)
+CURRENT: ContextVar[CallInProgress | None] = ContextVar("errand", default=None)
 
 
 def reaching(address: Address) -> None:
@@ -71,7 +71,7 @@ class CallLimit:
     def __init__(self, clock: Clock, left_ms: float, call_ms: float, address: Address) -> None:
         self.is_over = False
         self._call_ms = call_ms
-        self._errand = CURRENT.get() or Errand(address)
+        self._errand = CURRENT.get() or CallInProgress(address)
         self._limit = TimeLimit(clock, left_ms)
 
     async def __aenter__(self) -> CallLimit:

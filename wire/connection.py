@@ -25,7 +25,7 @@ from ottla.wire.errors import ConnectionLost as ConnectionLost
 from ottla.wire.errors import RequestTimedOut as RequestTimedOut
 from ottla.wire.errors import TransportError as TransportError
 from ottla.wire.frames import FrameReader, FrameTooLarge
-from ottla.wire.in_flight import InFlight, Waiting
+from ottla.wire.in_flight import InFlight, InFlightRequest
 from ottla.wire.negotiation import (
     API_VERSIONS,
     NO_FEATURES,
@@ -36,15 +36,15 @@ from ottla.wire.negotiation import (
     read_answer,
     version_to_retry,
 )
-from ottla.wire.one_way import Leaving
-from ottla.wire.receive_buffer import Receiving
+from ottla.wire.one_way import UnansweredSends
+from ottla.wire.receive_buffer import AnswerBuffer
 from ottla.wire.requests import encode_request, has_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.protocol.ports import Address, Buffer, Clock, Net, Socket, Timer
-    from ottla.wire.api import Api, VersionRange
+    from ottla.wire.api import RequestApi, VersionRange
     from ottla.wire.connection_config import ConnectionConfig
 
 Request = TypeVar("Request")
@@ -54,7 +54,7 @@ Response = TypeVar("Response")
 READS_PER_EVENT_MAX = 8
 
 
-class Waiter(NamedTuple):
+class ResponseWaiter(NamedTuple):
     """Who waits for an answer, and how its body is to be read at the version asked."""
 
     name: str
@@ -79,16 +79,16 @@ class Connection:
         self._clock = clock
         self._config = config
         self._frames = FrameReader(config.response_bytes_max)
-        self._receiving = Receiving(socket)
+        self._receiving = AnswerBuffer(socket)
         self._answer_bytes = 0
-        self._in_flight: InFlight[Waiter] = InFlight()
+        self._in_flight: InFlight[ResponseWaiter] = InFlight()
         self._unsent: deque[memoryview] = deque()
         # Bytes since the connection was made: queued by us, and taken by the kernel.
         self._queued_position = 0
         self._sent_position = 0
         # When some of an answer came, or the kernel took some of what had to wait.
         self._moved_ms = 0.0
-        self._leaving = Leaving(
+        self._leaving = UnansweredSends(
             clock, config.request_timeout_ms, lambda: self._moved_ms, self.close
         )
         self._timer: Timer | None = None
@@ -109,7 +109,7 @@ class Connection:
         else:
             self._on_close.append(callback)
 
-    def version_of(self, api: Api[Request, Response]) -> int:
+    def version_of(self, api: RequestApi[Request, Response]) -> int:
         """The newest version both sides speak. Raises UnsupportedByBroker."""
         version = self._agreed.get((api.key, api.versions))
         if version is None:
@@ -119,7 +119,7 @@ class Connection:
 
     def send(
         self,
-        api: Api[Request, Response],
+        api: RequestApi[Request, Response],
         request: Request,
         *,
         timeout_ms: float | None = None,
@@ -142,11 +142,11 @@ class Connection:
         call = CURRENT.get()
         if call is not None:
             call.address, call.request = self.address, api.name
-        self._submit(api.key, version, request, Waiter(api.name, timeout_ms, future, read))
+        self._submit(api.key, version, request, ResponseWaiter(api.name, timeout_ms, future, read))
         return future
 
     def send_unanswered(
-        self, api: Api[Request, Response], request: Request
+        self, api: RequestApi[Request, Response], request: Request
     ) -> asyncio.Future[None]:
         """Send a request that by its nature has no answer (Produce with acks=0).
 
@@ -168,7 +168,9 @@ class Connection:
         while version is not None:
             asked = version
             future = asyncio.get_running_loop().create_future()
-            waiter = Waiter(API_VERSIONS.name, self._config.connect_timeout_ms, future, read_answer)
+            waiter = ResponseWaiter(
+                API_VERSIONS.name, self._config.connect_timeout_ms, future, read_answer
+            )
             self._submit(API_VERSIONS.key, asked, first_request(), waiter)
             answer = await future
             version = version_to_retry(answer, asked)
@@ -183,7 +185,7 @@ class Connection:
 
     # Outgoing.
 
-    def _submit(self, api_key: int, version: int, request: object, waiter: Waiter) -> None:
+    def _submit(self, api_key: int, version: int, request: object, waiter: ResponseWaiter) -> None:
         if self._closed_because is not None:
             error = ConnectionLost(self.address, self._closed_because, was_sent=False)
             fail(waiter.future, error)
@@ -192,7 +194,7 @@ class Connection:
         made_ms, timeout_ms = self._clock.now_ms(), waiter.timeout_ms
         number, position = self._in_flight.next_correlation_id, self._queued_position
         self._in_flight.add(
-            Waiting(number, api_key, version, made_ms, timeout_ms, position, waiter)
+            InFlightRequest(number, api_key, version, made_ms, timeout_ms, position, waiter)
         )
         self._write(frame)
         deadline_ms = made_ms + timeout_ms
@@ -327,7 +329,7 @@ class Connection:
         if deadline_ms is not None:
             self._set_timer(deadline_ms)
 
-    def _end(self, reason: str, overdue: Waiting[Waiter] | None) -> None:
+    def _end(self, reason: str, overdue: InFlightRequest[ResponseWaiter] | None) -> None:
         assert self._closed_because is None
         self._closed_because = reason
         self.closed = True

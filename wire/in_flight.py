@@ -19,7 +19,7 @@ CORRELATION_ID_LAST = 2**31 - 1
 
 
 @dataclass(slots=True)
-class Waiting(Generic[Waiter]):
+class InFlightRequest(Generic[Waiter]):
     """One request on the wire. ``start_position`` counts the connection's bytes before it.
 
     It has ``timeout_ms`` from when it was made, and from each step that its connection made since:
@@ -40,14 +40,14 @@ class InFlight(Generic[Waiter]):
     __slots__ = ("_waiting", "next_correlation_id")
 
     def __init__(self) -> None:
-        self._waiting: deque[Waiting[Waiter]] = deque()
+        self._waiting: deque[InFlightRequest[Waiter]] = deque()
         # The number of the request that is sent next.
         self.next_correlation_id = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, waiting: Waiting[Waiter]) -> None:
+    def add(self, waiting: InFlightRequest[Waiter]) -> None:
         """The request was queued for sending under the next number, and will be answered."""
         assert waiting.correlation_id == self.next_correlation_id
         self._waiting.append(waiting)
@@ -58,10 +58,10 @@ class InFlight(Generic[Waiter]):
         last = self.next_correlation_id == CORRELATION_ID_LAST
         self.next_correlation_id = 0 if last else self.next_correlation_id + 1
 
-    def oldest(self) -> Waiting[Waiter] | None:
+    def oldest(self) -> InFlightRequest[Waiter] | None:
         return self._waiting[0] if self._waiting else None
 
-    def answered(self, correlation_id: int) -> Waiting[Waiter]:
+    def answered(self, correlation_id: int) -> InFlightRequest[Waiter]:
         """Take out the request that this answer belongs to, which must be the oldest.
 
         Raises RemoteProtocolError."""
@@ -81,14 +81,14 @@ class InFlight(Generic[Waiter]):
             return None
         return min(max(one.made_ms, moved_ms) + one.timeout_ms for one in self._waiting)
 
-    def overdue(self, now_ms: float, moved_ms: float) -> Waiting[Waiter] | None:
+    def overdue(self, now_ms: float, moved_ms: float) -> InFlightRequest[Waiter] | None:
         """The oldest request whose deadline has passed, if the last step was then."""
         for waiting in self._waiting:
             if max(waiting.made_ms, moved_ms) + waiting.timeout_ms <= now_ms:
                 return waiting
         return None
 
-    def drain(self) -> list[Waiting[Waiter]]:
+    def drain(self) -> list[InFlightRequest[Waiter]]:
         """Take out all, oldest first: the connection is gone."""
         drained = list(self._waiting)
         self._waiting.clear()

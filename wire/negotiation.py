@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla import __version__
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compile import decode
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.wire.api import Api, VersionRange, declare
+from ottla.protocol.version import __version__
+from ottla.wire.api import RequestApi, VersionRange, declare
 from ottla.wire.errors import RequestRefused, UnsupportedByBroker
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ API_VERSIONS = declare(ApiKey.API_VERSIONS, ApiVersionsRequest, ApiVersionsRespo
 UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION)
 
 
-class Features(NamedTuple):
+class FinalizedLevels(NamedTuple):
     """The levels that the cluster's features are set to (KIP-584); ``epoch`` counts the changes and
     is -1 where the broker tells of none."""
 
@@ -39,7 +39,7 @@ class Features(NamedTuple):
         return self.levels.get(name, 0) if self.epoch >= 0 else 0
 
 
-NO_FEATURES = Features(-1, {})
+NO_FEATURES = FinalizedLevels(-1, {})
 
 
 def first_request() -> ApiVersionsRequest:
@@ -74,15 +74,17 @@ def learned(answer: ApiVersionsResponse, address: Address) -> dict[int, VersionR
     }
 
 
-def features_of(answer: ApiVersionsResponse) -> Features:
+def features_of(answer: ApiVersionsResponse) -> FinalizedLevels:
     """The levels as the broker knows them."""
-    return Features(
+    return FinalizedLevels(
         answer.finalized_features_epoch,
         {feature.name: feature.max_version_level for feature in answer.finalized_features},
     )
 
 
-def agree(api: Api[Request, Response], spoken: dict[int, VersionRange], address: Address) -> int:
+def agree(
+    api: RequestApi[Request, Response], spoken: dict[int, VersionRange], address: Address
+) -> int:
     """The newest version that both sides speak. Raises UnsupportedByBroker."""
     theirs = spoken.get(api.key)
     if theirs is None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Clock, Timer
 
 
-class Leaving:
+class UnansweredSends:
     """Those of one connection, oldest first.
 
     ``late`` is called when for the time of a request nothing at all has moved; ``moved_ms`` tells

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ottla.wire.connection_config import ConnectionConfig
 
 
-class Peer:
+class PooledBroker:
     """What the pool keeps about one broker."""
 
     __slots__ = ("address", "attempt", "attempts", "connection")
@@ -54,7 +54,7 @@ class Pool:
         self._clock = clock
         self._random = random
         self._config = config
-        self._peers: dict[int, Peer] = {}
+        self._peers: dict[int, PooledBroker] = {}
         # Also those to brokers that were forgotten meanwhile.
         self._running: set[asyncio.Task[Connection]] = set()
         self._closed = False
@@ -63,7 +63,7 @@ class Pool:
         """Where a broker is. If it has moved, its old connection is closed."""
         peer = self._peers.get(node_id)
         if peer is None:
-            self._peers[node_id] = Peer(address, Attempts(self._config.reconnect_backoff))
+            self._peers[node_id] = PooledBroker(address, Attempts(self._config.reconnect_backoff))
         elif peer.address != address:
             peer.address = address
             peer.attempts.succeeded()
@@ -145,7 +145,7 @@ class Pool:
             raise BrokerUnreachable(failure.address, failure.reason) from failure
         return attempt.result()
 
-    def _begin(self, node_id: int, peer: Peer) -> asyncio.Task[Connection]:
+    def _begin(self, node_id: int, peer: PooledBroker) -> asyncio.Task[Connection]:
         attempt = asyncio.get_running_loop().create_task(
             self._attempt(node_id, peer), name=f"ottla-connect to {node_id}", context=detached()
         )
@@ -155,7 +155,7 @@ class Pool:
         attempt.add_done_callback(self._running.discard)
         return attempt
 
-    async def _attempt(self, node_id: int, peer: Peer) -> Connection:
+    async def _attempt(self, node_id: int, peer: PooledBroker) -> Connection:
         await self._clock.sleep(peer.attempts.wait_ms(self._clock.now_ms()))
         if peer.ready is None:
             connection = await self._connect(peer)
@@ -169,7 +169,7 @@ class Pool:
         assert peer.connection is not None
         return peer.connection
 
-    async def _connect(self, peer: Peer) -> Connection:
+    async def _connect(self, peer: PooledBroker) -> Connection:
         self._check_open()
         address = peer.address
         try:

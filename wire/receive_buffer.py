@@ -22,7 +22,7 @@ LARGE_BYTES_MIN = 128 * 1024
 AHEAD_BYTES_MAX = 8 * 1024 * 1024
 
 
-class Receiving:
+class AnswerBuffer:
     """Owned by one connection."""
 
     __slots__ = ("_await_bytes", "_is_ahead")

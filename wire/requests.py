@@ -23,7 +23,7 @@ CORRELATION_ID_BYTES = slice(8, 12)
 KEPT_BYTES_MIN = 16 * 1024
 
 
-class Kept:
+class FileRecords:
     """Records that a request is to be sent with and that are not copied into it: encoders take
     them for those of a file, of which they note the place."""
 
@@ -42,7 +42,7 @@ def kept(records: Buffer) -> Records:
     They must not change until the request has been answered."""
     if len(records) < KEPT_BYTES_MIN:
         return records
-    return FileRegion(cast("File", Kept(records)), 0, len(records))
+    return FileRegion(cast("File", FileRecords(records)), 0, len(records))
 
 
 @lru_cache(maxsize=512)
@@ -77,7 +77,7 @@ def encode_request(
     view, start = memoryview(frame), 0
     parts: list[Buffer] = []
     for position, region in regions:
-        assert isinstance(region.file, Kept), "records in a request are in memory"
+        assert isinstance(region.file, FileRecords), "records in a request are in memory"
         parts += (view[start:position], region.file.records)
         start = position
     return [*parts, view[start:]] if start < len(view) else parts

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
     from ottla.protocol.ports import Clock, Timer
-    from ottla.wire.api import Api
+    from ottla.wire.api import RequestApi
 
 logger = logging.getLogger("ottla.replication")
 
@@ -37,11 +37,11 @@ class FetchConnection(Protocol):
     @property
     def closed(self) -> bool: ...
 
-    def version_of(self, api: Api[FetchRequest, FetchResponse], /) -> int: ...
+    def version_of(self, api: RequestApi[FetchRequest, FetchResponse], /) -> int: ...
 
     def send(
         self,
-        api: Api[FetchRequest, FetchResponse],
+        api: RequestApi[FetchRequest, FetchResponse],
         request: FetchRequest,
         /,
         *,

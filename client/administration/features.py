@@ -29,7 +29,7 @@ _API_VERSIONS = declare(ApiKey.API_VERSIONS, ApiVersionsRequest, ApiVersionsResp
 _UPDATE = declare(ApiKey.UPDATE_FEATURES, UpdateFeaturesRequest, UpdateFeaturesResponse, 1)
 
 
-class Change(IntEnum):
+class FeatureUpgrade(IntEnum):
     """Which changes are allowed: only up, down without loss, or down in any case."""
 
     UPGRADE = 1
@@ -76,7 +76,7 @@ class FeatureAdmin:
     async def update_features(
         self,
         levels: Mapping[str, int],
-        change: Change = Change.UPGRADE,
+        change: FeatureUpgrade = FeatureUpgrade.UPGRADE,
         *,
         validate_only: bool = False,
     ) -> None:

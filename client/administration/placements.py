@@ -65,7 +65,7 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
-class Move(NamedTuple):
+class ReplicaMove(NamedTuple):
     """A move of replicas under way: all present replicas, those to come and those to go."""
 
     replicas: tuple[int, ...]
@@ -114,7 +114,7 @@ class Placements:
 
     async def moves(
         self, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, Move]:
+    ) -> dict[TopicPartition, ReplicaMove]:
         """List the moves in progress.
 
         Args:
@@ -135,7 +135,7 @@ class Placements:
         request = ListPartitionReassignmentsRequest(self._timeout_ms, topics)
         response = await self._router.to_controller(_LIST, request, _check)
         return {
-            TopicPartition(topic.name, part.partition_index): Move(
+            TopicPartition(topic.name, part.partition_index): ReplicaMove(
                 tuple(part.replicas), tuple(part.adding_replicas), tuple(part.removing_replicas)
             )
             for topic in response.topics

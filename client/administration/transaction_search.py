@@ -26,7 +26,7 @@ OVERDUE_GRACE_MS = 30_000
 ENDING = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 
 
-class Standing(Enum):
+class TransactionHealth(Enum):
     """HANGING: no coordinator will end it. OPEN: its producer or the coordinator's timeout will.
     OVERDUE: the timeout is over and nobody has ended it. ENDING: its end is decided and has not
     reached the partition. UNKNOWN: a coordinator that may know it cannot be asked."""
@@ -38,7 +38,7 @@ class Standing(Enum):
     UNKNOWN = "unknown"
 
 
-class OpenTransaction(NamedTuple):
+class FoundTransaction(NamedTuple):
     """An open transaction in one partition; ``transaction`` is None where no coordinator is known
     to know it."""
 
@@ -46,13 +46,13 @@ class OpenTransaction(NamedTuple):
     first_offset: int
     producer: ProducerView
     transaction: TransactionView | None
-    standing: Standing
+    standing: TransactionHealth
 
 
 class Search(NamedTuple):
     """What was found, in order; ``unasked`` says of which partitions nobody could tell."""
 
-    found: list[OpenTransaction]
+    found: list[FoundTransaction]
     unasked: dict[TopicPartition, ClientError]
 
 
@@ -62,18 +62,20 @@ def judge_standing(
     wall_ms: int,
     *,
     is_certain: bool,
-) -> Standing:
+) -> TransactionHealth:
     """What will become of it, if it is still open; ``is_certain``: every coordinator was asked."""
     if transaction is None:
-        return Standing.HANGING if is_certain else Standing.UNKNOWN
+        return TransactionHealth.HANGING if is_certain else TransactionHealth.UNKNOWN
     if partition not in transaction.partitions:
-        return Standing.HANGING
+        return TransactionHealth.HANGING
     if transaction.state in ENDING:
-        return Standing.ENDING
+        return TransactionHealth.ENDING
     if transaction.start_time_ms is None:
-        return Standing.OPEN
+        return TransactionHealth.OPEN
     end_ms = transaction.start_time_ms + transaction.timeout_ms
-    return Standing.OVERDUE if wall_ms > end_ms + OVERDUE_GRACE_MS else Standing.OPEN
+    return (
+        TransactionHealth.OVERDUE if wall_ms > end_ms + OVERDUE_GRACE_MS else TransactionHealth.OPEN
+    )
 
 
 async def find_open(
@@ -103,7 +105,7 @@ async def find_open(
                 transaction = known.get(producer.producer_id)
                 standing = judge_standing(where, transaction, wall_ms, is_certain=is_certain)
                 found.append(
-                    OpenTransaction(where, producer.first_offset, producer, transaction, standing)
+                    FoundTransaction(where, producer.first_offset, producer, transaction, standing)
                 )
     found.sort(key=lambda one: (one.partition, one.first_offset))
     return Search(found, unasked)

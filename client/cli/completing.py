@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-class Source(Enum):
+class CandidateSource(Enum):
     """Where the words come from that only somebody else knows."""
 
     NOWHERE = ""
@@ -23,12 +23,12 @@ class Source(Enum):
 
 # By the name that help gives a value.
 SOURCES = {
-    "TOPIC": Source.TOPICS,
-    "TOPIC[:P,P]": Source.TOPICS,
-    "TOPIC:PARTITION": Source.TOPICS,
-    "GROUP": Source.GROUPS,
-    "FILE": Source.FILES,
-    "DIR": Source.FILES,
+    "TOPIC": CandidateSource.TOPICS,
+    "TOPIC[:P,P]": CandidateSource.TOPICS,
+    "TOPIC:PARTITION": CandidateSource.TOPICS,
+    "GROUP": CandidateSource.GROUPS,
+    "FILE": CandidateSource.FILES,
+    "DIR": CandidateSource.FILES,
 }
 
 
@@ -43,14 +43,14 @@ class Completion(NamedTuple):
     """The words that begin as the unfinished one does, and where others are to be had."""
 
     words: list[Word]
-    source: Source = Source.NOWHERE
+    source: CandidateSource = CandidateSource.NOWHERE
 
 
 def complete(parser: argparse.ArgumentParser, words: Sequence[str]) -> Completion:
     """What may stand for the last of the words, which is unfinished or empty."""
     assert words
     *before, current = words
-    place = Place(parser)
+    place = CommandPosition(parser)
     for word in before:
         place.read(word)
     if place.awaited is not None:
@@ -76,11 +76,11 @@ def _values(action: argparse.Action, current: str) -> Completion:
     else:
         words = [Word(str(choice)) for choice in action.choices or ()]
     metavar = action.metavar if isinstance(action.metavar, str) else ""
-    source = SOURCES.get(metavar, Source.NOWHERE)
+    source = SOURCES.get(metavar, CandidateSource.NOWHERE)
     return Completion([word for word in words if word.text.startswith(current)], source)
 
 
-class Place:
+class CommandPosition:
     """How far a command line has been read: which parser, which positional argument is next, and
     which option waits for its value."""
 

@@ -17,7 +17,7 @@ from ottla.client.cli.settings import command_config
 from ottla.client.mirror.groups import carry_over, wanted_groups
 from ottla.client.mirror.mirror import Mirror
 from ottla.client.mirror.notebook import read_notes
-from ottla.client.mirror.settings import MirrorSettings, Source, from_document
+from ottla.client.mirror.settings import MirrorSettings, MirrorSource, from_document
 from ottla.client.mirror.translation import Notes
 from ottla.client.process.environment import real_environment
 from ottla.wire.signals import hangups
@@ -58,7 +58,7 @@ def settings_of(arguments: argparse.Namespace) -> MirrorSettings:
         return MirrorSettings(
             target=arguments.bootstrap,
             sources=tuple(
-                Source(
+                MirrorSource(
                     alias=alias,
                     bootstrap=address,
                     topics=tuple(arguments.topics),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
 from ottla.client.cli.arguments import default_bootstrap
-from ottla.client.cli.completing import Source
+from ottla.client.cli.completing import CandidateSource
 from ottla.client.cli.settings import command_config
 from ottla.wire.errors import ClientError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TIMEOUT_MS = 1_500
 
 
-def names_of(source: Source, words: Sequence[str]) -> list[str]:
+def names_of(source: CandidateSource, words: Sequence[str]) -> list[str]:
     """Those that may stand for the last word; none if nobody answers."""
     logging.getLogger("ottla").addHandler(logging.NullHandler())
     try:
@@ -39,8 +39,8 @@ def bootstrap_of(words: Sequence[str]) -> str:
     return default_bootstrap()
 
 
-async def _ask(source: Source, bootstrap: str) -> list[str]:
+async def _ask(source: CandidateSource, bootstrap: str) -> list[str]:
     async with Admin(bootstrap, command_config(TIMEOUT_MS)) as admin:
-        if source is Source.GROUPS:
+        if source is CandidateSource.GROUPS:
             return [group.group_id for group in await admin.groups.list_all()]
         return [view.name for view in await admin.list_topics() if not view.is_internal]

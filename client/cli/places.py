@@ -11,7 +11,7 @@ from ottla.protocol.named_tuples import NamedTuple
 PLACES = "N, -N (records before the end), beginning, end, @TIME"
 
 
-class Kind(Enum):
+class PositionKind(Enum):
     """How the number of a place is meant; BEGINNING, END and STORED have none."""
 
     OFFSET = "an offset"
@@ -22,40 +22,42 @@ class Kind(Enum):
     STORED = "where a group stands"
 
 
-class Place(NamedTuple):
+class PositionSpec(NamedTuple):
     """A place in a partition. ``is_stop`` says that it is where to stop, not where to begin."""
 
-    kind: Kind
+    kind: PositionKind
     number: int = 0
     is_stop: bool = False
 
 
-BEGINNING = Place(Kind.BEGINNING)
-END = Place(Kind.END)
-STORED = Place(Kind.STORED)
+BEGINNING = PositionSpec(PositionKind.BEGINNING)
+END = PositionSpec(PositionKind.END)
+STORED = PositionSpec(PositionKind.STORED)
 WORDS = {"beginning": BEGINNING, "start": BEGINNING, "end": END}
 
 
-def read_place(text: str) -> Place:
+def read_place(text: str) -> PositionSpec:
     """Read a place. Raises ValueError with a sentence."""
     if text in WORDS:
         return WORDS[text]
     if text.startswith("@"):
-        return Place(Kind.TIMESTAMP, read_time(text[1:]))
+        return PositionSpec(PositionKind.TIMESTAMP, read_time(text[1:]))
     digits = text.removeprefix("-")
     if digits.isascii() and digits.isdigit():
-        return Place(Kind.FROM_END if text.startswith("-") else Kind.OFFSET, int(digits))
+        return PositionSpec(
+            PositionKind.FROM_END if text.startswith("-") else PositionKind.OFFSET, int(digits)
+        )
     raise ValueError(f"{text!r} is none of N, -N, beginning, end, @MS and @TIME")
 
 
-def read_range_place(text: str) -> Place:
+def read_range_place(text: str) -> PositionSpec:
     """Read a place to begin or, with ``e@``, to stop at. Raises ValueError with a sentence."""
     if text == "stored":
         return STORED
     if text.startswith("s@"):
-        return Place(Kind.TIMESTAMP, read_time(text[2:]))
+        return PositionSpec(PositionKind.TIMESTAMP, read_time(text[2:]))
     if text.startswith("e@"):
-        return Place(Kind.TIMESTAMP, read_time(text[2:]), is_stop=True)
+        return PositionSpec(PositionKind.TIMESTAMP, read_time(text[2:]), is_stop=True)
     try:
         return read_place(text)
     except ValueError as error:

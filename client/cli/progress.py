@@ -52,7 +52,7 @@ def width_of(stream: TextIO) -> int:
     return columns or shutil.get_terminal_size().columns
 
 
-class Progress:
+class ProgressLine:
     """Used as ``with Progress("records", total) as progress: progress.add(n)``.
 
     Writes nothing unless standard error is a terminal, and leaves nothing behind."""

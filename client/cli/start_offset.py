@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.cli.places import Kind, Place
+from ottla.client.cli.places import PositionKind, PositionSpec
 from ottla.client.cli.run import CommandError
 from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 async def resolve(
-    offsets_at: OffsetsAt, partitions: Iterable[TopicPartition], place: Place
+    offsets_at: OffsetsAt, partitions: Iterable[TopicPartition], place: PositionSpec
 ) -> tuple[Offsets, Offsets]:
     """Where each partition's place is, and where the partition ends now.
 
     Raises CommandError for an offset that a partition does not hold."""
-    assert place.kind is not Kind.STORED
+    assert place.kind is not PositionKind.STORED
     wanted = list(partitions)
     firsts = await offsets_at(dict.fromkeys(wanted, EARLIEST_TIMESTAMP))
     lasts = await offsets_at(dict.fromkeys(wanted, LATEST_TIMESTAMP))
     ends = {where: answer.offset for where, answer in lasts.items()}
-    if place.kind is Kind.TIMESTAMP:
+    if place.kind is PositionKind.TIMESTAMP:
         return await at_time(offsets_at, ends, place.number), ends
     return {where: at(where, place, firsts[where].offset, ends[where]) for where in wanted}, ends
 
@@ -46,16 +46,16 @@ async def at_time(offsets_at: OffsetsAt, ends: Offsets, timestamp: int) -> Offse
     }
 
 
-def at(where: TopicPartition, place: Place, first: int, end: int) -> int:
+def at(where: TopicPartition, place: PositionSpec, first: int, end: int) -> int:
     """The offset of a place in a partition that holds ``first`` to ``end``. Raises CommandError."""
     match place.kind:
-        case Kind.BEGINNING:
+        case PositionKind.BEGINNING:
             return first
-        case Kind.END:
+        case PositionKind.END:
             return end
-        case Kind.FROM_END:
+        case PositionKind.FROM_END:
             return max(first, end - place.number)
-    assert place.kind is Kind.OFFSET
+    assert place.kind is PositionKind.OFFSET
     if first <= place.number <= end:
         return place.number
     raise CommandError(

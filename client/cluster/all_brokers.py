@@ -19,12 +19,12 @@ from ottla.wire.errors import BrokerUnreachable, ClientError, RequestRefused
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.cluster.cluster import ClusterClient
     from ottla.client.cluster.metadata import BrokerView
     from ottla.protocol.messages.metadata import MetadataResponse
 
 
-async def ask_all(cluster: Cluster, topics: Iterable[str]) -> dict[str, Uuid | None]:
+async def ask_all(cluster: ClusterClient, topics: Iterable[str]) -> dict[str, Uuid | None]:
     """Ask all brokers that can be reached in the time of a call: the topics' ids that more than
     half of the brokers there are agree on, as ``agreed_ids``.
 
@@ -54,7 +54,7 @@ async def ask_all(cluster: Cluster, topics: Iterable[str]) -> dict[str, Uuid | N
 
 
 async def ask(
-    cluster: Cluster, broker: BrokerView, names: Iterable[str]
+    cluster: ClusterClient, broker: BrokerView, names: Iterable[str]
 ) -> MetadataResponse | ClientError:
     """What one broker says of the topics, or why it does not."""
     request = MetadataRequest([MetadataRequestTopic(name=name) for name in names])
@@ -90,7 +90,7 @@ def agreed_ids(
     return agreed
 
 
-async def certain_ids(cluster: Cluster, topics: Iterable[str]) -> dict[str, Uuid]:
+async def certain_ids(cluster: ClusterClient, topics: Iterable[str]) -> dict[str, Uuid]:
     """As ``ask_all``. Raises RequestRefused, which may pass, as long as there is no agreement."""
     ids: dict[str, Uuid] = {}
     for topic, topic_id in (await ask_all(cluster, topics)).items():

@@ -13,8 +13,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ottla.client.cluster.auto_creation import advice_on_missing, makes_topics
-from ottla.client.cluster.metadata import Metadata, TopicView
-from ottla.client.process.event_loop import Home
+from ottla.client.cluster.metadata import ClusterMetadata, TopicView
+from ottla.client.process.event_loop import OwningLoop
 from ottla.client.records.arguments import check_text, check_topic
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
@@ -51,7 +51,7 @@ TOPIC_ERRORS_THAT_PASS = frozenset(
 )
 
 
-class Cluster:
+class ClusterClient:
     """Metadata and connections of one client. Owns its pool; ``close`` it in the end."""
 
     def __init__(
@@ -60,14 +60,14 @@ class Cluster:
         assert bootstrap
         self.environment = environment
         self.config = config
-        self.metadata = Metadata()
+        self.metadata = ClusterMetadata()
         net, clock, random = environment
         self.pool = Pool(net, clock, random.child("pool"), config)
         self._bootstrap = bootstrap
         self._random = random.child("cluster")
         self._topics: set[str] = set()
         self._refreshing = asyncio.Lock()
-        self.home = Home()
+        self.home = OwningLoop()
         # Counts refreshes begun; whoever waits for the lock sees whether a later one has been done.
         self._round = 0
         self._is_stale = True
@@ -114,7 +114,7 @@ class Cluster:
 
     def in_time(self, left_ms: float | None = None) -> CallLimit:
         """``async with cluster.in_time():`` for what a call may wait for: ``call_timeout_ms``, or
-        what is left of that. It ends with a TransportError. Raises as ``Home``."""
+        what is left of that. It ends with a TransportError. Raises as ``OwningLoop``."""
         self.home.check()
         call_ms = self.config.call_timeout_ms
         if left_ms is None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.client.cluster.routing import Router
-    from ottla.wire.api import Api
+    from ottla.wire.api import RequestApi
     from ottla.wire.connection import Connection
 
 Request = TypeVar("Request")
@@ -119,7 +119,7 @@ class Coordinators:
     async def ask(
         self,
         key: str,
-        api: Api[Request, Response],
+        api: RequestApi[Request, Response],
         request: Request,
         read: Callable[[Response, int, Connection], Result],
         *,

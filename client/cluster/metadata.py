@@ -66,7 +66,7 @@ class TopicView:
         return len(self.partitions)
 
 
-class Metadata:
+class ClusterMetadata:
     """Brokers, topics and leaders; changed by ``apply`` only."""
 
     __slots__ = ("brokers", "cluster_id", "controller_id", "topics", "updated_ms")

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from ottla.wire.pool import Pool
 
 if TYPE_CHECKING:
-    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.cluster.cluster import ClusterClient
     from ottla.wire.connection import Connection
 
 
 class OwnPool:
     """One connection per broker, to where the cluster says that it is; ``close`` it in the end."""
 
-    def __init__(self, cluster: Cluster, name: str) -> None:
+    def __init__(self, cluster: ClusterClient, name: str) -> None:
         self.name = name
         net, clock, random = cluster.environment
         self._shared = cluster.pool

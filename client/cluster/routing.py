@@ -21,9 +21,9 @@ Result = TypeVar("Result")
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.cluster.cluster import ClusterClient
     from ottla.protocol.ids import TopicPartition
-    from ottla.wire.api import Api
+    from ottla.wire.api import RequestApi
     from ottla.wire.connection import Connection
 
     Answers: TypeAlias = Mapping[TopicPartition, "Result | ClientError"]
@@ -39,12 +39,12 @@ FINAL = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 class Router:
     """Sends single requests for consumers and admins. Stateless beside its cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterClient) -> None:
         self.cluster = cluster
 
     async def to_any(
         self,
-        api: Api[Request, Response],
+        api: RequestApi[Request, Response],
         request: Request,
         check: Callable[[Response, Connection], None],
     ) -> Response:
@@ -59,7 +59,7 @@ class Router:
         return await self.repeated(attempt, is_repeatable=True)
 
     async def to_node(
-        self, node_id: int, api: Api[Request, Response], request: Request
+        self, node_id: int, api: RequestApi[Request, Response], request: Request
     ) -> Response:
         """Ask one broker, once. Raises RequestRefused for one that nobody has told of."""
         if not self.cluster.pool.knows(node_id):
@@ -73,7 +73,7 @@ class Router:
 
     async def to_controller(
         self,
-        api: Api[Request, Response],
+        api: RequestApi[Request, Response],
         request: Request,
         check: Callable[[Response, Connection], None],
     ) -> Response:

@@ -10,13 +10,13 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.process.tasks import Tasks
+from ottla.client.process.tasks import ClientTasks
 from ottla.wire.errors import ClientError, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
-    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.cluster.cluster import ClusterClient
     from ottla.client.cluster.private_pool import OwnPool
     from ottla.wire.pool import Pool
 
@@ -28,13 +28,13 @@ class Upkeep:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterClient,
         wake: Callable[[], None],
         on_crash: Callable[[BaseException], None],
     ) -> None:
         self._cluster = cluster
         self._wake = wake
-        self._tasks = Tasks(on_crash)
+        self._tasks = ClientTasks(on_crash)
 
     def run(self, loop: Coroutine[Any, Any, None], name: str) -> None:
         """Run the owner's own loop."""

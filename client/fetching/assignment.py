@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
 
 
-class Assignment:
+class AssignmentCalls:
     """The part of ``Consumer`` that says what to read."""
 
     def __init__(self, fetcher: Fetcher, isolation: Isolation) -> None:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.client.fetching.assignment import Assignment
+from ottla.client.fetching.assignment import AssignmentCalls
 from ottla.client.fetching.chunk import Chunk, Enough
 from ottla.client.records.arguments import check_wait, whole
 from ottla.client.records.arrow import schema, to_arrow
@@ -31,7 +31,7 @@ RECORDS_PER_TABLE = 65_536
 WORTH_A_TABLE = Enough(4_096, 256 * 1024)
 
 
-class BatchReading(Assignment, ABC):
+class BatchReading(AssignmentCalls, ABC):
     """The part of ``Consumer`` that returns batches, columns and Arrow data.
 
     Each call moves the position past the batches that it returns."""

@@ -19,7 +19,7 @@ from ottla.protocol.records.batch import iterate_whole_batches
 from ottla.wire.errors import RequestRefused
 
 if TYPE_CHECKING:
-    from ottla.client.fetching.fetch_request import Wanted
+    from ottla.client.fetching.fetch_request import WantedPartition
     from ottla.client.settings.config import ConsumerConfig
     from ottla.protocol.records.batch import RecordBatch
     from ottla.protocol.records.columns import Columns
@@ -54,7 +54,11 @@ class Chunk:
     )
 
     def __init__(
-        self, want: Wanted, data: memoryview, aborted: list[Aborted] | None, config: ConsumerConfig
+        self,
+        want: WantedPartition,
+        data: memoryview,
+        aborted: list[Aborted] | None,
+        config: ConsumerConfig,
     ) -> None:
         """Raises KafkaError if the data does not even begin with a record batch."""
         self.partition = want.partition

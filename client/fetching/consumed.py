@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
-class Placed(Protocol):
+class ReturnedRecord(Protocol):
     """A record, as far as it matters here."""
 
     @property
@@ -26,7 +26,7 @@ class Placed(Protocol):
     def offset(self) -> int: ...
 
 
-Record = TypeVar("Record", bound=Placed)
+Record = TypeVar("Record", bound=ReturnedRecord)
 
 
 class Iteration(Generic[Record]):
@@ -78,7 +78,7 @@ class Iteration(Generic[Record]):
         return found
 
 
-class Handed:
+class ReturnedRecords:
     """Owned by one consumer."""
 
     __slots__ = ("_iteration", "_seen_count", "_settled", "_unfinished")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.cluster.cluster import ClusterClient
     from ottla.client.fetching.positions import Positions
     from ottla.wire.connection import Connection
 
@@ -43,7 +43,7 @@ OFFSET_FOR_LEADER_EPOCH = declare(
 CONSUMER_REPLICA_ID = -1
 
 
-class Asked(NamedTuple):
+class EpochQuery(NamedTuple):
     """Where the epoch ends that was read last, up to ``offset``, in the log of the leader of
     ``leader_epoch``."""
 
@@ -66,7 +66,7 @@ class Reactions(NamedTuple):
 class EpochChecks:
     """Owned by one fetcher."""
 
-    def __init__(self, cluster: Cluster, positions: Positions, reactions: Reactions) -> None:
+    def __init__(self, cluster: ClusterClient, positions: Positions, reactions: Reactions) -> None:
         self._cluster = cluster
         self._positions = positions
         self._reactions = reactions
@@ -77,12 +77,12 @@ class EpochChecks:
     ) -> list[TopicPartition]:
         """Those that may be fetched from this broker; it is asked about the others."""
         partitions = [where for where in partitions if self._is_same_topic(where)]
-        wanted: dict[TopicPartition, Asked] = {}
+        wanted: dict[TopicPartition, EpochQuery] = {}
         for where in partitions:
             place, leader_epoch = self._positions[where], self._leader_epoch(where)
             if place.is_unchecked(leader_epoch):
                 offset, epoch = place.fetch_offset, place.fetched_epoch
-                wanted[where] = Asked(place.turn, offset, epoch, leader_epoch)
+                wanted[where] = EpochQuery(place.turn, offset, epoch, leader_epoch)
         if not wanted:
             return partitions
         try:
@@ -120,7 +120,7 @@ class EpochChecks:
         self._reactions.replaced(where)
         return False
 
-    def _ask_leaders(self, wanted: dict[TopicPartition, Asked]) -> bool:
+    def _ask_leaders(self, wanted: dict[TopicPartition, EpochQuery]) -> bool:
         """Only leaders know; whether all of these were with theirs already."""
         places = [self._positions[where] for where in wanted]
         astray = [place for place in places if place.read_replica is not None]
@@ -134,14 +134,14 @@ class EpochChecks:
         known = self._cluster.metadata.partition(where)
         return -1 if known is None else known.leader_epoch
 
-    def _pass(self, asked: dict[TopicPartition, Asked]) -> None:
+    def _pass(self, asked: dict[TopicPartition, EpochQuery]) -> None:
         for where, one in asked.items():
             self._positions[where].checked_epoch = one.leader_epoch
 
     def _on_answer(
         self,
         node_id: int,
-        asked: dict[TopicPartition, Asked],
+        asked: dict[TopicPartition, EpochQuery],
         future: asyncio.Future[OffsetForLeaderEpochResponse],
     ) -> None:
         self._checking.discard(node_id)
@@ -166,7 +166,7 @@ class EpochChecks:
             if place is not None and (place.turn, place.fetch_offset) == (one.turn, one.offset):
                 self._settle(where, one, ends.get(where))
 
-    def _settle(self, where: TopicPartition, asked: Asked, end: EpochEndOffset | None) -> None:
+    def _settle(self, where: TopicPartition, asked: EpochQuery, end: EpochEndOffset | None) -> None:
         code = ErrorCode.NETWORK_EXCEPTION if end is None else error_code(end.error_code)
         if code.retriable or code in (
             ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -184,7 +184,7 @@ class EpochChecks:
             place.checked_epoch = asked.leader_epoch
 
 
-def _request(wanted: dict[TopicPartition, Asked]) -> OffsetForLeaderEpochRequest:
+def _request(wanted: dict[TopicPartition, EpochQuery]) -> OffsetForLeaderEpochRequest:
     topics: dict[str, OffsetForLeaderTopic] = {}
     for where, one in wanted.items():
         topic = topics.setdefault(where.topic, OffsetForLeaderTopic(where.topic))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from ottla.client.fetching.fetch_session import (
     FINAL_EPOCH,
     NO_SESSION,
-    Asked,
-    Delta,
-    FetchSession,
+    ConsumerFetchSession,
+    RequestedPartition,
+    SessionDelta,
 )
 from ottla.client.settings.config import Isolation
 from ottla.protocol.apis import ApiKey
@@ -28,7 +28,7 @@ from ottla.wire.api import declare
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ottla.client.cluster.metadata import Metadata
+    from ottla.client.cluster.metadata import ClusterMetadata
     from ottla.client.settings.config import ConsumerConfig
     from ottla.wire.connection import Connection
 
@@ -41,7 +41,7 @@ FRAMING_BYTES_MAX = 1024 * 1024
 SESSION_PARTITIONS_MIN = 8
 
 
-class Wanted(NamedTuple):
+class WantedPartition(NamedTuple):
     """What one partition is asked for; ``turn`` is handed back with the answer, and so is the
     epoch of the leader at that time, and whether another replica is asked in its place."""
 
@@ -60,10 +60,10 @@ def answer_room_bytes(config: ConsumerConfig) -> int:
 
 
 def build_request(
-    wanted: list[Wanted],
-    metadata: Metadata,
+    wanted: list[WantedPartition],
+    metadata: ClusterMetadata,
     config: ConsumerConfig,
-    session: FetchSession | None = None,
+    session: ConsumerFetchSession | None = None,
     *,
     by_leader: bool = False,
 ) -> FetchRequest:
@@ -74,13 +74,13 @@ def build_request(
     for want in wanted:
         view = metadata.topics.get(want.partition.topic)
         known = metadata.partition(want.partition)
-        asked[want.partition] = Asked(
+        asked[want.partition] = RequestedPartition(
             want.offset,
             want.limit_bytes,
             -1 if known is None else known.leader_epoch,
             ZERO_UUID if view is None else view.topic_id,
         )
-    delta = Delta(NO_SESSION, FINAL_EPOCH, list(asked), [])
+    delta = SessionDelta(NO_SESSION, FINAL_EPOCH, list(asked), [])
     if session is not None and len(asked) >= SESSION_PARTITIONS_MIN:
         delta = session.next(asked)
     elif session is not None and (ended := session.end()) is not None:
@@ -110,7 +110,9 @@ def build_request(
     )
 
 
-def version_for(connection: Connection, wanted: list[Wanted], metadata: Metadata) -> int:
+def version_for(
+    connection: Connection, wanted: list[WantedPartition], metadata: ClusterMetadata
+) -> int:
     """The newest version that can name the topics of all that is wanted."""
     version = connection.version_of(FETCH)
     for want in wanted:
@@ -121,7 +123,7 @@ def version_for(connection: Connection, wanted: list[Wanted], metadata: Metadata
 
 
 def parts_of(
-    wanted: list[Wanted], metadata: Metadata, response: FetchResponse
+    wanted: list[WantedPartition], metadata: ClusterMetadata, response: FetchResponse
 ) -> Iterator[tuple[TopicPartition, PartitionData]]:
     """Each partition's part of the answer; a topic that was not asked for is left out."""
     names: dict[bytes, str] = {}

@@ -33,7 +33,7 @@ SESSION_ERRORS = frozenset(
 )
 
 
-class Asked(NamedTuple):
+class RequestedPartition(NamedTuple):
     """What a request says about one partition."""
 
     offset: int
@@ -42,7 +42,7 @@ class Asked(NamedTuple):
     topic_id: Uuid
 
 
-class Delta(NamedTuple):
+class SessionDelta(NamedTuple):
     """What the next request has in it. ``forgotten`` are left out from now on."""
 
     session_id: int
@@ -51,7 +51,7 @@ class Delta(NamedTuple):
     forgotten: list[tuple[TopicPartition, Uuid]]
 
 
-class FetchSession:
+class ConsumerFetchSession:
     """Owned by one consumer, for one connection to a broker."""
 
     __slots__ = ("_epoch", "_session_id", "_told", "_uses_ids")
@@ -59,7 +59,7 @@ class FetchSession:
     def __init__(self) -> None:
         self._session_id = NO_SESSION
         self._epoch = FIRST_EPOCH
-        self._told: Mapping[TopicPartition, Asked] = {}
+        self._told: Mapping[TopicPartition, RequestedPartition] = {}
         self._uses_ids = True
 
     @property
@@ -67,7 +67,7 @@ class FetchSession:
         """Whether the next request leaves out what has not changed."""
         return self._epoch != FIRST_EPOCH
 
-    def next(self, asked: Mapping[TopicPartition, Asked]) -> Delta:
+    def next(self, asked: Mapping[TopicPartition, RequestedPartition]) -> SessionDelta:
         """What to say so that the broker answers for exactly these."""
         uses_ids = all(one.topic_id != ZERO_UUID for one in asked.values())
         if uses_ids is not self._uses_ids:
@@ -75,19 +75,19 @@ class FetchSession:
             self._epoch, self._uses_ids = FIRST_EPOCH, uses_ids
         told, self._told = self._told, asked
         if not self.is_incremental:
-            return Delta(self._session_id, FIRST_EPOCH, list(asked), [])
+            return SessionDelta(self._session_id, FIRST_EPOCH, list(asked), [])
         changed = [where for where, one in asked.items() if told.get(where) != one]
         forgotten = [
             (where, one.topic_id)
             for where, one in told.items()
             if where not in asked or asked[where].topic_id != one.topic_id
         ]
-        return Delta(self._session_id, self._epoch, changed, forgotten)
+        return SessionDelta(self._session_id, self._epoch, changed, forgotten)
 
-    def end(self) -> Delta | None:
+    def end(self) -> SessionDelta | None:
         """A request that stands for itself is about to be sent: what it says of the session."""
         ended, self._session_id, self._epoch = self._session_id, NO_SESSION, FIRST_EPOCH
-        return None if ended == NO_SESSION else Delta(ended, FINAL_EPOCH, [], [])
+        return None if ended == NO_SESSION else SessionDelta(ended, FINAL_EPOCH, [], [])
 
     def answered(self, code: ErrorCode, session_id: int) -> None:
         """The broker has answered; both as they stand in the answer."""

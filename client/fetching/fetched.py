@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ottla.client.fetching.chunk import Chunk
-from ottla.client.fetching.fetch_request import Wanted, answer_room_bytes
+from ottla.client.fetching.fetch_request import WantedPartition, answer_room_bytes
 from ottla.client.fetching.oversize import Oversize
 from ottla.client.fetching.positions import (
     EARLIEST_TIMESTAMP,
@@ -104,7 +104,9 @@ class Arrivals:
         place = self.positions.get(chunk.partition)
         return place is not None and place.turn == chunk.turn
 
-    def _on_oversize(self, node_id: int, error: AnswerTooLarge, wanted: list[Wanted]) -> None:
+    def _on_oversize(
+        self, node_id: int, error: AnswerTooLarge, wanted: list[WantedPartition]
+    ) -> None:
         """One of these has a batch that is too large; it is left alone once it is found."""
         if len(wanted) > 1:
             self._oversize.suspect(node_id, [want.partition for want in wanted])
@@ -117,7 +119,7 @@ class Arrivals:
             self.fail(error, want.partition)
             place.hold()
 
-    def _failed(self, want: Wanted) -> None:
+    def _failed(self, want: WantedPartition) -> None:
         """There is no answer, or none that is of use."""
         place = place_asked(self.positions, *want[:3])
         if place is not None:
@@ -125,7 +127,7 @@ class Arrivals:
                 place.leave_replica(self._clock.now_ms())
             self._again_later(want.partition, want.turn)
 
-    def _on_part(self, want: Wanted, part: PartitionData, connection: Connection) -> None:
+    def _on_part(self, want: WantedPartition, part: PartitionData, connection: Connection) -> None:
         code = error_code(part.error_code)
         if code is not ErrorCode.NONE:
             self._on_error(want, code, connection)
@@ -167,7 +169,7 @@ class Arrivals:
         self.chunks.append(chunk)
         self.arrived.set()
 
-    def _on_torn(self, want: Wanted, size_bytes: int) -> None:
+    def _on_torn(self, want: WantedPartition, size_bytes: int) -> None:
         """Not one batch is whole: the broker cut the first at the limit (LOG-13)."""
         if not self.positions.grow_limit(want.partition):
             self.fail(
@@ -181,7 +183,7 @@ class Arrivals:
             )
             self.positions[want.partition].hold()
 
-    def _on_error(self, want: Wanted, code: ErrorCode, connection: Connection) -> None:
+    def _on_error(self, want: WantedPartition, code: ErrorCode, connection: Connection) -> None:
         where = want.partition
         place = place_asked(self.positions, *want[:3])
         if place is None:

@@ -15,14 +15,14 @@ from ottla.client.cluster.upkeep import Upkeep
 from ottla.client.fetching.epoch_checks import EpochChecks, Reactions
 from ottla.client.fetching.fetch_request import (
     FETCH,
-    Wanted,
+    WantedPartition,
     build_request,
     parts_of,
     version_for,
 )
-from ottla.client.fetching.fetch_session import SESSION_ERRORS, FetchSession
+from ottla.client.fetching.fetch_session import SESSION_ERRORS, ConsumerFetchSession
 from ottla.client.fetching.fetched import Arrivals
-from ottla.client.fetching.lanes import Lane
+from ottla.client.fetching.lanes import FetchLane
 from ottla.client.fetching.missing_topics import Absences
 from ottla.client.fetching.offsets import look_up
 from ottla.client.fetching.positions import (
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Timer
     from ottla.wire.connection import Connection
 
-    Sessions = dict[int, tuple[Connection, FetchSession]]
+    Sessions = dict[int, tuple[Connection, ConsumerFetchSession]]
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,10 @@ class Fetcher(Arrivals):
         super().__init__(router, config)
         self._router = router
         self._absences = Absences(self._cluster.metadata)
-        self._first, self._beside = Lane(self._cluster, "fetch"), Lane(self._cluster, "fetch more")
+        self._first, self._beside = (
+            FetchLane(self._cluster, "fetch"),
+            FetchLane(self._cluster, "fetch more"),
+        )
         self._sessions: Sessions = {}
         self._upkeep = Upkeep(self._cluster, self.wake, self.crash)
         self._epoch_checks = EpochChecks(
@@ -154,7 +157,7 @@ class Fetcher(Arrivals):
             by_leader = by_leader or now_ms < place.leader_only_until_ms
             offset, limit_bytes = place.fetch_offset, place.limit_bytes
             wanted.append(
-                Wanted(where, place.turn, offset, limit_bytes, leader_epoch, is_of_replica)
+                WantedPartition(where, place.turn, offset, limit_bytes, leader_epoch, is_of_replica)
             )
         if not wanted:
             return
@@ -172,7 +175,7 @@ class Fetcher(Arrivals):
         timeout_ms = self._config.request_timeout_ms + self._config.fetch_wait_ms
         future = connection.send(FETCH, request, version=version, timeout_ms=timeout_ms)
         lane.take(node_id, wanted)
-        asked = lane, session or FetchSession(), wanted
+        asked = lane, session or ConsumerFetchSession(), wanted
         on_answer = partial(self._on_answer, node_id, connection, asked)
         future.add_done_callback(guarded(on_answer, self.crash))
 
@@ -182,7 +185,7 @@ class Fetcher(Arrivals):
         self,
         node_id: int,
         connection: Connection,
-        asked: tuple[Lane, FetchSession, list[Wanted]],
+        asked: tuple[FetchLane, ConsumerFetchSession, list[WantedPartition]],
         future: asyncio.Future[FetchResponse],
     ) -> None:
         lane, session, wanted = asked
@@ -242,9 +245,9 @@ class Fetcher(Arrivals):
             self._again_later(where, turn)
 
 
-def session_of(sessions: Sessions, node_id: int, connection: Connection) -> FetchSession:
+def session_of(sessions: Sessions, node_id: int, connection: Connection) -> ConsumerFetchSession:
     """The session of that connection: another one may lead to a broker that was restarted."""
     known = sessions.get(node_id)
     if known is None or known[0] is not connection:
-        known = sessions[node_id] = connection, FetchSession()
+        known = sessions[node_id] = connection, ConsumerFetchSession()
     return known[1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.fetching.consumed import Handed
+from ottla.client.fetching.consumed import ReturnedRecords
 from ottla.client.records.committed import Committed
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
 
 
-class Handout:
+class RecordHandout:
     """Owned by one consumer."""
 
     def __init__(self, fetcher: Fetcher) -> None:
-        self.handed = Handed()
+        self.handed = ReturnedRecords()
         self._fetcher = fetcher
         self._positions = fetcher.positions
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from ottla.client.cluster.private_pool import OwnPool
 
 if TYPE_CHECKING:
-    from ottla.client.cluster.cluster import Cluster
-    from ottla.client.fetching.fetch_request import Wanted
+    from ottla.client.cluster.cluster import ClusterClient
+    from ottla.client.fetching.fetch_request import WantedPartition
     from ottla.client.fetching.positions import Positions
     from ottla.protocol.ids import TopicPartition
 
@@ -24,10 +24,10 @@ BESIDE_WAIT_MS = 20.0
 BESIDE_WAIT_GROWTH = 1.25
 
 
-class Lane:
+class FetchLane:
     """At most one fetch of each broker, on connections of its own. Owned by one fetcher."""
 
-    def __init__(self, cluster: Cluster, name: str) -> None:
+    def __init__(self, cluster: ClusterClient, name: str) -> None:
         self.pool = OwnPool(cluster, name)
         # What is asked for now: where in which turn, by the broker.
         self._asked: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
@@ -39,11 +39,11 @@ class Lane:
         """Whether the broker's answer is waited for."""
         return node_id in self._asked
 
-    def take(self, node_id: int, wanted: list[Wanted]) -> None:
+    def take(self, node_id: int, wanted: list[WantedPartition]) -> None:
         """These are asked for now."""
         self._asked[node_id] = {want.partition: (want.turn, want.offset) for want in wanted}
 
-    def wait_ms(self, node_id: int, wanted: list[Wanted]) -> float:
+    def wait_ms(self, node_id: int, wanted: list[WantedPartition]) -> float:
         """How long to have these parked, beside."""
         asked = {want.partition: (want.turn, want.offset) for want in wanted}
         wait_ms = BESIDE_WAIT_MS

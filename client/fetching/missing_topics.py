@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.client.cluster.metadata import Metadata
+    from ottla.client.cluster.metadata import ClusterMetadata
     from ottla.protocol.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ class Absences:
 
     __slots__ = ("_metadata", "_told")
 
-    def __init__(self, metadata: Metadata) -> None:
+    def __init__(self, metadata: ClusterMetadata) -> None:
         self._metadata = metadata
         self._told: set[object] = set()
 

@@ -16,7 +16,7 @@ REPLICA_REST_MS = 30_000
 
 
 @dataclass(slots=True)
-class Place:
+class PartitionPosition:
     """One assigned partition.
 
     ``offset`` is None until it has been looked up; ``wanted_timestamp`` says what to look up, and

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.fetching.position import Place
+from ottla.client.fetching.position import PartitionPosition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,13 +42,13 @@ class Positions:
         self._limit_bytes_given = limit_bytes
         self._limit_bytes_max = limit_bytes_max
         self._limit_bytes = limit_bytes or share_of(1, limit_bytes_max)
-        self._places: dict[TopicPartition, Place] = {}
+        self._places: dict[TopicPartition, PartitionPosition] = {}
         self._turn = 0
 
-    def __getitem__(self, partition: TopicPartition) -> Place:
+    def __getitem__(self, partition: TopicPartition) -> PartitionPosition:
         return self._places[partition]
 
-    def get(self, partition: TopicPartition) -> Place | None:
+    def get(self, partition: TopicPartition) -> PartitionPosition | None:
         return self._places.get(partition)
 
     @property
@@ -67,10 +67,10 @@ class Positions:
             for partition in wanted
         }
 
-    def _fresh(self, is_awaiting: bool) -> Place:
+    def _fresh(self, is_awaiting: bool) -> PartitionPosition:
         # Turns are never repeated, so an answer for an earlier life of the partition is dropped.
         self._turn += 1
-        return Place(self._limit_bytes, turn=self._turn, is_awaiting=is_awaiting)
+        return PartitionPosition(self._limit_bytes, turn=self._turn, is_awaiting=is_awaiting)
 
     def awaiting(self) -> dict[TopicPartition, int]:
         """Partitions whose committed offset has to be asked for, each with its turn."""
@@ -109,7 +109,7 @@ class Positions:
         place = self._jump(partition)
         place.wanted_timestamp = timestamp
 
-    def _jump(self, partition: TopicPartition) -> Place:
+    def _jump(self, partition: TopicPartition) -> PartitionPosition:
         place = self._places[partition]
         self._turn += 1
         place.turn = self._turn
@@ -228,7 +228,7 @@ class Positions:
 
 def place_asked(
     positions: Positions, partition: TopicPartition, turn: int, offset: int
-) -> Place | None:
+) -> PartitionPosition | None:
     """The place that was asked for then, None if the consumer has left it. It has also left it by
     going on: while one broker has not answered yet, a new leader may have been faster."""
     place = positions.get(partition)

@@ -15,7 +15,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from ottla.client.fetching.batch_reading import BatchReading
-from ottla.client.fetching.handout import Handout
+from ottla.client.fetching.handout import RecordHandout
 from ottla.client.group.administration import GroupAdmin
 from ottla.client.group.group_member import GroupMember
 from ottla.client.group.rebalance_listener import RebalanceListener, check_listener
@@ -45,7 +45,7 @@ class GroupCalls(BatchReading):
     def __init__(self, router: Router, fetcher: Fetcher, config: ConsumerConfig) -> None:
         super().__init__(fetcher, config.isolation)
         self._router = router
-        self._handout = Handout(fetcher)
+        self._handout = RecordHandout(fetcher)
         self._group: GroupMember | None = None
         if config.group_id is not None:
             self._group = GroupMember(router.cluster, config, fetcher, self._handout)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
 
 
-class Change(NamedTuple):
+class AssignmentChange(NamedTuple):
     """What the application's task has to do before the member goes on, in this order.
 
     ``lost`` partitions may be somebody else's already: nothing may be committed for them.
@@ -34,13 +34,13 @@ def change_of(
     lost: Iterable[TopicPartition] = (),
     revoked: Iterable[TopicPartition] = (),
     assigned: Iterable[TopicPartition] = (),
-) -> Change | None:
+) -> AssignmentChange | None:
     """The change in a fixed order of partitions; None if there is none."""
-    change = Change(tuple(sorted(lost)), tuple(sorted(revoked)), tuple(sorted(assigned)))
+    change = AssignmentChange(tuple(sorted(lost)), tuple(sorted(revoked)), tuple(sorted(assigned)))
     return None if change.is_empty else change
 
 
-class Phase(Enum):
+class MembershipPhase(Enum):
     """Where a member stands. The value completes "the member is ..."."""
 
     OUT = "not in the group"
@@ -56,7 +56,7 @@ class Phase(Enum):
     FAILED = "refused"
 
 
-class Verdict(Enum):
+class NextAction(Enum):
     """What the shell does after an answer."""
 
     GO_ON = "go on"
@@ -64,14 +64,14 @@ class Verdict(Enum):
     ELSEWHERE = "find the coordinator again after a pause"
 
 
-class Note(NamedTuple):
+class LogNote(NamedTuple):
     """Something to log."""
 
     text: str
     is_warning: bool = False
 
 
-class Refusal(NamedTuple):
+class MembershipRefusal(NamedTuple):
     """Why the member can never join like this; ``code`` is NONE where the coordinator could not
     even be asked."""
 

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.group.change import Phase, Verdict, change_of
-from ottla.client.group.identity import NO_GENERATION, NO_MEMBER, MemberIdentity
-from ottla.client.group.leadership import Leadership
-from ottla.client.group.member_state import ALIVE, MOVED, Member, names
+from ottla.client.group.change import MembershipPhase, NextAction, change_of
+from ottla.client.group.identity import NO_GENERATION, NO_MEMBER, GroupIdentity
+from ottla.client.group.leadership import GroupLeadership
+from ottla.client.group.member_state import ALIVE, MOVED, MemberProtocol, names
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode, RemoteProtocolError, error_code
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ottla.client.group.assignors.assignor import Assignor, GroupDetails
-    from ottla.client.group.change import Change, MemberSettings
+    from ottla.client.group.change import AssignmentChange, MemberSettings
     from ottla.protocol.ids import TopicPartition
 
 WITH_MEMBER_ID = frozenset({ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED})
 ClassicRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
 
 
-class ClassicMember(Member):
+class ClassicMember(MemberProtocol):
     """Owned by one membership. ``generation`` is the group's; requests of an earlier one, or of an
     earlier life of the member, are answered in vain."""
 
@@ -58,39 +58,39 @@ class ClassicMember(Member):
         assert assignors
         self.topics: tuple[str, ...] | None = None
         # None for a follower.
-        self.leadership: Leadership | None = None
+        self.leadership: GroupLeadership | None = None
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._is_cooperative = all(one.protocol == "cooperative" for one in assignors)
         self._assignor: Assignor = assignors[0]
         self._assignments: dict[str, bytes] = {}
         self._rejoin_reason: str | None = "the member is new"
-        self._leaving: tuple[str, Phase] = ("", Phase.OUT)
+        self._leaving: tuple[str, MembershipPhase] = ("", MembershipPhase.OUT)
 
     # The application's side.
 
     def subscribe(self, topics: Sequence[str], now_ms: float) -> None:
         """Want these topics from now on; some need not exist."""
         wanted = tuple(sorted(set(topics)))
-        if wanted == self.topics and self.phase is not Phase.FAILED:
+        if wanted == self.topics and self.phase is not MembershipPhase.FAILED:
             return
         self.topics = wanted
         self._rejoin_reason = "the subscription has changed"
-        if self.phase in (Phase.OUT, Phase.FAILED, Phase.LEAVING):
+        if self.phase in (MembershipPhase.OUT, MembershipPhase.FAILED, MembershipPhase.LEAVING):
             self.liveness.progress(now_ms)
-        if self.phase in (Phase.OUT, Phase.FAILED):
+        if self.phase in (MembershipPhase.OUT, MembershipPhase.FAILED):
             self.refusal = None
-            self.phase = Phase.JOINING
+            self.phase = MembershipPhase.JOINING
 
     def leave(self, reason: str, *, is_closing: bool) -> None:
         self.topics = None
         super().leave(reason, is_closing=is_closing)
 
-    def _leave(self, reason: str, then: Phase, *, is_closing: bool = False) -> None:
-        if self.phase in (Phase.OUT, Phase.FAILED):
+    def _leave(self, reason: str, then: MembershipPhase, *, is_closing: bool = False) -> None:
+        if self.phase in (MembershipPhase.OUT, MembershipPhase.FAILED):
             self.phase = then
             return
         self._leaving = (reason, then)
-        self.phase = Phase.LEAVING
+        self.phase = MembershipPhase.LEAVING
         if self.settings.instance_id is not None:
             # The name stays taken until the session ends, so that a restart moves nothing
             # (KIP-345).
@@ -99,30 +99,32 @@ class ClassicMember(Member):
     def _left(self) -> None:
         self.member_id, self.generation = NO_MEMBER, NO_GENERATION
         _, self.phase = self._leaving
-        if self.phase is Phase.OUT and self.topics is not None:
+        if self.phase is MembershipPhase.OUT and self.topics is not None:
             # Subscribed again while it was leaving.
-            self.phase = Phase.JOINING
+            self.phase = MembershipPhase.JOINING
 
-    def _changed(self, change: Change) -> None:
-        if self.phase is Phase.YIELDING:
-            self.phase = Phase.JOINING
-        elif self.phase is Phase.STABLE and change.revoked:
+    def _changed(self, change: AssignmentChange) -> None:
+        if self.phase is MembershipPhase.YIELDING:
+            self.phase = MembershipPhase.JOINING
+        elif self.phase is MembershipPhase.STABLE and change.revoked:
             self._rejoin_reason = f"{names(change.revoked)} can be given to others"
 
     # The task's side.
 
     def advance(self, now_ms: float) -> ClassicRequest | None:
         self._check_silence(now_ms)
-        if self.phase is Phase.STABLE and self._rejoin_reason and not self._is_waiting:
+        if self.phase is MembershipPhase.STABLE and self._rejoin_reason and not self._is_waiting:
             self._rejoin()
         match self.phase:
-            case Phase.LEAVING:
+            case MembershipPhase.LEAVING:
                 return self._leave_request()
-            case Phase.JOINING if not self._is_waiting:
+            case MembershipPhase.JOINING if not self._is_waiting:
                 return self._join_request(now_ms)
-            case Phase.SYNCING if not self.has_to_assign:
+            case MembershipPhase.SYNCING if not self.has_to_assign:
                 return self._sync_request()
-            case Phase.STABLE | Phase.YIELDING if now_ms >= self._next_heartbeat_ms:
+            case MembershipPhase.STABLE | MembershipPhase.YIELDING if (
+                now_ms >= self._next_heartbeat_ms
+            ):
                 self._next_heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
                 return HeartbeatRequest(
                     self.settings.group_id,
@@ -140,9 +142,9 @@ class ClassicMember(Member):
         self._note(f"joins again: {self._rejoin_reason}")
         if to_revoke:
             self._offer(change_of(revoked=to_revoke))
-            self.phase = Phase.YIELDING
+            self.phase = MembershipPhase.YIELDING
         else:
-            self.phase = Phase.JOINING
+            self.phase = MembershipPhase.JOINING
 
     def _join_request(self, now_ms: float) -> JoinGroupRequest:
         settings = self.settings
@@ -192,7 +194,11 @@ class ClassicMember(Member):
     def has_to_assign(self) -> bool:
         """Whether the group waits for ``assign``."""
         leadership = self.leadership
-        return self.phase is Phase.SYNCING and leadership is not None and leadership.has_to_assign
+        return (
+            self.phase is MembershipPhase.SYNCING
+            and leadership is not None
+            and leadership.has_to_assign
+        )
 
     def assign(self, counts: Mapping[str, int], details: GroupDetails) -> None:
         """Divide the partitions of the leadership's topics."""
@@ -200,7 +206,11 @@ class ClassicMember(Member):
         self._assignments = self.leadership.assign(counts, details)
 
     def topics_seen(self, counts: Mapping[str, int], now_ms: float) -> None:
-        if self.phase is not Phase.STABLE or self.leadership is None or self._rejoin_reason:
+        if (
+            self.phase is not MembershipPhase.STABLE
+            or self.leadership is None
+            or self._rejoin_reason
+        ):
             return
         if self.leadership.must_assign_again(counts, now_ms):
             self._rejoin_reason = "topics of the group have changed"
@@ -216,19 +226,19 @@ class ClassicMember(Member):
 
     # Answers.
 
-    def answered(self, request: Any, response: Any, sent_ms: float) -> Verdict:
+    def answered(self, request: Any, response: Any, sent_ms: float) -> NextAction:
         code = error_code(response.error_code)
         if isinstance(request, LeaveGroupRequest):
             if code in MOVED:
-                return Verdict.ELSEWHERE
+                return NextAction.ELSEWHERE
             self._left()
-            return Verdict.GO_ON
+            return NextAction.GO_ON
         if isinstance(response, JoinGroupResponse) and code in WITH_MEMBER_ID:
             # Also with MEMBER_ID_REQUIRED (KIP-394): with its id the next join leaves no ghost,
             # and whoever leaves meanwhile can say who leaves.
             self.member_id = response.member_id
         if self.phase not in ALIVE:
-            return Verdict.GO_ON
+            return NextAction.GO_ON
         if code is not ErrorCode.NONE:
             return self._refused(request, code, sent_ms)
         self.liveness.contact(sent_ms)
@@ -237,9 +247,9 @@ class ClassicMember(Member):
         if isinstance(response, SyncGroupResponse):
             return self._on_assigned(response)
         assert isinstance(response, HeartbeatResponse)
-        return Verdict.GO_ON
+        return NextAction.GO_ON
 
-    def _on_joined(self, response: JoinGroupResponse) -> Verdict:
+    def _on_joined(self, response: JoinGroupResponse) -> NextAction:
         assignor = self._assignors.get(response.protocol_name or "")
         if assignor is None:
             return self._fail(
@@ -249,16 +259,16 @@ class ClassicMember(Member):
         settings = self.settings
         self._assignor = assignor
         self.generation = response.generation_id
-        self.identity = MemberIdentity(
+        self.identity = GroupIdentity(
             settings.group_id, self.member_id, self.generation, settings.instance_id
         )
         self._assignments = {}
         is_leader = response.leader == self.member_id
-        self.leadership = Leadership(response, assignor) if is_leader else None
-        self.phase = Phase.SYNCING
-        return Verdict.GO_ON
+        self.leadership = GroupLeadership(response, assignor) if is_leader else None
+        self.phase = MembershipPhase.SYNCING
+        return NextAction.GO_ON
 
-    def _on_assigned(self, response: SyncGroupResponse) -> Verdict:
+    def _on_assigned(self, response: SyncGroupResponse) -> NextAction:
         assert self.topics is not None
         try:
             given = self._assignor.on_assignment(bytes(response.assignment), self.generation)
@@ -267,49 +277,49 @@ class ClassicMember(Member):
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the leader has sent no assignment: {error}"
             )
         target = frozenset(one for one in given if one.topic in self.topics)
-        self.phase = Phase.STABLE
+        self.phase = MembershipPhase.STABLE
         self._assignments = {}
         if self._is_waiting:
             # Before a join nothing is left to do, so it is about to leave; should it stay after
             # all, what it is given here is not what it holds.
             self._rejoin_reason = self._rejoin_reason or "the assignment came during a change"
-            return Verdict.GO_ON
+            return NextAction.GO_ON
         self._note(
             f"generation {self.generation}, member {self.member_id}: {self._assignor.name} "
             f"assigns {names(target)}"
         )
         self._offer(change_of(revoked=self.owned - target, assigned=target - self.owned))
-        return Verdict.GO_ON
+        return NextAction.GO_ON
 
-    def _refused(self, request: Any, code: ErrorCode, sent_ms: float) -> Verdict:
+    def _refused(self, request: Any, code: ErrorCode, sent_ms: float) -> NextAction:
         is_join = isinstance(request, JoinGroupRequest)
         if not is_join and (request.generation_id, request.member_id) != (
             self.generation,
             self.member_id,
         ):
             # It was sent in an earlier generation.
-            return Verdict.GO_ON
+            return NextAction.GO_ON
         match code:
             case ErrorCode.MEMBER_ID_REQUIRED if is_join:
                 self.unanswered(request)
-                return Verdict.GO_ON
+                return NextAction.GO_ON
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 # Said to living members only.
                 self.liveness.contact(sent_ms)
-                if self.phase in (Phase.STABLE, Phase.SYNCING):
+                if self.phase in (MembershipPhase.STABLE, MembershipPhase.SYNCING):
                     self._rejoin_reason = self._rejoin_reason or "the group is rebalancing"
-                    self.phase = Phase.STABLE
-                return Verdict.AGAIN if is_join else Verdict.GO_ON
+                    self.phase = MembershipPhase.STABLE
+                return NextAction.AGAIN if is_join else NextAction.GO_ON
             case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
                 self._note(f"the coordinator has forgotten the member: {code.text}")
                 self._rejoin_reason = self._rejoin_reason or code.text
-                self.phase = Phase.JOINING
+                self.phase = MembershipPhase.JOINING
                 self._lose(keep_member_id=code is ErrorCode.ILLEGAL_GENERATION)
-                return Verdict.AGAIN if is_join else Verdict.GO_ON
+                return NextAction.AGAIN if is_join else NextAction.GO_ON
             case _ if code in MOVED:
                 self.unanswered(request)
-                return Verdict.ELSEWHERE
+                return NextAction.ELSEWHERE
             case _ if code.retriable or code is ErrorCode.UNKNOWN_SERVER_ERROR:
                 self.unanswered(request)
-                return Verdict.AGAIN
+                return NextAction.AGAIN
         return self._fail(code)

@@ -19,7 +19,7 @@ from ottla.wire.api import declare
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ottla.client.group.identity import MemberIdentity
+    from ottla.client.group.identity import GroupIdentity
     from ottla.client.records.committed import Committed
 
 # 9 is the first for members of the newer protocol (KIP-848); 10 names topics by id.
@@ -29,7 +29,7 @@ MEMBER_OFFSET_COMMIT = declare(
 
 
 def member_commit_request(
-    member: MemberIdentity, offsets: Mapping[TopicPartition, Committed]
+    member: GroupIdentity, offsets: Mapping[TopicPartition, Committed]
 ) -> OffsetCommitRequest:
     """Positions in the name of a member; without one the group has to be empty."""
     topics: dict[str, OffsetCommitRequestTopic] = {}

@@ -56,7 +56,7 @@ class Ticket:
 
 
 @dataclass(slots=True)
-class Wish(Generic[Member]):
+class PendingCommit(Generic[Member]):
     """The position that a partition shall have, and the calls that wait for that or an earlier."""
 
     position: Committed
@@ -105,8 +105,8 @@ class CommitLedger(Generic[Member]):
         self._consumed: dict[TopicPartition, Committed] = {}
         # The last position that was asked for and has not failed.
         self._asked: dict[TopicPartition, Committed] = {}
-        self._wishes: dict[TopicPartition, Wish[Member]] = {}
-        self._flying: dict[TopicPartition, Wish[Member]] = {}
+        self._wishes: dict[TopicPartition, PendingCommit[Member]] = {}
+        self._flying: dict[TopicPartition, PendingCommit[Member]] = {}
         # Of what is under way, what was given up since: it must not be tried again.
         self._forgotten: set[TopicPartition] = set()
 
@@ -163,7 +163,7 @@ class CommitLedger(Generic[Member]):
         for partition, position in offsets.items():
             older = self._wishes.get(partition)
             tickets = [*older.tickets, ticket] if older is not None else [ticket]
-            self._wishes[partition] = Wish(position, member, tickets)
+            self._wishes[partition] = PendingCommit(position, member, tickets)
             self._asked[partition] = position
         return ticket
 
@@ -215,7 +215,7 @@ class CommitLedger(Generic[Member]):
         forgotten, self._forgotten = self._forgotten, set()
         assert flying, "nothing is under way"
         verdicts = set()
-        again: dict[TopicPartition, Wish[Member]] = {}
+        again: dict[TopicPartition, PendingCommit[Member]] = {}
         for partition, wish in flying.items():
             code = answers.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
             verdict = wish.judge(code)
@@ -238,7 +238,7 @@ class CommitLedger(Generic[Member]):
         self._wishes = again | self._wishes
         return next((one for one in TROUBLES if one in verdicts), CommitVerdict.DONE)
 
-    def _drop(self, partition: TopicPartition, wish: Wish[Member]) -> None:
+    def _drop(self, partition: TopicPartition, wish: PendingCommit[Member]) -> None:
         """It is not stored: it counts as uncommitted again, unless a later wish has replaced it."""
         if self._asked.get(partition) == wish.position:
             del self._asked[partition]

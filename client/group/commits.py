@@ -18,7 +18,7 @@ from ottla.client.group.commit_requests import (
 from ottla.client.group.commit_state import CommitLedger
 from ottla.client.group.commit_verdict import CommitVerdict, judge_commit
 from ottla.client.group.stable_positions import fetch_positions
-from ottla.client.process.tasks import Tasks
+from ottla.client.process.tasks import ClientTasks
 from ottla.protocol.errors import ErrorCode
 from ottla.wire.deadline import TimeLimit
 from ottla.wire.errors import (
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ottla.client.cluster.routing import Router
     from ottla.client.group.commit_state import Flight, Ticket
-    from ottla.client.group.identity import MemberIdentity
+    from ottla.client.group.identity import GroupIdentity
     from ottla.client.records.committed import Committed
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.ports import Clock
@@ -65,7 +65,7 @@ class Commits:
         self._group_id = group_id
         self._clock = clock
         self._coordinators = coordinators or Coordinators(router)
-        self._ledger: CommitLedger[MemberIdentity] = CommitLedger(interval_ms)
+        self._ledger: CommitLedger[GroupIdentity] = CommitLedger(interval_ms)
         self._waiting: dict[Ticket, asyncio.Future[None]] = {}
         self._unattended: list[Ticket] = []
         self._on_failure = on_failure
@@ -73,7 +73,7 @@ class Commits:
         self._trouble: ClientError | None = None
         self._crash: BaseException | None = None
         self._is_closed = False
-        self._tasks = Tasks(self._on_crash)
+        self._tasks = ClientTasks(self._on_crash)
 
     # What was read, and what the member has.
 
@@ -92,7 +92,7 @@ class Commits:
         self._ledger.forget(partitions)
         self._settle()
 
-    def renew(self, member: MemberIdentity) -> None:
+    def renew(self, member: GroupIdentity) -> None:
         """The member goes on under this identity, with all that it was not told to forget."""
         self._ledger.renew(member)
 
@@ -101,7 +101,7 @@ class Commits:
     async def commit(
         self,
         offsets: Mapping[TopicPartition, Committed],
-        member: MemberIdentity,
+        member: GroupIdentity,
         timeout_ms: float | None = None,
     ) -> None:
         """Store positions: each the offset of the next record to be read.
@@ -116,7 +116,7 @@ class Commits:
         """Whether it is time for an automatic commit; asked before records are handed out."""
         return self._ledger.due(now_ms)
 
-    def start_commit(self, member: MemberIdentity) -> None:
+    def start_commit(self, member: GroupIdentity) -> None:
         """Store what was consumed, without waiting for it. If it fails the next one makes up."""
         offsets = self._ledger.uncommitted()
         if not offsets:
@@ -128,7 +128,7 @@ class Commits:
             self._ledger.abandon(older)
         self._unattended = [ticket]
 
-    async def finish(self, member: MemberIdentity, timeout_ms: float) -> ClientError | None:
+    async def finish(self, member: GroupIdentity, timeout_ms: float) -> ClientError | None:
         """Store what was consumed before partitions are given up; wait for that and for all else
         that is under way. Returns why it failed: giving up goes on in any case."""
         try:
@@ -157,7 +157,7 @@ class Commits:
 
     # The one request that is under way.
 
-    def _ask(self, offsets: Mapping[TopicPartition, Committed], member: MemberIdentity) -> Ticket:
+    def _ask(self, offsets: Mapping[TopicPartition, Committed], member: GroupIdentity) -> Ticket:
         if self._is_closed:
             raise ClientClosed("the consumer is closed")
         if self._crash is not None:
@@ -197,7 +197,7 @@ class Commits:
             failures += 1
             await self._router.cluster.pause(failures)
 
-    async def _send(self, flight: Flight[MemberIdentity]) -> dict[TopicPartition, ErrorCode]:
+    async def _send(self, flight: Flight[GroupIdentity]) -> dict[TopicPartition, ErrorCode]:
         """One attempt; what failed as a whole is one code for every partition."""
         try:
             connection = await self._coordinators.connection(self._group_id)
@@ -218,7 +218,7 @@ class Commits:
         return dict.fromkeys(flight.offsets, code)
 
     def _tell_stored(
-        self, flight: Flight[MemberIdentity], codes: Mapping[TopicPartition, ErrorCode]
+        self, flight: Flight[GroupIdentity], codes: Mapping[TopicPartition, ErrorCode]
     ) -> None:
         if self._on_stored is None:
             return

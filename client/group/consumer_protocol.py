@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.group.change import Phase, Verdict, change_of
-from ottla.client.group.identity import NO_GENERATION, MemberIdentity
-from ottla.client.group.member_state import ALIVE, MOVED, Member, names
+from ottla.client.group.change import MembershipPhase, NextAction, change_of
+from ottla.client.group.identity import NO_GENERATION, GroupIdentity
+from ottla.client.group.member_state import ALIVE, MOVED, MemberProtocol, names
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.ids import TopicPartition, Uuid
 from ottla.protocol.messages.consumer_group_heartbeat import (
@@ -27,7 +27,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ottla.client.group.change import Change, MemberSettings
+    from ottla.client.group.change import AssignmentChange, MemberSettings
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -37,7 +37,7 @@ SERVED_BY_ALL = "group_protocol='classic' is served by all brokers"
 FORGOTTEN = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
 
 
-class ConsumerMember(Member):
+class ConsumerMember(MemberProtocol):
     """Owned by one membership. ``generation`` is the member's epoch."""
 
     def __init__(
@@ -58,45 +58,48 @@ class ConsumerMember(Member):
         self._names: dict[Uuid, str] = {}
         # Under which id each topic is owned: one that was made anew is another topic.
         self._ids: dict[str, Uuid] = {}
-        self._leaving: tuple[int, Phase] = (LEAVE_EPOCH, Phase.OUT)
+        self._leaving: tuple[int, MembershipPhase] = (LEAVE_EPOCH, MembershipPhase.OUT)
 
     # The application's side.
 
     def subscribe(self, topics: Sequence[str], now_ms: float, *, regex: str | None = None) -> None:
         """Want these topics from now on, or those that an RE2 expression matches as a whole."""
         wanted = tuple(sorted(set(topics)))
-        if (wanted, regex) == (self.topics, self.regex) and self.phase is not Phase.FAILED:
+        if (wanted, regex) == (
+            self.topics,
+            self.regex,
+        ) and self.phase is not MembershipPhase.FAILED:
             return
         self.topics, self.regex = wanted, regex
         self._has_news = True
-        if self.phase in (Phase.OUT, Phase.FAILED, Phase.LEAVING):
+        if self.phase in (MembershipPhase.OUT, MembershipPhase.FAILED, MembershipPhase.LEAVING):
             self.liveness.progress(now_ms)
-        if self.phase in (Phase.OUT, Phase.FAILED):
+        if self.phase in (MembershipPhase.OUT, MembershipPhase.FAILED):
             self.refusal = None
-            self.phase = Phase.JOINING
+            self.phase = MembershipPhase.JOINING
 
     def leave(self, reason: str, *, is_closing: bool) -> None:
         self.topics = self.regex = None
         super().leave(reason, is_closing=is_closing)
 
-    def _leave(self, reason: str, then: Phase, *, is_closing: bool = False) -> None:
+    def _leave(self, reason: str, then: MembershipPhase, *, is_closing: bool = False) -> None:
         self._target = None
-        if self.phase in (Phase.OUT, Phase.FAILED):
+        if self.phase in (MembershipPhase.OUT, MembershipPhase.FAILED):
             self.phase = then
             return
         is_static = self.settings.instance_id is not None
-        stays = is_static and (is_closing or then is Phase.SILENT)
+        stays = is_static and (is_closing or then is MembershipPhase.SILENT)
         self._leaving = (PAUSE_EPOCH if stays else LEAVE_EPOCH, then)
-        self.phase = Phase.LEAVING
+        self.phase = MembershipPhase.LEAVING
 
     def _left(self) -> None:
         self.generation = NO_GENERATION
         _, self.phase = self._leaving
-        if self.phase is Phase.OUT and self.topics is not None:
+        if self.phase is MembershipPhase.OUT and self.topics is not None:
             # Subscribed again while it was leaving.
-            self.phase = Phase.JOINING
+            self.phase = MembershipPhase.JOINING
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: AssignmentChange) -> None:
         # The coordinator waits to hear what has been given up.
         self._has_news = True
 
@@ -105,14 +108,14 @@ class ConsumerMember(Member):
     def advance(self, now_ms: float) -> ConsumerGroupHeartbeatRequest | None:
         self._check_silence(now_ms)
         match self.phase:
-            case Phase.LEAVING:
+            case MembershipPhase.LEAVING:
                 epoch, _ = self._leaving
                 return ConsumerGroupHeartbeatRequest(
                     self.settings.group_id, self.member_id, epoch, self.settings.instance_id
                 )
-            case Phase.JOINING if not self._is_waiting:
+            case MembershipPhase.JOINING if not self._is_waiting:
                 return self._heartbeat(JOIN_EPOCH, now_ms, is_full=True)
-            case Phase.STABLE:
+            case MembershipPhase.STABLE:
                 self._reconcile()
                 if self._has_news or now_ms >= self._next_heartbeat_ms:
                     return self._heartbeat(self.generation, now_ms, is_full=self._has_news)
@@ -147,7 +150,7 @@ class ConsumerMember(Member):
         return [TopicPartitions(*item) for item in numbers.items()]
 
     def unanswered(self, request: Any) -> None:
-        if self.phase is Phase.LEAVING and request.member_epoch < 0:
+        if self.phase is MembershipPhase.LEAVING and request.member_epoch < 0:
             self._left()
         else:
             # What the coordinator has had of it is unknown.
@@ -199,19 +202,19 @@ class ConsumerMember(Member):
 
     # Answers.
 
-    def answered(self, request: Any, response: Any, sent_ms: float) -> Verdict:
+    def answered(self, request: Any, response: Any, sent_ms: float) -> NextAction:
         assert isinstance(request, ConsumerGroupHeartbeatRequest)
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         code = error_code(response.error_code)
         if request.member_epoch < JOIN_EPOCH:
             if code in MOVED:
-                return Verdict.ELSEWHERE
-            if self.phase is Phase.LEAVING:
+                return NextAction.ELSEWHERE
+            if self.phase is MembershipPhase.LEAVING:
                 self._left()
-            return Verdict.GO_ON
-        awaited = JOIN_EPOCH if self.phase is Phase.JOINING else self.generation
+            return NextAction.GO_ON
+        awaited = JOIN_EPOCH if self.phase is MembershipPhase.JOINING else self.generation
         if self.phase not in ALIVE or request.member_epoch != awaited:
-            return Verdict.GO_ON
+            return NextAction.GO_ON
         if code is not ErrorCode.NONE:
             return self._refused(request, code, response.error_message)
         settings = self.settings
@@ -221,7 +224,7 @@ class ConsumerMember(Member):
         # A broker that speaks version 0 may have chosen another id.
         self.member_id = response.member_id or self.member_id
         self.generation = response.member_epoch
-        self.identity = MemberIdentity(
+        self.identity = GroupIdentity(
             settings.group_id, self.member_id, self.generation, settings.instance_id
         )
         if response.heartbeat_interval_ms > 0:
@@ -232,23 +235,23 @@ class ConsumerMember(Member):
                 topic.topic_id: tuple(topic.partitions)
                 for topic in response.assignment.topic_partitions
             }
-        self.phase = Phase.STABLE
-        return Verdict.GO_ON
+        self.phase = MembershipPhase.STABLE
+        return NextAction.GO_ON
 
     def _refused(
         self, request: ConsumerGroupHeartbeatRequest, code: ErrorCode, text: str | None
-    ) -> Verdict:
+    ) -> NextAction:
         if code in FORGOTTEN:
             self._note(f"the coordinator has forgotten the member: {text or code.text}")
             self._target = None
             self._lose(keep_member_id=True)
-            self.phase = Phase.JOINING
-            return Verdict.AGAIN if request.member_epoch == JOIN_EPOCH else Verdict.GO_ON
+            self.phase = MembershipPhase.JOINING
+            return NextAction.AGAIN if request.member_epoch == JOIN_EPOCH else NextAction.GO_ON
         self.unanswered(request)
         if code in MOVED:
-            return Verdict.ELSEWHERE
+            return NextAction.ELSEWHERE
         if code.retriable or code is ErrorCode.UNKNOWN_SERVER_ERROR:
-            return Verdict.AGAIN
+            return NextAction.AGAIN
         if code is ErrorCode.UNSUPPORTED_VERSION:
             # Brokers before 4.0 know the request, and have the protocol switched off.
             text = f"{text or code.text}: {SERVED_BY_ALL}"

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
-    from ottla.client.cluster.cluster import Cluster
-    from ottla.wire.api import Api
+    from ottla.client.cluster.cluster import ClusterClient
+    from ottla.wire.api import RequestApi
     from ottla.wire.connection import Connection
 
 # Before version 2 a join could not be told from a rejoin after a lost answer.
@@ -44,7 +44,7 @@ CONSUMER_GROUP_HEARTBEAT = declare(
 LEAVING_MEMBERS_VERSION = 3
 REGEX_VERSION = 1
 
-APIS: Mapping[type, Api[Any, Any]] = MappingProxyType(
+APIS: Mapping[type, RequestApi[Any, Any]] = MappingProxyType(
     {
         api.request: api
         for api in (JOIN_GROUP, SYNC_GROUP, HEARTBEAT, LEAVE_GROUP, CONSUMER_GROUP_HEARTBEAT)
@@ -55,7 +55,7 @@ APIS: Mapping[type, Api[Any, Any]] = MappingProxyType(
 class OwnCoordinators(Coordinators):
     """As ``Coordinators``, with connections that nobody else uses; ``close`` them in the end."""
 
-    def __init__(self, cluster: Cluster, name: str) -> None:
+    def __init__(self, cluster: ClusterClient, name: str) -> None:
         super().__init__(Router(cluster))
         self._pool = OwnPool(cluster, name)
         self.close = self._pool.close
@@ -72,7 +72,7 @@ class OwnCoordinators(Coordinators):
 class MembershipLink:
     """Owned by one membership; ``close`` it in the end."""
 
-    def __init__(self, cluster: Cluster, group_id: str) -> None:
+    def __init__(self, cluster: ClusterClient, group_id: str) -> None:
         self._group_id = group_id
         self._coordinators = OwnCoordinators(cluster, "membership")
         self.close = self._coordinators.close

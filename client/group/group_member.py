@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Awaitable, Callable, Sequence
 
-    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.cluster.cluster import ClusterClient
     from ottla.client.fetching.fetcher import Fetcher
-    from ottla.client.fetching.handout import Handout
-    from ottla.client.group.change import Change
-    from ottla.client.group.identity import MemberIdentity
+    from ottla.client.fetching.handout import RecordHandout
+    from ottla.client.group.change import AssignmentChange
+    from ottla.client.group.identity import GroupIdentity
     from ottla.client.group.rebalance_listener import RebalanceListener
     from ottla.client.settings.config import ConsumerConfig
     from ottla.protocol.ids import TopicPartition
@@ -37,7 +37,11 @@ class GroupMember:
     """Owned by one consumer that has a ``group_id``; ``stop`` it in the end."""
 
     def __init__(
-        self, cluster: Cluster, config: ConsumerConfig, fetcher: Fetcher, handout: Handout
+        self,
+        cluster: ClusterClient,
+        config: ConsumerConfig,
+        fetcher: Fetcher,
+        handout: RecordHandout,
     ) -> None:
         self.is_subscribed = False
         self.offsets = GroupOffsets(cluster, config, fetcher, handout)
@@ -54,7 +58,7 @@ class GroupMember:
         self._changer: asyncio.Task[object] | None = None
 
     @property
-    def identity(self) -> MemberIdentity:
+    def identity(self) -> GroupIdentity:
         """In whose name positions are stored."""
         return self._member.identity
 
@@ -132,7 +136,7 @@ class GroupMember:
                 limit_ms = min(self._config.request_timeout_ms, FAREWELL_MS)
                 await self._membership.leave(limit_ms, is_closing=is_closing)
 
-    async def _carry_out(self, change: Change) -> None:
+    async def _carry_out(self, change: AssignmentChange) -> None:
         """The application is on its own for as long as its listener takes."""
         member, errors = self._member, list[Exception]()
         member.liveness.exit_poll(self._clock.now_ms())
@@ -166,7 +170,7 @@ class GroupMember:
         finally:
             self.offsets.forget(partitions)
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: AssignmentChange) -> None:
         positions = self._fetcher.positions
         gone = {*change.lost, *change.revoked}
         kept = [where for where in positions.partitions if where not in gone]
@@ -200,7 +204,7 @@ class GroupMember:
         self._handout.interrupt()
         self._fetcher.arrived.set()
 
-    def on_identity(self, identity: MemberIdentity) -> None:
+    def on_identity(self, identity: GroupIdentity) -> None:
         """The member goes on under this identity, with what it holds."""
         self.offsets.renew(identity)
 

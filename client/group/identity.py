@@ -9,7 +9,7 @@ NO_GENERATION = -1
 NO_MEMBER = ""
 
 
-class MemberIdentity(NamedTuple):
+class GroupIdentity(NamedTuple):
     """What fences a commit: all of it has to be what the coordinator has at that moment (G-02).
 
     ``generation`` is the member epoch in groups of the newer protocol (KIP-848)."""

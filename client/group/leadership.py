@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 GONE_AFTER_MS = 5_000.0
 
 
-class Leadership:
+class GroupLeadership:
     """Of one generation."""
 
     def __init__(self, joined: JoinGroupResponse, assignor: Assignor) -> None:

@@ -10,8 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.group.change import Change, Note, Phase, Refusal, Verdict, change_of
-from ottla.client.group.identity import NO_GENERATION, NO_MEMBER, MemberIdentity
+from ottla.client.group.change import (
+    AssignmentChange,
+    LogNote,
+    MembershipPhase,
+    MembershipRefusal,
+    NextAction,
+    change_of,
+)
+from ottla.client.group.identity import NO_GENERATION, NO_MEMBER, GroupIdentity
 from ottla.client.group.liveness import Liveness
 from ottla.protocol.errors import ErrorCode
 
@@ -23,30 +30,37 @@ if TYPE_CHECKING:
 
 MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 # In these there is a member, which silence ends.
-ALIVE = frozenset({Phase.YIELDING, Phase.JOINING, Phase.SYNCING, Phase.STABLE})
+ALIVE = frozenset(
+    {
+        MembershipPhase.YIELDING,
+        MembershipPhase.JOINING,
+        MembershipPhase.SYNCING,
+        MembershipPhase.STABLE,
+    }
+)
 # In these a heartbeat keeps it alive.
-HEARTBEATING = frozenset({Phase.YIELDING, Phase.STABLE})
+HEARTBEATING = frozenset({MembershipPhase.YIELDING, MembershipPhase.STABLE})
 
 
-class Member:
+class MemberProtocol:
     """The part that both protocols share; ``ClassicMember`` and ``ConsumerMember`` add the talk
     with the coordinator."""
 
     def __init__(self, settings: MemberSettings) -> None:
         self.settings = settings
-        self.phase = Phase.OUT
+        self.phase = MembershipPhase.OUT
         self.liveness = Liveness(settings)
         self.member_id = NO_MEMBER
         self.generation = NO_GENERATION
         # Under which the application holds what it holds. It outlives the membership: whoever
         # commits with it after the member was expired has to be refused, and somebody without any
         # identity would not be (KIP-447).
-        self.identity = MemberIdentity(settings.group_id, instance_id=settings.instance_id)
+        self.identity = GroupIdentity(settings.group_id, instance_id=settings.instance_id)
         self.owned: frozenset[TopicPartition] = frozenset()
-        self.refusal: Refusal | None = None
-        self.notes: list[Note] = []
-        self._change: Change | None = None
-        self._applying: Change | None = None
+        self.refusal: MembershipRefusal | None = None
+        self.notes: list[LogNote] = []
+        self._change: AssignmentChange | None = None
+        self._applying: AssignmentChange | None = None
         self._must_lose = False
         self._next_heartbeat_ms = 0.0
 
@@ -57,7 +71,7 @@ class Member:
         """Whether the application has something to do."""
         return self._change is not None
 
-    def begin_change(self) -> Change | None:
+    def begin_change(self) -> AssignmentChange | None:
         """What the application has to do now; ``end_change`` when that is done."""
         assert self._applying is None, "one change at a time"
         self._applying, self._change = self._change, None
@@ -76,7 +90,7 @@ class Member:
             self._change = change_of(lost=self.owned)
         self._changed(change)
 
-    def leaving_change(self) -> Change | None:
+    def leaving_change(self) -> AssignmentChange | None:
         """What the application does before ``leave``. What it was to do before that is moot."""
         assert self._applying is None, "one change at a time"
         is_lost = self._change is not None and bool(self._change.lost)
@@ -88,10 +102,8 @@ class Member:
         assert not self.owned
         self.refusal = None
         self._change = None
-        self.identity = MemberIdentity(
-            self.settings.group_id, instance_id=self.settings.instance_id
-        )
-        self._leave(reason, Phase.OUT, is_closing=is_closing)
+        self.identity = GroupIdentity(self.settings.group_id, instance_id=self.settings.instance_id)
+        self._leave(reason, MembershipPhase.OUT, is_closing=is_closing)
 
     # The task's side.
 
@@ -99,7 +111,7 @@ class Member:
         """The request to send now, or None."""
         raise NotImplementedError
 
-    def answered(self, request: Any, response: Any, sent_ms: float) -> Verdict:
+    def answered(self, request: Any, response: Any, sent_ms: float) -> NextAction:
         """The coordinator has answered what was sent then."""
         raise NotImplementedError
 
@@ -127,14 +139,14 @@ class Member:
 
     # For the two protocols.
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: AssignmentChange) -> None:
         """The application has carried out this change."""
 
-    def _leave(self, reason: str, then: Phase, *, is_closing: bool = False) -> None:
+    def _leave(self, reason: str, then: MembershipPhase, *, is_closing: bool = False) -> None:
         """Leave the group, to be in that phase afterwards."""
         raise NotImplementedError
 
-    def _offer(self, change: Change | None) -> None:
+    def _offer(self, change: AssignmentChange | None) -> None:
         """Let the application do this."""
         assert self._applying is None
         assert self._change is None
@@ -155,18 +167,18 @@ class Member:
         else:
             self._must_lose = True
 
-    def _fail(self, code: ErrorCode, text: str | None = None) -> Verdict:
+    def _fail(self, code: ErrorCode, text: str | None = None) -> NextAction:
         """The coordinator will never have us like this."""
-        self.refusal = Refusal(code, text or code.text)
-        self.phase = Phase.FAILED
+        self.refusal = MembershipRefusal(code, text or code.text)
+        self.phase = MembershipPhase.FAILED
         self._lose()
-        return Verdict.GO_ON
+        return NextAction.GO_ON
 
     def _check_silence(self, now_ms: float) -> None:
         """Leave if the application does not poll; join again if it does."""
-        if self.phase is Phase.SILENT and not self.liveness.is_silent(now_ms):
+        if self.phase is MembershipPhase.SILENT and not self.liveness.is_silent(now_ms):
             if not self._is_waiting:
-                self.phase = Phase.JOINING
+                self.phase = MembershipPhase.JOINING
             return
         if self.phase not in ALIVE or not self.liveness.is_silent(now_ms):
             return
@@ -178,10 +190,10 @@ class Member:
             is_warning=True,
         )
         self._lose(keep_member_id=True)
-        self._leave("the application does not poll", Phase.SILENT)
+        self._leave("the application does not poll", MembershipPhase.SILENT)
 
     def _note(self, text: str, *, is_warning: bool = False) -> None:
-        self.notes.append(Note(f"group {self.settings.group_id!r}: {text}", is_warning))
+        self.notes.append(LogNote(f"group {self.settings.group_id!r}: {text}", is_warning))
 
 
 def names(partitions: Iterable[TopicPartition]) -> str:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.client.cluster.upkeep import Upkeep
 from ottla.client.group.assignors.registry import make_assignors
-from ottla.client.group.change import MemberSettings, Phase, Verdict
+from ottla.client.group.change import MemberSettings, MembershipPhase, NextAction
 from ottla.client.group.classic_protocol import ClassicMember
 from ottla.client.group.consumer_protocol import SERVED_BY_ALL, ConsumerMember
 from ottla.client.group.coordinator_link import MembershipLink
 from ottla.client.group.subscribed_topics import MembershipTopics
-from ottla.client.group.subscription import Wish
+from ottla.client.group.subscription import SubscribedTopics
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Sequence
 
-    from ottla.client.cluster.cluster import Cluster
-    from ottla.client.group.identity import MemberIdentity
+    from ottla.client.cluster.cluster import ClusterClient
+    from ottla.client.group.identity import GroupIdentity
     from ottla.client.settings.config import ConsumerConfig
     from ottla.protocol.ports import Random
     from ottla.wire.connection import Connection
@@ -45,13 +45,13 @@ MEMBER_ID_BYTES = 16
 IDLE_MS = 1_000.0
 
 
-class Owner(Protocol):
+class MembershipOwner(Protocol):
     """Who reads in the group."""
 
     def on_news(self) -> None:
         """The application has something to do, or may go on reading."""
 
-    def on_identity(self, identity: MemberIdentity) -> None:
+    def on_identity(self, identity: GroupIdentity) -> None:
         """The member goes on under this identity."""
 
     def on_tick(self, now_ms: float) -> bool:
@@ -63,9 +63,9 @@ class Membership:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterClient,
         config: ConsumerConfig,
-        owner: Owner,
+        owner: MembershipOwner,
         on_crash: Callable[[BaseException], None],
     ) -> None:
         assert config.group_id is not None
@@ -80,7 +80,7 @@ class Membership:
         self._link = MembershipLink(cluster, config.group_id)
         self._upkeep = Upkeep(cluster, self.wake, on_crash)
         self._topics = MembershipTopics(cluster, self._upkeep)
-        self._wish = Wish(self.member, self._topics, self._clock, self.wake)
+        self._wish = SubscribedTopics(self.member, self._topics, self._clock, self.wake)
         self._wake = asyncio.Event()
         self._out = asyncio.Event()
         self._is_running = False
@@ -102,7 +102,7 @@ class Membership:
         self._wish.clear()
         reason = "the consumer is closed" if is_closing else "the consumer has unsubscribed"
         self.member.leave(reason, is_closing=is_closing)
-        if not self._is_running or self.member.phase is Phase.OUT:
+        if not self._is_running or self.member.phase is MembershipPhase.OUT:
             return
         self._out.clear()
         self.wake()
@@ -127,7 +127,7 @@ class Membership:
 
     def nudge(self) -> None:
         """The application polls."""
-        if self.member.phase is Phase.SILENT:
+        if self.member.phase is MembershipPhase.SILENT:
             self._wake.set()
 
     @property
@@ -160,7 +160,7 @@ class Membership:
         """Tell the member what the cluster looks like."""
         member = self.member
         self._wish.tend()
-        if member.phase in (Phase.OUT, Phase.FAILED):
+        if member.phase in (MembershipPhase.OUT, MembershipPhase.FAILED):
             return
         if isinstance(member, ConsumerMember):
             if member.unnamed:
@@ -188,7 +188,7 @@ class Membership:
         if member.has_change or member.refusal is not None or has_doubts != self._has_doubts:
             self._owner.on_news()
         self._has_doubts = has_doubts
-        if member.phase is Phase.OUT:
+        if member.phase is MembershipPhase.OUT:
             self._out.set()
 
     async def _assign(self, member: ClassicMember) -> None:
@@ -233,10 +233,10 @@ class Membership:
         verdict = member.answered(request, response, sent_ms)
         if member.refusal is not None and self._wish.refused(member.refusal.code):
             return
-        if verdict is Verdict.GO_ON:
+        if verdict is NextAction.GO_ON:
             self._failures = 0
             return
-        if verdict is Verdict.ELSEWHERE:
+        if verdict is NextAction.ELSEWHERE:
             self._link.forget()
         await self._pause()
 
@@ -253,7 +253,7 @@ class Membership:
             if waits_for_others:
                 # Until it is answered the coordinator waits as well, and expires nobody.
                 self.member.liveness.contact(self._clock.now_ms())
-                if self.member.phase is Phase.LEAVING:
+                if self.member.phase is MembershipPhase.LEAVING:
                     connection.close("the member leaves while it joins")
             self._wake.clear()
             if not future.done():

@@ -9,16 +9,16 @@ from ottla.client.cluster.routing import Router
 from ottla.client.fetching.deserialization import commit_listener
 from ottla.client.group.commits import Commits
 from ottla.client.group.coordinator_link import OwnCoordinators
-from ottla.client.process.tasks import Tasks
+from ottla.client.process.tasks import ClientTasks
 from ottla.wire.errors import ClientError, RequestRefused, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.cluster.cluster import ClusterClient
     from ottla.client.fetching.fetcher import Fetcher
-    from ottla.client.fetching.handout import Handout
-    from ottla.client.group.identity import MemberIdentity
+    from ottla.client.fetching.handout import RecordHandout
+    from ottla.client.group.identity import GroupIdentity
     from ottla.client.records.committed import Committed
     from ottla.client.settings.config import ConsumerConfig
     from ottla.protocol.ids import TopicPartition
@@ -33,14 +33,18 @@ class GroupOffsets:
     """Owned by one consumer of a group; ``stop`` it in the end."""
 
     def __init__(
-        self, cluster: Cluster, config: ConsumerConfig, fetcher: Fetcher, handout: Handout
+        self,
+        cluster: ClusterClient,
+        config: ConsumerConfig,
+        fetcher: Fetcher,
+        handout: RecordHandout,
     ) -> None:
         assert config.group_id is not None
         self._cluster = cluster
         self._config = config
         self._fetcher = fetcher
         self._handout = handout
-        self._tasks = Tasks(fetcher.crash)
+        self._tasks = ClientTasks(fetcher.crash)
         self._coordinators = OwnCoordinators(cluster, "commits")
         self._commits = Commits(
             Router(cluster),
@@ -63,7 +67,7 @@ class GroupOffsets:
         self._coordinators.close()
 
     async def commit(
-        self, offsets: Mapping[TopicPartition, Committed] | None, member: MemberIdentity
+        self, offsets: Mapping[TopicPartition, Committed] | None, member: GroupIdentity
     ) -> None:
         """Store these, or the positions after all that was handed out. Raises ValueError for the
         latter while somebody else knows better what is finished with."""
@@ -80,7 +84,7 @@ class GroupOffsets:
         """Where the group stands, with what was stored beside it. Raises GroupRefused."""
         return await self._commits.fetch(partitions)
 
-    def commit_if_due(self, now_ms: float, member: MemberIdentity) -> None:
+    def commit_if_due(self, now_ms: float, member: GroupIdentity) -> None:
         """Store, by itself, what the application has finished with."""
         if self.is_delegated:
             return
@@ -91,7 +95,7 @@ class GroupOffsets:
     def _tell_failure(self, error: ClientError) -> None:
         logger.warning("group %r: positions were not stored: %s", self._config.group_id, error)
 
-    async def commit_at_last(self, member: MemberIdentity) -> None:
+    async def commit_at_last(self, member: GroupIdentity) -> None:
         """Store what was handed out before it is given up; never raises."""
         if not self._config.auto_commit or self.is_delegated:
             return

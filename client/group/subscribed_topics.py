@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable
 
-    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.cluster.cluster import ClusterClient
     from ottla.client.cluster.metadata import TopicView
     from ottla.client.cluster.upkeep import Upkeep
     from ottla.protocol.ids import Uuid
@@ -33,7 +33,7 @@ MISSING_LOOK_MS = 5_000.0
 class MembershipTopics:
     """Owned by one membership, in whose task everything here happens."""
 
-    def __init__(self, cluster: Cluster, upkeep: Upkeep) -> None:
+    def __init__(self, cluster: ClusterClient, upkeep: Upkeep) -> None:
         self._cluster = cluster
         self._clock = cluster.environment.clock
         self._upkeep = upkeep

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ottla.client.group.change import Phase
+from ottla.client.group.change import MembershipPhase
 from ottla.client.group.consumer_protocol import ConsumerMember
 from ottla.client.group.coordinator_link import CONSUMER_GROUP_HEARTBEAT, REGEX_VERSION
 from ottla.client.group.patterns import re2_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ottla.wire.connection import Connection
 
 
-class Wish:
+class SubscribedTopics:
     """Owned by one membership, whose task is woken with ``wake``."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Wish:
         """See whether other topics match by now."""
         if self._pattern is None or self._regex is not None:
             return
-        if self._member.phase is not Phase.FAILED:
+        if self._member.phase is not MembershipPhase.FAILED:
             self._topics.look_for(self._pattern, self._found)
 
     def _found(self, topics: tuple[str, ...]) -> None:

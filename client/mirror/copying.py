@@ -31,7 +31,7 @@ class Marks(NamedTuple):
     target_id: str
 
 
-class Placed(NamedTuple):
+class CopiedRun(NamedTuple):
     """What was copied together, and where it is: nothing if nobody told."""
 
     where: TopicPartition
@@ -51,7 +51,7 @@ class Copier:
         self._copied = copied
         self._marks = marks
 
-    async def copy(self, batches: Iterable[FetchedBatch]) -> list[Placed]:
+    async def copy(self, batches: Iterable[FetchedBatch]) -> list[CopiedRun]:
         """Return when the target has acknowledged everything. Raises what sending does, and
         RequestRefused for damaged batches."""
         sent: list[tuple[TopicPartition, str, Columns, BatchDelivery]] = []
@@ -62,7 +62,7 @@ class Copier:
                 delivery = await self._producer.send_batch(target, piece, partition=batch.partition)
                 sent.append((where, target, piece, delivery))
         return [
-            Placed(where, target, piece.count, size_bytes(piece), await runs(piece, delivery))
+            CopiedRun(where, target, piece.count, size_bytes(piece), await runs(piece, delivery))
             for where, target, piece, delivery in sent
         ]
 

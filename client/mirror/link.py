@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
 from ottla.client.consumer import Consumer
-from ottla.client.mirror.copying import Copier, Marks, Placed
+from ottla.client.mirror.copying import CopiedRun, Copier, Marks
 from ottla.client.mirror.errors import MirrorError
 from ottla.client.mirror.notebook import make_topic, read_notes
-from ottla.client.mirror.report import Progress
-from ottla.client.mirror.session import Clients, Purpose, Session
+from ottla.client.mirror.report import MirrorProgress
+from ottla.client.mirror.session import Clients, MirrorSession, Purpose
 from ottla.client.mirror.topics import Copied, TopicSync, certain
 from ottla.client.producer import Producer
 from ottla.client.settings.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
@@ -29,7 +29,7 @@ from ottla.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.mirror.settings import MirrorSettings, Source
+    from ottla.client.mirror.settings import MirrorSettings, MirrorSource
     from ottla.client.process.environment import Environment
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ MEMORY_BYTES_MAX = 64 * 1024 * 1024
 RECORD_BYTES_MAX = 16 * 1024 * 1024
 
 
-class Look(NamedTuple):
+class CopyCheck(NamedTuple):
     """Where to look whether there is something else to copy, and what it was the last time."""
 
     topics: TopicSync
@@ -57,13 +57,13 @@ class Look(NamedTuple):
     copied: Copied
 
 
-class Link:
+class MirrorLink:
     """Owned by one mirror."""
 
     def __init__(
         self,
         settings: MirrorSettings,
-        source: Source,
+        source: MirrorSource,
         environment: Environment,
         *,
         until_end: bool = False,
@@ -85,13 +85,15 @@ class Link:
         """Copy no more than what is under way; ``run`` returns when that is done."""
         self._is_stopping = True
 
-    def progress(self) -> Progress:
+    def progress(self) -> MirrorProgress:
         """How far it is."""
         if self._consumer is not None:
             self._place = place_of(self._consumer)
         partitions, lag = self._place
         alias = self.source.alias
-        return Progress(alias, self._records, self._size_bytes, partitions, lag, self._failures)
+        return MirrorProgress(
+            alias, self._records, self._size_bytes, partitions, lag, self._failures
+        )
 
     async def run(self) -> None:
         """Until ``stop``. Raises MirrorError, and ClientErrors that would come again."""
@@ -142,7 +144,7 @@ class Link:
             producer = await stack.enter_async_context(self._producer())
             consumer = await stack.enter_async_context(self._reader())
             copier = Copier(producer, copied, marks if settings.mark else None)
-            session = Session(
+            session = MirrorSession(
                 Purpose(settings, self.source, marks.source_id, copied),
                 Clients(consumer, producer, copier, target),
                 environment,
@@ -151,7 +153,7 @@ class Link:
             await session.begin()
             self._consumer = consumer
             try:
-                await self._copy(session, consumer, Look(topics, source, copied))
+                await self._copy(session, consumer, CopyCheck(topics, source, copied))
                 await session.end()
             finally:
                 self._place = place_of(consumer) if self._is_stopping else (0, None)
@@ -159,9 +161,9 @@ class Link:
 
     async def _copy(
         self,
-        session: Session,
+        session: MirrorSession,
         consumer: Consumer[bytes, bytes],
-        look: Look,
+        look: CopyCheck,
     ) -> None:
         """Until it is to stop, or what is copied has changed."""
         if self._ends == {}:
@@ -187,7 +189,7 @@ class Link:
             raise MirrorError(f"{self.source.alias} and the target are the same cluster")
         return Marks(source_id, target_id)
 
-    def _on_copied(self, placed: Placed) -> None:
+    def _on_copied(self, placed: CopiedRun) -> None:
         self._records += placed.record_count
         self._size_bytes += placed.size_bytes
 

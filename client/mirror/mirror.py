@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from ottla.client.admin import Admin
 from ottla.client.mirror.groups import CARRIED, carry_over, wanted_groups
-from ottla.client.mirror.link import Link
+from ottla.client.mirror.link import MirrorLink
 from ottla.client.mirror.notebook import read_notes
 from ottla.client.mirror.translation import Notes
 from ottla.client.process.environment import Environment, real_environment
@@ -23,8 +23,8 @@ from ottla.wire.errors import ClientError
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from ottla.client.mirror.report import Progress
-    from ottla.client.mirror.settings import MirrorSettings, Source
+    from ottla.client.mirror.report import MirrorProgress
+    from ottla.client.mirror.settings import MirrorSettings, MirrorSource
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Mirror:
         self._settings = settings
         self._environment = environment or real_environment()
         self._links = [
-            Link(settings, source, self._environment, until_end=until_end)
+            MirrorLink(settings, source, self._environment, until_end=until_end)
             for source in settings.sources
         ]
         self._tasks: list[asyncio.Task[None]] = []
@@ -86,7 +86,7 @@ class Mirror:
         for task in self._tasks:
             task.result()
 
-    def progress(self) -> list[Progress]:
+    def progress(self) -> list[MirrorProgress]:
         """How far each source is."""
         return [link.progress() for link in self._links]
 
@@ -99,7 +99,7 @@ class Mirror:
                 except ClientError as error:
                     logger.warning("%s: groups are not carried over: %s", source.alias, error)
 
-    async def _carry(self, source: Source) -> None:
+    async def _carry(self, source: MirrorSource) -> None:
         settings, environment = self._settings, self._environment
         notes = Notes.of(source.alias, await read_notes(settings.target, environment))
         async with (

@@ -8,7 +8,7 @@ from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.cluster.all_brokers import certain_ids
 from ottla.client.consumer import Consumer
 from ottla.client.mirror.selection import NOTES_TOPIC
-from ottla.client.mirror.translation import Note, read_note
+from ottla.client.mirror.translation import OffsetNote, read_note
 from ottla.client.settings.config import ConsumerConfig, Isolation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
@@ -37,12 +37,12 @@ async def make_topic(admin: Admin, replication_factor: int) -> None:
             raise
 
 
-async def read_notes(bootstrap: str, environment: Environment) -> list[Note]:
+async def read_notes(bootstrap: str, environment: Environment) -> list[OffsetNote]:
     """All notes that a cluster has, oldest first; none if nothing was ever copied to it.
 
     Raises ClientError; one that may pass as long as too few brokers agree which topic has them."""
     config = ConsumerConfig(offset_reset="earliest", isolation=Isolation.READ_COMMITTED)
-    found: list[Note] = []
+    found: list[OffsetNote] = []
     async with Consumer(bootstrap, config, environment) as consumer:
         try:
             partitions = await consumer.partitions_of(NOTES_TOPIC)

@@ -29,7 +29,7 @@ COPIED_CONFIGS = frozenset(
 )
 
 
-class Work(NamedTuple):
+class MirrorPlan(NamedTuple):
     """``create`` and ``grow`` give the partition count by the target's name; ``too_few`` those that
     would have to grow and may not."""
 
@@ -38,7 +38,7 @@ class Work(NamedTuple):
     too_few: dict[str, tuple[int, int]]
 
 
-def work(wanted: Mapping[str, int], there: Mapping[str, int], *, may_grow: bool) -> Work:
+def work(wanted: Mapping[str, int], there: Mapping[str, int], *, may_grow: bool) -> MirrorPlan:
     """From the partition counts that the target needs and those that it has. A topic that has more
     keeps them: other sources may need them."""
     create, grow, too_few = {}, {}, {}
@@ -50,7 +50,7 @@ def work(wanted: Mapping[str, int], there: Mapping[str, int], *, may_grow: bool)
             grow[name] = count
         elif has < count:
             too_few[name] = (has, count)
-    return Work(create, grow, too_few)
+    return MirrorPlan(create, grow, too_few)
 
 
 def two_into_one(names: Mapping[str, str]) -> tuple[str, str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.protocol.named_tuples import NamedTuple
 
 
-class Progress(NamedTuple):
+class MirrorProgress(NamedTuple):
     """Of one source: what was copied since the mirror began, and how many offsets it is behind in
     all its partitions; None while that is not known."""
 

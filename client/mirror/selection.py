@@ -13,7 +13,7 @@ from ottla.client.mirror.settings import SAME_NAME, matches
 if TYPE_CHECKING:
     from collections.abc import Iterable, Set
 
-    from ottla.client.mirror.settings import Source
+    from ottla.client.mirror.settings import MirrorSource
 
 # Where mirrors keep their notes, on their targets.
 NOTES_TOPIC = "ottla.mirror.offsets"
@@ -27,13 +27,13 @@ class Circle(Exception):
         self.topic = topic
 
 
-def target_name(source: Source, topic: str) -> str:
+def target_name(source: MirrorSource, topic: str) -> str:
     """What the topic is called on the target."""
     return source.rename.replace("{source}", source.alias).replace(SAME_NAME, topic)
 
 
 def selected(
-    source: Source, names: Iterable[str], from_target: Set[str], *, is_marked: bool
+    source: MirrorSource, names: Iterable[str], from_target: Set[str], *, is_marked: bool
 ) -> dict[str, str]:
     """Of a source's topics those to be copied, each with its name on the target.
 
@@ -58,7 +58,7 @@ def selected(
     return found
 
 
-def _came_this_way(source: Source, name: str) -> bool:
+def _came_this_way(source: MirrorSource, name: str) -> bool:
     """Whether the name has got this link's prefix or suffix before, perhaps with others since."""
     before, _, after = source.rename.replace("{source}", source.alias).partition(SAME_NAME)
     has_prefix = bool(before) and (name.startswith(before) or f".{before}" in name)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ottla.client.admin import Admin
     from ottla.client.consumer import Consumer
     from ottla.client.fetching.batches import FetchedBatch
-    from ottla.client.mirror.copying import Copier, Placed
-    from ottla.client.mirror.settings import MirrorSettings, Source
+    from ottla.client.mirror.copying import CopiedRun, Copier
+    from ottla.client.mirror.settings import MirrorSettings, MirrorSource
     from ottla.client.mirror.topics import Copied
     from ottla.client.process.environment import Environment
     from ottla.client.producer import Producer
@@ -49,12 +49,12 @@ class Purpose(NamedTuple):
     """What one link is for. ``cluster_id`` is the source's."""
 
     settings: MirrorSettings
-    source: Source
+    source: MirrorSource
     cluster_id: str
     copied: Copied
 
 
-class Session(RebalanceListener):
+class MirrorSession(RebalanceListener):
     """Used by one link: ``begin``, then ``step`` until that returns False, then ``end``."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Session(RebalanceListener):
         purpose: Purpose,
         clients: Clients,
         environment: Environment,
-        on_copied: Callable[[Placed], None],
+        on_copied: Callable[[CopiedRun], None],
     ) -> None:
         self._settings, self._source, cluster_id, self._copied = purpose
         self._consumer, self._producer, self._copier, self._target = clients

@@ -18,7 +18,7 @@ ALIAS = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class MirrorSource:
     """One cluster to read. ``topics`` are names, or regular expressions that begin with ``^``;
     ``exclude`` takes away from them. ``rename`` makes the target's name of ``{topic}`` and
     ``{source}``. Raises ValueError."""
@@ -54,7 +54,7 @@ class MirrorSettings:
     process of the same name takes over what one that died has copied."""
 
     target: str
-    sources: tuple[Source, ...]
+    sources: tuple[MirrorSource, ...]
     name: str = "mirror"
     exactly_once: bool = False
     mark: bool = False
@@ -84,7 +84,7 @@ class MirrorSettings:
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} has to be above 0")
 
-    def group_of(self, source: Source) -> str:
+    def group_of(self, source: MirrorSource) -> str:
         """The consumer group that reads that source; with ``exactly_once`` also the group of the
         target that keeps the positions."""
         return f"{self.name}.{source.alias}"
@@ -142,7 +142,9 @@ def from_document(document: Mapping[str, object]) -> MirrorSettings:
         if not isinstance(table, dict):
             raise ValueError(f"[source.{alias}] has to be a table")
         _check_keys(f"source.{alias}.", table, SOURCE_KEYS)
-        made.append(Source(**{"alias": alias, "bootstrap": "", "topics": (), **_tuples(table)}))
+        made.append(
+            MirrorSource(**{"alias": alias, "bootstrap": "", "topics": (), **_tuples(table)})
+        )
     settings: dict[str, Any] = {"target": "", **_tuples(given), "sources": tuple(made)}
     return MirrorSettings(**settings)
 

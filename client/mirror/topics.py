@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Set
 
     from ottla.client.admin import Admin
-    from ottla.client.mirror.settings import MirrorSettings, Source
+    from ottla.client.mirror.settings import MirrorSettings, MirrorSource
     from ottla.protocol.ids import Uuid
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class TopicSync:
     """Of one source. ``from_target`` are its topics that other mirrors fill from the target."""
 
     def __init__(
-        self, settings: MirrorSettings, source: Source, target: Admin, from_target: Set[str]
+        self, settings: MirrorSettings, source: MirrorSource, target: Admin, from_target: Set[str]
     ) -> None:
         self._settings = settings
         self._source = source

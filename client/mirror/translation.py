@@ -53,7 +53,7 @@ class Run(NamedTuple):
         return None
 
 
-class Note(NamedTuple):
+class OffsetNote(NamedTuple):
     """One run as it is kept: of which source (its alias and cluster id) and partition, which topic
     it went to, and which note of this partition it is, from 1 on."""
 
@@ -72,7 +72,7 @@ def slot_of(number: int) -> int:
     return zeros * KEPT_PER_DISTANCE + (number >> (zeros + 1)) % KEPT_PER_DISTANCE
 
 
-def note_key(note: Note) -> bytes:
+def note_key(note: OffsetNote) -> bytes:
     """What compaction goes by."""
     return _json(
         {
@@ -84,7 +84,7 @@ def note_key(note: Note) -> bytes:
     )
 
 
-def note_value(note: Note) -> bytes:
+def note_value(note: OffsetNote) -> bytes:
     """All but the key."""
     return _json(
         {
@@ -96,7 +96,7 @@ def note_value(note: Note) -> bytes:
     )
 
 
-def read_note(key: bytes | None, value: bytes | None) -> Note | None:
+def read_note(key: bytes | None, value: bytes | None) -> OffsetNote | None:
     """What a record says; None if it is no note, such as one of a later version."""
     if key is None or value is None:
         return None
@@ -105,7 +105,7 @@ def read_note(key: bytes | None, value: bytes | None) -> Note | None:
         where = TopicPartition(str(name["topic"]), int(name["partition"]))
         run = Run(*(int(said[field]) for field in Run._fields))
         number = int(said["number"])
-        note = Note(
+        note = OffsetNote(
             str(name["source"]), str(said["cluster"]), where, str(said["target_topic"]), number, run
         )
     except (ValueError, KeyError, TypeError):
@@ -120,14 +120,14 @@ def _json(document: dict[str, object]) -> bytes:
 class Notes:
     """The notes of one source, as far as they still count: one for each partition and slot."""
 
-    def __init__(self, notes: Iterable[Note] = ()) -> None:
-        self._slots: dict[TopicPartition, dict[int, Note]] = {}
+    def __init__(self, notes: Iterable[OffsetNote] = ()) -> None:
+        self._slots: dict[TopicPartition, dict[int, OffsetNote]] = {}
         self._shared: frozenset[TopicPartition] = frozenset()
         for note in notes:
             self.take(note)
 
     @classmethod
-    def of(cls, source: str, notes: Iterable[Note]) -> Notes:
+    def of(cls, source: str, notes: Iterable[OffsetNote]) -> Notes:
         """Of all notes that the target has, those of this source."""
         mine, others = [], set()
         for note in notes:
@@ -143,11 +143,11 @@ class Notes:
         """Whether other sources are copied to that partition of the target, too."""
         return target in self._shared
 
-    def take(self, note: Note) -> None:
+    def take(self, note: OffsetNote) -> None:
         """One more, from the topic; later ones replace earlier ones."""
         self._slots.setdefault(note.where, {})[slot_of(note.number)] = note
 
-    def last(self, where: TopicPartition) -> Note | None:
+    def last(self, where: TopicPartition) -> OffsetNote | None:
         """The newest of a partition."""
         newest = self._newest_first(where)
         return newest[0] if newest else None
@@ -168,7 +168,7 @@ class Notes:
         last = self.last(where)
         return None if last is None else last.target_topic
 
-    def _newest_first(self, where: TopicPartition) -> list[Note]:
+    def _newest_first(self, where: TopicPartition) -> list[OffsetNote]:
         slots = self._slots.get(where, {})
         return sorted(slots.values(), key=lambda note: note.number, reverse=True)
 
@@ -180,7 +180,7 @@ class Jotter:
         self._source = source
         self._cluster_id = cluster_id
         self._notes = notes
-        self._due: dict[TopicPartition, Note] = {}
+        self._due: dict[TopicPartition, OffsetNote] = {}
 
     def copied(self, where: TopicPartition, target_topic: str, run: Run) -> None:
         """These were copied. A run that goes on where the last one ended makes that longer;
@@ -193,10 +193,10 @@ class Jotter:
             joined = last.run.joined(run) if same_place else None
             if joined is not None:
                 run, number = joined, last.number
-        note = Note(self._source, self._cluster_id, where, target_topic, number, run)
+        note = OffsetNote(self._source, self._cluster_id, where, target_topic, number, run)
         self._due[where] = note
 
-    def due(self) -> list[Note]:
+    def due(self) -> list[OffsetNote]:
         """What is to be written."""
         return list(self._due.values())
 

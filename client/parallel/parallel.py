@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.client.parallel.policy import check_on_error
 from ottla.client.parallel.scheduler import Lanes, Ordering
-from ottla.client.parallel.workers import Workers, World
-from ottla.client.process.tasks import Tasks
+from ottla.client.parallel.workers import WorkerPorts, Workers
+from ottla.client.process.tasks import ClientTasks
 from ottla.client.process.threads import HandlerThreads
 from ottla.client.records.arguments import whole
 from ottla.protocol.ids import TopicPartition
@@ -45,7 +45,7 @@ RECORDS_PER_POLL = 500
 LAST_COMMIT_MS = 10_000.0
 
 
-class Reads(Protocol):
+class RecordSource(Protocol):
     """The part of a consumer that a run needs."""
 
     @property
@@ -67,7 +67,7 @@ class Committing(NamedTuple):
     interval_ms: float | None
 
 
-class Plan(NamedTuple):
+class RunPlan(NamedTuple):
     """The handler and how to call it."""
 
     handler: RecordHandler
@@ -93,7 +93,11 @@ class ParallelRun:
     it, or with HandlerFailed. The consumer's position is then the first unfinished record."""
 
     def __init__(
-        self, consumer: Reads, committing: Committing, plan: Plan, environment: Environment
+        self,
+        consumer: RecordSource,
+        committing: Committing,
+        plan: RunPlan,
+        environment: Environment,
     ) -> None:
         if not callable(plan.handler):
             raise TypeError(f"a handler is a function, not {plan.handler!r}")
@@ -111,9 +115,9 @@ class ParallelRun:
         self._has_begun = False
         self._lanes: Lanes[Record] = Lanes(plan.ordering, plan.limits.window_max)
         self._threads = HandlerThreads(plan.concurrency)
-        world = World(environment.clock, environment.random, self._threads)
+        world = WorkerPorts(environment.clock, environment.random, self._threads)
         self._workers = Workers(self._lanes, plan.handler, plan.on_error, self._turn_taps, world)
-        self._tasks = Tasks(self._workers.end)
+        self._tasks = ClientTasks(self._workers.end)
 
     def __await__(self) -> Generator[Any, None, None]:
         return self.run().__await__()

@@ -76,7 +76,7 @@ class Window:
 
 
 @dataclass(slots=True, eq=False)
-class Work(Generic[Item]):
+class QueuedRecord(Generic[Item]):
     """One record on its way through a lane. ``failures``: how often it was tried in vain."""
 
     item: Item
@@ -96,11 +96,11 @@ class Lanes(Generic[Item]):
         self._window_max = window_max
         self._windows: dict[TopicPartition, Window] = {}
         # The key is there while a work of the lane is ready, running or delayed.
-        self._lanes: dict[object, deque[Work[Item]]] = {}
-        self._ready: deque[Work[Item]] = deque()
-        self._delayed: list[tuple[float, int, Work[Item]]] = []
+        self._lanes: dict[object, deque[QueuedRecord[Item]]] = {}
+        self._ready: deque[QueuedRecord[Item]] = deque()
+        self._delayed: list[tuple[float, int, QueuedRecord[Item]]] = []
         self._delays = 0
-        self._running: dict[Work[Item], None] = {}
+        self._running: dict[QueuedRecord[Item], None] = {}
         self._paused: set[TopicPartition] = set()
 
     # Partitions.
@@ -139,7 +139,9 @@ class Lanes(Generic[Item]):
                 window.is_ours = False
             self._paused.discard(partition)
 
-    def running(self, partitions: Iterable[TopicPartition] | None = None) -> list[Work[Item]]:
+    def running(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> list[QueuedRecord[Item]]:
         """What is in work now, of some partitions or at all."""
         if partitions is None:
             return list(self._running)
@@ -162,7 +164,7 @@ class Lanes(Generic[Item]):
             return
         if not window.accept(offset):
             return
-        work = Work(item, offset, window, self._lane_of(partition, key))
+        work = QueuedRecord(item, offset, window, self._lane_of(partition, key))
         if work.lane is None:
             self._ready.append(work)
         elif work.lane in self._lanes:
@@ -178,7 +180,7 @@ class Lanes(Generic[Item]):
             return None
         return (partition, key)
 
-    def start(self, now_ms: float) -> Work[Item] | None:
+    def start(self, now_ms: float) -> QueuedRecord[Item] | None:
         """The next record to work on, if there is one that may begin."""
         if self._delayed and self._delayed[0][0] <= now_ms:
             work = heappop(self._delayed)[2]
@@ -189,13 +191,13 @@ class Lanes(Generic[Item]):
         self._running[work] = None
         return work
 
-    def finish(self, work: Work[Item]) -> None:
+    def finish(self, work: QueuedRecord[Item]) -> None:
         """It is done, or shall count as done."""
         del self._running[work]
         work.window.finish(work.offset)
         self._leave(work)
 
-    def retry(self, work: Work[Item], at_ms: float) -> None:
+    def retry(self, work: QueuedRecord[Item], at_ms: float) -> None:
         """It has failed and is tried again then; its lane waits."""
         del self._running[work]
         work.failures += 1
@@ -205,12 +207,12 @@ class Lanes(Generic[Item]):
         self._delays += 1
         heappush(self._delayed, (at_ms, self._delays, work))
 
-    def drop(self, work: Work[Item]) -> None:
+    def drop(self, work: QueuedRecord[Item]) -> None:
         """It was ended before it was done: the position stays before it."""
         del self._running[work]
         self._leave(work)
 
-    def _leave(self, work: Work[Item]) -> None:
+    def _leave(self, work: QueuedRecord[Item]) -> None:
         """Let the next one of the lane begin."""
         lane = self._lanes.get(work.lane)
         if lane is None:
@@ -234,7 +236,7 @@ class Lanes(Generic[Item]):
         """How many may begin at once."""
         return len(self._ready)
 
-    def has_room(self, work: Work[Item]) -> bool:
+    def has_room(self, work: QueuedRecord[Item]) -> bool:
         """Whether the work's partition is paused and need not be any more."""
         window = work.window
         return (

@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.parallel.policy import DeadLetter, HandlerFailed, next_step
-from ottla.client.process.tasks import Tasks
+from ottla.client.process.tasks import ClientTasks
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.deadline import TimeLimit
 from ottla.wire.errors import ClientError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ottla.client.parallel.policy import OnError, RecordHandler
-    from ottla.client.parallel.scheduler import Lanes, Work
+    from ottla.client.parallel.scheduler import Lanes, QueuedRecord
     from ottla.client.records.consumer_record import ConsumerRecord
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.ports import Clock, Offload, Random, Timer
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 CUT_WAIT_MS = 1_000.0
 
 
-class World(NamedTuple):
+class WorkerPorts(NamedTuple):
     """What workers touch: time, chance, and threads for handlers that are plain functions."""
 
     clock: Clock
@@ -48,7 +48,7 @@ class Workers:
         handler: RecordHandler,
         on_error: OnError,
         on_room: Callable[[], object],
-        world: World,
+        world: WorkerPorts,
     ) -> None:
         """``on_room`` is told when a paused partition need not be paused any more."""
         self._lanes = lanes
@@ -57,12 +57,12 @@ class Workers:
         self._on_error = on_error
         self._on_room = on_room
         self._world = world
-        self._tasks = Tasks(self._on_crash)
+        self._tasks = ClientTasks(self._on_crash)
         self._alive_count = 0
         self._parked: deque[asyncio.Future[None]] = deque()
-        self._running: dict[Work[Record], asyncio.Task[Any]] = {}
+        self._running: dict[QueuedRecord[Record], asyncio.Task[Any]] = {}
         # Works whose task was cancelled for their own sake: the worker itself goes on.
-        self._cut: set[Work[Record]] = set()
+        self._cut: set[QueuedRecord[Record]] = set()
         self._timer: Timer | None = None
         self._progress = asyncio.Event()
         self.is_ending = False
@@ -158,7 +158,7 @@ class Workers:
         if next_ms is not None:
             self._timer = self._world.clock.call_at(next_ms, self._wake_one)
 
-    async def _handle(self, work: Work[Record]) -> None:
+    async def _handle(self, work: QueuedRecord[Record]) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._running[work] = task
@@ -178,7 +178,7 @@ class Workers:
             self._on_room()
         self.wake()
 
-    async def _attempt(self, work: Work[Record]) -> None:
+    async def _attempt(self, work: QueuedRecord[Record]) -> None:
         record = work.item
         try:
             if self._is_awaitable:
@@ -200,7 +200,7 @@ class Workers:
             self.handled_count += 1
             self._lanes.finish(work)
 
-    async def _failed(self, work: Work[Record], error: Exception) -> None:
+    async def _failed(self, work: QueuedRecord[Record], error: Exception) -> None:
         failures = work.failures + 1
         step = next_step(self._on_error, failures, self._world.random.random())
         if isinstance(step, DeadLetter):
@@ -222,7 +222,9 @@ class Workers:
             self._lanes.retry(work, self._world.clock.now_ms() + step)
             self._arm()
 
-    def _stop_at(self, work: Work[Record], failures: int, reason: str, cause: Exception) -> None:
+    def _stop_at(
+        self, work: QueuedRecord[Record], failures: int, reason: str, cause: Exception
+    ) -> None:
         failure = HandlerFailed(work.item, failures, reason)
         failure.__cause__ = cause
         # Ended first: the next one of its lane must not begin.

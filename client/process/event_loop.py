@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-class Home:
+class OwningLoop:
     """The first loop that ``check`` is called in."""
 
     __slots__ = ("_loop",)

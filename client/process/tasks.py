@@ -26,7 +26,7 @@ def guarded(
     return call
 
 
-class Tasks:
+class ClientTasks:
     """Owned by one client, which stops them when it closes."""
 
     __slots__ = ("_named", "_on_crash", "_running")

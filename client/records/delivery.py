@@ -31,7 +31,7 @@ class Piece(NamedTuple):
     fate: BatchDelivered | BaseException
 
 
-class Share(NamedTuple):
+class DeliveredShare(NamedTuple):
     """Consecutive records; the offset is that of the first."""
 
     offset: int
@@ -62,13 +62,13 @@ def join(
         future.add_done_callback(settle)
 
 
-def shares_of(fate: BatchDelivered, index: int, record_count: int) -> list[Share]:
+def shares_of(fate: BatchDelivered, index: int, record_count: int) -> list[DeliveredShare]:
     """Where ``record_count`` records of a batch are, from ``index`` on. Raises the error of the
     first of them that failed."""
     if not fate.pieces:
         offset = -1 if fate.base_offset < 0 else fate.base_offset + index
-        return [Share(offset, fate.append_time_ms, record_count)]
-    found: list[Share] = []
+        return [DeliveredShare(offset, fate.append_time_ms, record_count)]
+    found: list[DeliveredShare] = []
     for piece in fate.pieces:
         count = min(record_count, piece.record_count - index)
         if count > 0:
@@ -139,7 +139,7 @@ class Delivery:
         timestamp = self._timestamp if append_time_ms < 0 else append_time_ms
         return Delivered(*self.partition, offset, timestamp)
 
-    def shares(self) -> Generator[object, None, list[Share]]:
+    def shares(self) -> Generator[object, None, list[DeliveredShare]]:
         """Internal: wait, and return where all the records are."""
         # Shielded: giving up one record must not cancel those that share its batch.
         fate = yield from asyncio.shield(self._future).__await__()

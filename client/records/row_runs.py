@@ -59,7 +59,7 @@ class Rows(Protocol):
         """What goes into a batch of their own."""
 
 
-class Part(NamedTuple):
+class RowRun(NamedTuple):
     """What one batch has of them."""
 
     rows: Rows
@@ -81,7 +81,7 @@ class Part(NamedTuple):
         return self.rows.encode(self.start, self.stop)
 
 
-def part_within(rows: Rows, start: int, limit_bytes: int) -> Part:
+def part_within(rows: Rows, start: int, limit_bytes: int) -> RowRun:
     """As many from ``start`` on as fit into so many bytes however they are encoded, and one at
     least."""
     assert start < rows.count
@@ -92,13 +92,13 @@ def part_within(rows: Rows, start: int, limit_bytes: int) -> Part:
 
     all_bytes = most_bytes(rows.count)
     if all_bytes <= limit_bytes:
-        return Part(rows, start, rows.count)
+        return RowRun(rows, start, rows.count)
     # Records are mostly of one size, and then this is how many it is.
     guess = start + (rows.count - start) * limit_bytes // all_bytes
     if guess > start and most_bytes(guess) <= limit_bytes < most_bytes(guess + 1):
-        return Part(rows, start, guess)
+        return RowRun(rows, start, guess)
     fitting = bisect_right(range(start + 1, rows.count + 1), limit_bytes, key=most_bytes)
-    return Part(rows, start, start + max(1, fitting))
+    return RowRun(rows, start, start + max(1, fitting))
 
 
 class ValueRows:

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ottla.client.records.producer_record import RECORD_OVERHEAD_BYTES, Item
-from ottla.client.sending.batch import BATCH_OVERHEAD_BYTES, Batch, Phase
+from ottla.client.sending.batch import BATCH_OVERHEAD_BYTES, Batch, BatchPhase
 from ottla.client.sending.partition_queue import Line
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.named_tuples import NamedTuple
@@ -20,17 +20,17 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ottla.client.records.row_runs import Part
+    from ottla.client.records.row_runs import RowRun
     from ottla.client.settings.accumulator_limits import AccumulatorLimits
     from ottla.protocol.ids import TopicPartition
 
 # Looking a member of an enumeration up costs more than comparing it.
-OPEN = Phase.OPEN
+OPEN = BatchPhase.OPEN
 # From half a batch on, records that came together are encoded as they came.
 SHARE_OF_OWN_BATCH = 2
 
 
-class Placed(NamedTuple):
+class AppendedRows(NamedTuple):
     """Where records went, and the place of the first among all of that batch."""
 
     batch: Batch
@@ -88,7 +88,7 @@ class Accumulator:
             return None
         batch = line.unsent[-1]
         if (
-            batch.phase is not Phase.OPEN
+            batch.phase is not BatchPhase.OPEN
             or batch.size_bytes + size_bytes > self._limits.batch_bytes
             or self.held_bytes + size_bytes > self.room_bytes
         ):
@@ -127,10 +127,10 @@ class Accumulator:
             batch.size_bytes += size_bytes
             self.held_bytes += size_bytes
             if batch.size_bytes >= self._limits.batch_bytes:
-                batch.phase = Phase.CLOSED
+                batch.phase = BatchPhase.CLOSED
         return batch
 
-    def append_part(self, partition: TopicPartition, part: Part, now_ms: float) -> Placed:
+    def append_part(self, partition: TopicPartition, part: RowRun, now_ms: float) -> AppendedRows:
         """Take records that came together; the caller has seen that there is room for them.
 
         Many are a batch of their own, which is closed. A few share the open one: small calls
@@ -139,7 +139,7 @@ class Accumulator:
         if size_bytes * SHARE_OF_OWN_BATCH >= self._limits.batch_bytes:
             batch, first_index = self._new_batch(partition, now_ms), 0
             batch.part = part
-            batch.phase = Phase.CLOSED
+            batch.phase = BatchPhase.CLOSED
         else:
             # First of all: columns may turn out not to hold what they should.
             items = part.items()
@@ -148,7 +148,7 @@ class Accumulator:
             batch.items += items
         batch.size_bytes += size_bytes
         self.held_bytes += size_bytes
-        return Placed(batch, first_index)
+        return AppendedRows(batch, first_index)
 
     def _open_batch(self, partition: TopicPartition, size_bytes: int) -> Batch | None:
         """The batch that takes so much more, if there is one."""
@@ -157,7 +157,7 @@ class Accumulator:
             return None
         batch = line.unsent[-1]
         if (
-            batch.phase is not Phase.OPEN
+            batch.phase is not BatchPhase.OPEN
             or batch.size_bytes + size_bytes > self._limits.batch_bytes
         ):
             return None
@@ -188,7 +188,7 @@ class Accumulator:
             self._lines[partition] = line
         if line.unsent:
             # The new record did not fit into it.
-            line.unsent[-1].phase = Phase.CLOSED
+            line.unsent[-1].phase = BatchPhase.CLOSED
         batch = Batch(partition, now_ms)
         self.held_bytes += batch.size_bytes
         line.unsent.append(batch)
@@ -236,7 +236,7 @@ class Accumulator:
 
     def _due_ms(self, batch: Batch) -> float:
         """From when on the batch is worth a request of its own."""
-        if batch.phase is Phase.CLOSED or self.flushing or self.is_short_of_memory:
+        if batch.phase is BatchPhase.CLOSED or self.flushing or self.is_short_of_memory:
             return batch.not_before_ms
         return max(batch.not_before_ms, batch.created_ms + self._limits.linger_ms)
 
@@ -287,7 +287,7 @@ class Accumulator:
             for batch in chain(line.sent, line.unsent):
                 if self._expiry_ms(batch.created_ms) > now_ms:
                     break
-                if batch.phase is not Phase.IN_FLIGHT:
+                if batch.phase is not BatchPhase.IN_FLIGHT:
                     late.append(batch)
         return late
 
@@ -298,7 +298,7 @@ class Accumulator:
             if not line.unsent and line.in_flight_count == len(line.sent):
                 continue
             for batch in chain(line.sent, line.unsent):
-                if batch.phase is not Phase.IN_FLIGHT:
+                if batch.phase is not BatchPhase.IN_FLIGHT:
                     if oldest_ms is None or batch.created_ms < oldest_ms:
                         oldest_ms = batch.created_ms
                     break

@@ -11,14 +11,14 @@ from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.client.records.producer_record import Item
-    from ottla.client.records.row_runs import Part
+    from ottla.client.records.row_runs import RowRun
     from ottla.protocol.ids import TopicPartition
 
 # The header of a record batch.
 BATCH_OVERHEAD_BYTES = 61
 
 
-class Phase(Enum):
+class BatchPhase(Enum):
     """OPEN takes records; CLOSED waits to be sent (again); IN_FLIGHT is on the wire; DONE."""
 
     OPEN = "open"
@@ -51,10 +51,10 @@ class Batch:
     def __init__(self, partition: TopicPartition, created_ms: float) -> None:
         self.partition = partition
         self.created_ms = created_ms
-        self.phase = Phase.OPEN
+        self.phase = BatchPhase.OPEN
         # What is in it: items that were added one by one, or a part of many that came at once.
         self.items: list[Item] = []
-        self.part: Part | None = None
+        self.part: RowRun | None = None
         self.size_bytes = BATCH_OVERHEAD_BYTES
         self.stamp: Stamp = NO_STAMP
         self.encoded: bytearray | None = None
@@ -99,7 +99,7 @@ class Batch:
         else:
             first.items, second.items = self.items[:count], self.items[count:]
         for half in (first, second):
-            half.phase = Phase.CLOSED
+            half.phase = BatchPhase.CLOSED
             half.attempts = self.attempts
             half.last_answer = self.last_answer
             half.is_part_of_unknown = self.outcome_unknown or self.is_part_of_unknown

@@ -15,7 +15,7 @@ from ottla.client.records.delivery import BatchDelivery, Delivery
 from ottla.client.records.record_checks import checked_timestamp, too_large
 from ottla.client.records.row_runs import Rows, part_within
 from ottla.client.records.rows import Divider
-from ottla.client.sending.batch import BATCH_OVERHEAD_BYTES, Phase
+from ottla.client.sending.batch import BATCH_OVERHEAD_BYTES, BatchPhase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +140,7 @@ class BulkSending(ABC):
                 Delivery(future, target, placed.first_index, timestamp, part.record_count)
             )
             start = part.stop
-            if partition is None and placed.batch.phase is Phase.CLOSED:
+            if partition is None and placed.batch.phase is BatchPhase.CLOSED:
                 self._move_on(view, target)
             sender.wake()
         return deliveries

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.sending.sequences import Identity
+from ottla.client.sending.sequences import ProducerIdentity
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from ottla.client.records.committed import Committed, ConsumerGroupMetadata
     from ottla.protocol.ids import TopicPartition
 
-NO_IDENTITY = Identity(-1, -1)
+NO_IDENTITY = ProducerIdentity(-1, -1)
 
 
 class AskIdentity(NamedTuple):
     """InitProducerId: begin a session, or go on with ``identity`` under the next epoch (KIP-360),
     which fails if somebody else has taken it over."""
 
-    identity: Identity
+    identity: ProducerIdentity
 
 
 class AskPartitions(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.sending.sequences import NO_STAMP, Sequences
-from ottla.client.sending.verdict import TOO_LARGE, Verdict, judge, judge_in_transaction
+from ottla.client.sending.verdict import TOO_LARGE, BatchVerdict, judge, judge_in_transaction
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.builder import BatchOptions, finish_batch
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.client.sending.accumulator import Accumulator
     from ottla.client.sending.batch import Batch
     from ottla.client.sending.partition_queue import Line
-    from ottla.client.sending.sequences import Identity
+    from ottla.client.sending.sequences import ProducerIdentity
     from ottla.protocol.records.compression import Codec
 
 
@@ -32,7 +32,7 @@ APPENDED = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS
 WHILE_COMPLETING = Backoff(20, 1_000)
 
 
-class Answer(NamedTuple):
+class ProducedPartition(NamedTuple):
     """What a produce response says about one partition.
 
     ``base_offset`` is -1 where the broker does not tell; ``append_time_ms`` is -1 unless the topic
@@ -81,7 +81,7 @@ class Deliveries:
         """Whether batches may have to wait until a broker has handed out a producer id."""
         return self._idempotent and self.sequences.identity is None
 
-    def begin_epoch(self, identity: Identity) -> None:
+    def begin_epoch(self, identity: ProducerIdentity) -> None:
         """Number everything that comes from now on under this identity. No batch is unresolved."""
         self.sequences.begin(identity)
         self._accumulator.begin_epoch()
@@ -119,7 +119,9 @@ class Deliveries:
             batch.follows_gap, line.ends_in_gap = line.ends_in_gap, False
         return batch.encoded
 
-    def answered(self, batch: Batch, answer: Answer, now_ms: float, chance: float) -> Verdict:
+    def answered(
+        self, batch: Batch, answer: ProducedPartition, now_ms: float, chance: float
+    ) -> BatchVerdict:
         """A broker has answered for the batch, which is resolved unless the verdict is another
         try. ``chance`` is uniform in [0, 1)."""
         if answer.code is ErrorCode.NONE:
@@ -129,27 +131,27 @@ class Deliveries:
         batch.outcome_unknown = batch.outcome_unknown or answer.code in APPENDED
         verdict = self._judge(batch, line, answer.code)
         match verdict:
-            case Verdict.DELIVERED:
+            case BatchVerdict.DELIVERED:
                 return self._delivered(batch)
-            case Verdict.AGAIN | Verdict.AGAIN_ELSEWHERE:
+            case BatchVerdict.AGAIN | BatchVerdict.AGAIN_ELSEWHERE:
                 is_busy = answer.code is ErrorCode.CONCURRENT_TRANSACTIONS
                 backoff = WHILE_COMPLETING if is_busy else self._backoff
                 delay_ms = backoff.delay_ms(batch.attempts, chance)
                 line.return_batch(batch, now_ms + delay_ms)
-            case Verdict.SPLIT:
+            case BatchVerdict.SPLIT:
                 self._accumulator.split(batch)
-            case Verdict.RENUMBER:
+            case BatchVerdict.RENUMBER:
                 line.return_batch(batch, now_ms)
                 line.restarting = True
                 if answer.code is ErrorCode.UNKNOWN_PRODUCER_ID:
                     # As with a new producer, any sequence would be taken for the first.
                     line.window = 1
-            case Verdict.FAILED:
+            case BatchVerdict.FAILED:
                 self._give_up(line, batch)
-            case Verdict.FAILED_AND_RENUMBER:
+            case BatchVerdict.FAILED_AND_RENUMBER:
                 self._give_up(line, batch)
                 line.restarting = True
-            case Verdict.FAILED_AND_FORGET:
+            case BatchVerdict.FAILED_AND_FORGET:
                 self._give_up(line, batch)
                 self.sequences.forget(batch.partition)
                 line.restarting = True
@@ -157,16 +159,16 @@ class Deliveries:
         self._restart_if_quiet(line)
         return verdict
 
-    def _delivered(self, batch: Batch) -> Verdict:
+    def _delivered(self, batch: Batch) -> BatchVerdict:
         line = self._accumulator.resolve(batch)
         line.window = self._in_flight_max
         self._restart_if_quiet(line)
-        return Verdict.DELIVERED
+        return BatchVerdict.DELIVERED
 
-    def _judge(self, batch: Batch, line: Line, code: ErrorCode) -> Verdict:
+    def _judge(self, batch: Batch, line: Line, code: ErrorCode) -> BatchVerdict:
         is_oldest = line.is_oldest(batch)
         if code in TOO_LARGE and batch.record_count > 1:
-            return Verdict.SPLIT
+            return BatchVerdict.SPLIT
         if (
             code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             and batch.is_part_of_unknown
@@ -174,7 +176,7 @@ class Deliveries:
         ):
             # The whole is in the log, which took it before its limit was lowered: nobody can tell
             # where, and its records must not go again under other numbers.
-            return Verdict.FAILED
+            return BatchVerdict.FAILED
         if self._transactional:
             return judge_in_transaction(code, is_oldest=is_oldest)
         return judge(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ottla.client.sending.batch import Batch, Phase
+from ottla.client.sending.batch import Batch, BatchPhase
 from ottla.client.sending.sequences import NO_STAMP
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Line:
             return None
         if self.in_flight_count < min(len(self.sent), self.window):
             for batch in self.sent:
-                if batch.phase is not Phase.IN_FLIGHT:
+                if batch.phase is not BatchPhase.IN_FLIGHT:
                     return batch
         if self.unsent and len(self.sent) < self.window:
             return self.unsent[0]
@@ -73,27 +73,27 @@ class Line:
 
     def depart(self, batch: Batch, node_id: int) -> None:
         """The batch is on its way to that broker."""
-        assert batch.phase in (Phase.OPEN, Phase.CLOSED)
+        assert batch.phase in (BatchPhase.OPEN, BatchPhase.CLOSED)
         # Two brokers at once could append the later batch first.
         assert self.in_flight_count == 0 or self.node_id == node_id
         if self.unsent and self.unsent[0] is batch:
             self.sent.append(self.unsent.popleft())
         assert batch in self.sent
-        batch.phase = Phase.IN_FLIGHT
+        batch.phase = BatchPhase.IN_FLIGHT
         batch.attempts += 1
         self.in_flight_count += 1
         self.node_id = node_id
 
     def return_batch(self, batch: Batch, not_before_ms: float) -> None:
         """The batch has to go out again, in its old place and with its old sequence."""
-        assert batch.phase is Phase.IN_FLIGHT
-        batch.phase = Phase.CLOSED
+        assert batch.phase is BatchPhase.IN_FLIGHT
+        batch.phase = BatchPhase.CLOSED
         batch.not_before_ms = not_before_ms
         self.in_flight_count -= 1
 
     def split(self, batch: Batch) -> tuple[Batch, Batch]:
         """It has come back too large: its halves go out in its place."""
-        assert batch.phase is Phase.IN_FLIGHT
+        assert batch.phase is BatchPhase.IN_FLIGHT
         halves = batch.split()
         place = self.sent.index(batch)
         self.remove(batch)
@@ -114,10 +114,10 @@ class Line:
 
     def remove(self, batch: Batch) -> None:
         """The batch is delivered or given up."""
-        assert batch.phase is not Phase.DONE
-        if batch.phase is Phase.IN_FLIGHT:
+        assert batch.phase is not BatchPhase.DONE
+        if batch.phase is BatchPhase.IN_FLIGHT:
             self.in_flight_count -= 1
-        batch.phase = Phase.DONE
+        batch.phase = BatchPhase.DONE
         if batch in self.sent:
             self.sent.remove(batch)
         else:

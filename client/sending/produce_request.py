@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.sending.deliveries import Answer
+from ottla.client.sending.deliveries import ProducedPartition
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import error_code
 from ottla.protocol.ids import ZERO_UUID, TopicPartition
@@ -22,7 +22,7 @@ from ottla.wire.requests import kept
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ottla.client.cluster.metadata import Metadata
+    from ottla.client.cluster.metadata import ClusterMetadata
     from ottla.client.sending.batch import Batch
     from ottla.protocol.ports import Buffer
     from ottla.wire.connection import Connection
@@ -37,7 +37,7 @@ IMPLICIT_VERSION = 12
 
 def build_request(
     batches: Sequence[tuple[Batch, Buffer]],
-    metadata: Metadata,
+    metadata: ClusterMetadata,
     acks: int,
     timeout_ms: int,
     transactional_id: str | None = None,
@@ -76,7 +76,9 @@ def version_for(
     return version
 
 
-def answers_of(response: ProduceResponse, metadata: Metadata) -> dict[TopicPartition, Answer]:
+def answers_of(
+    response: ProduceResponse, metadata: ClusterMetadata
+) -> dict[TopicPartition, ProducedPartition]:
     """What the response says, by partition."""
     answers = {}
     for topic in response.responses:
@@ -86,7 +88,7 @@ def answers_of(response: ProduceResponse, metadata: Metadata) -> dict[TopicParti
     return answers
 
 
-def name_of(metadata: Metadata, topic_id: bytes) -> str:
+def name_of(metadata: ClusterMetadata, topic_id: bytes) -> str:
     """The name behind an id; an id that is unknown by now has the empty one."""
     for topic in metadata.topics.values():
         if topic.topic_id == topic_id:
@@ -94,14 +96,14 @@ def name_of(metadata: Metadata, topic_id: bytes) -> str:
     return ""
 
 
-def answer_of(partition: PartitionProduceResponse) -> Answer:
+def answer_of(partition: PartitionProduceResponse) -> ProducedPartition:
     """One partition's part; the first refused record's reason is worth more than the general."""
     message = partition.error_message
     if partition.record_errors:
         first = partition.record_errors[0]
         reason = first.batch_index_error_message or message
         message = f"record {first.batch_index} of the batch: {reason}" if reason else message
-    return Answer(
+    return ProducedPartition(
         error_code(partition.error_code),
         partition.base_offset,
         partition.log_append_time_ms,

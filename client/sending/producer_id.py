@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.cluster.routing import Router
-from ottla.client.sending.sequences import Identity
+from ottla.client.sending.sequences import ProducerIdentity
 from ottla.client.sending.transaction_requests import INIT_PRODUCER_ID
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.errors import RequestRefused
 
 if TYPE_CHECKING:
-    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.cluster.cluster import ClusterClient
     from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
     from ottla.wire.connection import Connection
 
 
-async def ask_for_identity(cluster: Cluster) -> Identity:
+async def ask_for_identity(cluster: ClusterClient) -> ProducerIdentity:
     """A producer id that nobody else has. Raises RequestRefused or TransportError."""
 
     def check(response: InitProducerIdResponse, connection: Connection) -> None:
@@ -29,4 +29,4 @@ async def ask_for_identity(cluster: Cluster) -> Identity:
         transactional_id=None, transaction_timeout_ms=int(cluster.config.call_timeout_ms)
     )
     response = await Router(cluster).to_any(INIT_PRODUCER_ID, request, check)
-    return Identity(response.producer_id, response.producer_epoch)
+    return ProducerIdentity(response.producer_id, response.producer_epoch)

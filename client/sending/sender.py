@@ -15,14 +15,14 @@ from ottla.client.process.tasks import guarded
 from ottla.client.records.delivery import BatchDelivered, join
 from ottla.client.records.record_checks import unwritable
 from ottla.client.sending.accumulator import Accumulator
-from ottla.client.sending.batch import Batch, Phase
-from ottla.client.sending.deliveries import Answer, Deliveries
+from ottla.client.sending.batch import Batch, BatchPhase
+from ottla.client.sending.deliveries import Deliveries, ProducedPartition
 from ottla.client.sending.preparation import reporter
 from ottla.client.sending.produce_request import PRODUCE, answers_of, build_request, version_for
 from ottla.client.sending.producer_id import ask_for_identity
-from ottla.client.sending.transaction_states import State
-from ottla.client.sending.transactions import Transactions
-from ottla.client.sending.verdict import Verdict
+from ottla.client.sending.transaction_states import ProducerTransactionState
+from ottla.client.sending.transactions import ProducerTransactions
+from ottla.client.sending.verdict import BatchVerdict
 from ottla.protocol.errors import ErrorCode
 from ottla.wire.errors import (
     ClientClosed,
@@ -34,8 +34,8 @@ from ottla.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.cluster.cluster import Cluster
-    from ottla.client.sending.sequences import Identity
+    from ottla.client.cluster.cluster import ClusterClient
+    from ottla.client.sending.sequences import ProducerIdentity
     from ottla.client.settings.config import ProducerConfig
     from ottla.protocol.messages.produce import ProduceResponse
     from ottla.protocol.ports import Timer
@@ -51,7 +51,7 @@ BROKER_TIMEOUT_SHARE = 0.9
 class Sender:
     """Owned by one producer."""
 
-    def __init__(self, cluster: Cluster, config: ProducerConfig) -> None:
+    def __init__(self, cluster: ClusterClient, config: ProducerConfig) -> None:
         self.accumulator = Accumulator(config.limits())
         self.futures: dict[Batch, asyncio.Future[BatchDelivered]] = {}
         # Set whenever memory has become free, or the sender has ended; one at a time waits for it.
@@ -72,9 +72,9 @@ class Sender:
             in_flight_max=config.in_flight_max,
             transactional=config.transactional_id is not None,
         )
-        self.transactions: Transactions | None = None
+        self.transactions: ProducerTransactions | None = None
         if config.transactional_id is not None:
-            self.transactions = Transactions(cluster, config, self)
+            self.transactions = ProducerTransactions(cluster, config, self)
         self._reporter = reporter(config)
         self._is_committing = False
         self._in_flight: dict[int, int] = {}
@@ -110,7 +110,7 @@ class Sender:
         """Whether records have no fate yet."""
         return len(self.accumulator) > 0
 
-    def begin_epoch(self, identity: Identity) -> None:
+    def begin_epoch(self, identity: ProducerIdentity) -> None:
         """Number what comes from now on under this identity; nothing is unresolved."""
         self._deliveries.begin_epoch(identity)
 
@@ -159,16 +159,16 @@ class Sender:
             self._upkeep.refresh(collected.leaderless)
         self._set_timer(now_ms, collected.wake_ms)
 
-    def _pump_transactions(self, transactions: Transactions) -> None:
+    def _pump_transactions(self, transactions: ProducerTransactions) -> None:
         """Drop what must not be sent any more, hurry what a commit waits for, and let the
         coordinators be asked."""
         machine = transactions.machine
         if machine.is_draining:
             error = transactions.error()
             for batch in self.accumulator.unresolved():
-                if batch.phase is not Phase.IN_FLIGHT:
+                if batch.phase is not BatchPhase.IN_FLIGHT:
                     self._give_up(batch, error)
-        is_committing = machine.state is State.COMMITTING
+        is_committing = machine.state is ProducerTransactionState.COMMITTING
         if is_committing != self._is_committing:
             self._is_committing = is_committing
             self.accumulator.flushing += 1 if is_committing else -1
@@ -276,7 +276,7 @@ class Sender:
         failure = future.exception()
         now_ms = self._clock.now_ms()
         # Batches that were given up when the producer stopped have no use for an answer.
-        batches = [batch for batch in batches if batch.phase is not Phase.DONE]
+        batches = [batch for batch in batches if batch.phase is not BatchPhase.DONE]
         if isinstance(failure, TransportError):
             self._cluster.mark_stale()
             for batch in batches:
@@ -297,22 +297,24 @@ class Sender:
         answers = answers_of(response, self._cluster.metadata)
         for batch in batches:
             # A broker that leaves a partition out has told nothing about it.
-            answer = answers.get(batch.partition, Answer(ErrorCode.NETWORK_EXCEPTION))
+            answer = answers.get(batch.partition, ProducedPartition(ErrorCode.NETWORK_EXCEPTION))
             self._settle(batch, answer, connection, now_ms)
 
-    def _settle(self, batch: Batch, answer: Answer, connection: Connection, now_ms: float) -> None:
+    def _settle(
+        self, batch: Batch, answer: ProducedPartition, connection: Connection, now_ms: float
+    ) -> None:
         chance = 0.0 if answer.code is ErrorCode.NONE else self._random.random()
         verdict = self._deliveries.answered(batch, answer, now_ms, chance)
-        if verdict is Verdict.DELIVERED:
+        if verdict is BatchVerdict.DELIVERED:
             self.accumulator.progress_ms = now_ms
             self._succeed(batch, BatchDelivered(answer.base_offset, answer.append_time_ms))
-        elif verdict is Verdict.SPLIT:
+        elif verdict is BatchVerdict.SPLIT:
             future = self.futures.pop(batch, None)
             if future is not None:
                 join(future, [(half.record_count, self.future_of(half)) for half in batch.halves])
-        elif verdict is Verdict.AGAIN_ELSEWHERE:
+        elif verdict is BatchVerdict.AGAIN_ELSEWHERE:
             self._cluster.mark_stale()
-        elif verdict not in (Verdict.AGAIN, Verdict.RENUMBER):
+        elif verdict not in (BatchVerdict.AGAIN, BatchVerdict.RENUMBER):
             where, broker = batch.partition, str(connection.address)
             self._fail(
                 batch, RequestRefused.for_partition(answer.code, where, broker, answer.message)

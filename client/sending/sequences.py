@@ -21,7 +21,7 @@ PRODUCER_EPOCH_LAST = 2**15 - 1
 SEQUENCE_MODULUS = 2**31
 
 
-class Identity(NamedTuple):
+class ProducerIdentity(NamedTuple):
     """What a broker hands out in InitProducerId."""
 
     producer_id: int
@@ -41,7 +41,7 @@ NO_STAMP = Stamp(-1, -1, -1)
 
 @dataclass(slots=True)
 class _Place:
-    identity: Identity
+    identity: ProducerIdentity
     next_sequence: int
 
 
@@ -58,16 +58,16 @@ class Sequences:
     __slots__ = ("_places", "identity")
 
     def __init__(self) -> None:
-        self.identity: Identity | None = None
+        self.identity: ProducerIdentity | None = None
         self._places: dict[TopicPartition, _Place] = {}
 
-    def adopt(self, identity: Identity) -> None:
+    def adopt(self, identity: ProducerIdentity) -> None:
         """Use this identity for partitions that have none yet."""
         assert identity.producer_id >= 0
         assert 0 <= identity.producer_epoch <= PRODUCER_EPOCH_LAST
         self.identity = identity
 
-    def begin(self, identity: Identity) -> None:
+    def begin(self, identity: ProducerIdentity) -> None:
         """Number every partition anew under this identity, from 0.
 
         Only while no batch is unresolved, for the reason given in ``restart``."""
@@ -100,7 +100,7 @@ class Sequences:
             return
         producer_id, producer_epoch = place.identity
         if producer_epoch < PRODUCER_EPOCH_LAST:
-            place.identity = Identity(producer_id, producer_epoch + 1)
+            place.identity = ProducerIdentity(producer_id, producer_epoch + 1)
             place.next_sequence = 0
             return
         self.forget(partition)

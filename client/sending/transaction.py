@@ -24,21 +24,21 @@ from ottla.client.sending.coordinator_requests import (
     AskPartitions,
 )
 from ottla.client.sending.transaction_contents import Parts
-from ottla.client.sending.transaction_states import State, Trouble
-from ottla.client.sending.transaction_verdict import Judgement, Step, judge_error
+from ottla.client.sending.transaction_states import ProducerTransactionState, Trouble
+from ottla.client.sending.transaction_verdict import Judgement, NextStep, judge_error
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ottla.client.sending.sequences import Identity
+    from ottla.client.sending.sequences import ProducerIdentity
     from ottla.protocol.ids import TopicPartition
 
 VERSION_IMPLICIT = 2
-STEPS: dict[type[Ask], Step] = {
-    AskPartitions: Step.ADD_PARTITIONS,
-    AskGroup: Step.ADD_OFFSETS,
-    AskOffsets: Step.COMMIT_OFFSETS,
+STEPS: dict[type[Ask], NextStep] = {
+    AskPartitions: NextStep.ADD_PARTITIONS,
+    AskGroup: NextStep.ADD_OFFSETS,
+    AskOffsets: NextStep.COMMIT_OFFSETS,
 }
 
 # The verdict may be written all the same: its coordinator has given up waiting for the replicas, or
@@ -54,7 +54,7 @@ OUTCOME_OPEN = frozenset(
 )
 
 
-class Transaction:
+class ProducerTransaction:
     """Owned by one producer for all its life; there is one transaction at a time.
 
     The shell calls ``advance`` and reports the answer of what it returns before it calls again."""
@@ -75,7 +75,7 @@ class Transaction:
     )
 
     def __init__(self) -> None:
-        self.state = State.UNINITIALIZED
+        self.state = ProducerTransactionState.UNINITIALIZED
         self.trouble: Trouble | None = None
         self.identity = NO_IDENTITY
         # The version of the protocol that this transaction uses, and the one for the next: what
@@ -97,28 +97,32 @@ class Transaction:
     @property
     def is_draining(self) -> bool:
         """Whether records that are not on the wire must not go there any more."""
-        return self.state in (State.BROKEN, State.ABORTING, State.FATAL)
+        return self.state in (
+            ProducerTransactionState.BROKEN,
+            ProducerTransactionState.ABORTING,
+            ProducerTransactionState.FATAL,
+        )
 
     # The application's wishes. Each needs a state that ``LEGAL`` has for it.
 
     def initialize(self) -> None:
         """Become the only producer with the transactional id."""
-        assert self.state is State.UNINITIALIZED
-        self.state = State.INITIALIZING
+        assert self.state is ProducerTransactionState.UNINITIALIZED
+        self.state = ProducerTransactionState.INITIALIZING
 
-    def resume(self, identity: Identity, version: int) -> None:
+    def resume(self, identity: ProducerIdentity, version: int) -> None:
         """Take over a transaction that another producer has left open, to end it."""
-        assert self.state is State.UNINITIALIZED
+        assert self.state is ProducerTransactionState.UNINITIALIZED
         self.identity = identity
         self.version = self.level = version
-        self.state = State.READY
+        self.state = ProducerTransactionState.READY
         self.begin()
         self.parts.is_known = True
 
     def begin(self) -> None:
         """Open a transaction, which nobody else hears of before something is sent in it."""
-        assert self.state is State.READY
-        self.state = State.OPEN
+        assert self.state is ProducerTransactionState.READY
+        self.state = ProducerTransactionState.OPEN
         self.serial += 1
         self.outcome = None
         self._may_have_ended = False
@@ -126,13 +130,13 @@ class Transaction:
 
     def commit(self) -> None:
         """End the transaction well, once everything in it is acknowledged."""
-        assert self.state is State.OPEN
-        self.state = State.COMMITTING
+        assert self.state is ProducerTransactionState.OPEN
+        self.state = ProducerTransactionState.COMMITTING
 
     def abort(self) -> None:
         """End the transaction as if it had never been."""
-        assert self.state in (State.OPEN, State.BROKEN)
-        self.state = State.ABORTING
+        assert self.state in (ProducerTransactionState.OPEN, ProducerTransactionState.BROKEN)
+        self.state = ProducerTransactionState.ABORTING
         self.trouble = None
         self.parts.drop_waiting()
 
@@ -140,7 +144,10 @@ class Transaction:
 
     def may_go(self, partition: TopicPartition) -> bool:
         """Whether batches of the partition may be sent (again)."""
-        return self.state in (State.OPEN, State.COMMITTING) and self.parts.has(partition)
+        return self.state in (
+            ProducerTransactionState.OPEN,
+            ProducerTransactionState.COMMITTING,
+        ) and self.parts.has(partition)
 
     def dropped(self, *, was_numbered: bool) -> None:
         """A batch was given up. Its number is spent, and it may be in the log all the same: under
@@ -153,17 +160,23 @@ class Transaction:
         While a transaction is given up anyway, gaps of our own making are no news."""
         if self.is_draining and code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             return
-        self._judged(judge_error(Step.PRODUCE, code), Step.PRODUCE, code)
+        self._judged(judge_error(NextStep.PRODUCE, code), NextStep.PRODUCE, code)
 
     # Requests.
 
     def has_work(self, *, unresolved: bool) -> bool:
         """Whether ``advance`` would do anything; ``unresolved``: records have no fate yet."""
-        if self.state in (State.INITIALIZING, State.RENEWING):
+        if self.state in (ProducerTransactionState.INITIALIZING, ProducerTransactionState.RENEWING):
             return True
-        if self.state in (State.OPEN, State.COMMITTING) and self.parts.is_waiting:
+        if (
+            self.state in (ProducerTransactionState.OPEN, ProducerTransactionState.COMMITTING)
+            and self.parts.is_waiting
+        ):
             return True
-        return self.state in (State.COMMITTING, State.ABORTING) and not unresolved
+        return (
+            self.state in (ProducerTransactionState.COMMITTING, ProducerTransactionState.ABORTING)
+            and not unresolved
+        )
 
     def advance(self, *, unresolved: bool) -> Ask | None:
         """What has to be asked now; None when nothing is left to ask for the moment.
@@ -171,13 +184,13 @@ class Transaction:
         A transaction that nobody has heard of is ended here, without asking."""
         if not self.has_work(unresolved=unresolved):
             return None
-        if self.state is State.INITIALIZING:
+        if self.state is ProducerTransactionState.INITIALIZING:
             return AskIdentity(NO_IDENTITY)
-        if self.state is State.RENEWING:
+        if self.state is ProducerTransactionState.RENEWING:
             return AskIdentity(self.identity if self.can_renew else NO_IDENTITY)
         if self.parts.is_waiting:
             return self.parts.next_ask()
-        is_commit = self.state is State.COMMITTING
+        is_commit = self.state is ProducerTransactionState.COMMITTING
         if (self.parts.is_known or self.parts.may_be_known) and not self._is_forgotten:
             return AskEnd(is_commit)
         self._ended(is_commit)
@@ -185,17 +198,20 @@ class Transaction:
 
     # Answers.
 
-    def initialized(self, code: ErrorCode, identity: Identity) -> Judgement:
+    def initialized(self, code: ErrorCode, identity: ProducerIdentity) -> Judgement:
         """The coordinator has answered ``AskIdentity``."""
-        assert self.state in (State.INITIALIZING, State.RENEWING)
-        judgement = judge_error(Step.INITIALIZE, code)
+        assert self.state in (
+            ProducerTransactionState.INITIALIZING,
+            ProducerTransactionState.RENEWING,
+        )
+        judgement = judge_error(NextStep.INITIALIZE, code)
         if judgement is Judgement.DONE:
             assert identity.producer_id >= 0
             self.identity = identity
             self.version = self.level
-            self.state = State.READY
+            self.state = ProducerTransactionState.READY
             self._is_forgotten = self._needs_renewal = False
-        return self._judged(judgement, Step.INITIALIZE, code)
+        return self._judged(judgement, NextStep.INITIALIZE, code)
 
     def added(self, ask: Ask, codes: Iterable[ErrorCode]) -> tuple[Judgement, ErrorCode]:
         """A coordinator has answered something about ``parts``, perhaps each of many.
@@ -207,10 +223,14 @@ class Transaction:
             self.parts.added(ask)
         return self._judged(judgement, step, code), code
 
-    def ended(self, ask: AskEnd, code: ErrorCode, identity: Identity) -> Judgement:
+    def ended(self, ask: AskEnd, code: ErrorCode, identity: ProducerIdentity) -> Judgement:
         """The coordinator has answered ``AskEnd``, from version 5 on with the next identity."""
-        assert self.state is (State.COMMITTING if ask.is_commit else State.ABORTING)
-        step = Step.COMMIT if ask.is_commit else Step.ABORT
+        assert self.state is (
+            ProducerTransactionState.COMMITTING
+            if ask.is_commit
+            else ProducerTransactionState.ABORTING
+        )
+        step = NextStep.COMMIT if ask.is_commit else NextStep.ABORT
         judgement = judge_error(step, code)
         if not ask.is_commit and self._says_unknown(judgement, code):
             self._needs_renewal = True
@@ -240,7 +260,7 @@ class Transaction:
 
     def refused(self, code: ErrorCode) -> Judgement:
         """There is nobody to ask, or nobody who could understand (UNSUPPORTED_VERSION)."""
-        return self._judged(judge_error(Step.FIND, code), Step.FIND, code)
+        return self._judged(judge_error(NextStep.FIND, code), NextStep.FIND, code)
 
     def lost(self, ask: Ask) -> None:
         """The request was sent, and no answer will come: it may have taken effect."""
@@ -263,32 +283,34 @@ class Transaction:
         # of version 2, so it begins under an epoch of its own.
         needs_renewal = self._needs_renewal or (self.level > self.version and self.can_renew)
         if self._is_forgotten or (needs_renewal and self.can_renew):
-            self.state = State.RENEWING
+            self.state = ProducerTransactionState.RENEWING
         elif needs_renewal:
-            self.state = State.FATAL
-            self.trouble = Trouble(Step.INITIALIZE, ErrorCode.UNSUPPORTED_VERSION, is_fatal=True)
+            self.state = ProducerTransactionState.FATAL
+            self.trouble = Trouble(
+                NextStep.INITIALIZE, ErrorCode.UNSUPPORTED_VERSION, is_fatal=True
+            )
         else:
             self.version = self.level
-            self.state = State.READY
+            self.state = ProducerTransactionState.READY
 
-    def _judged(self, judgement: Judgement, step: Step, code: ErrorCode) -> Judgement:
+    def _judged(self, judgement: Judgement, step: NextStep, code: ErrorCode) -> Judgement:
         """Take the consequences of an error."""
-        if judgement < Judgement.ABORTABLE or self.state is State.FATAL:
+        if judgement < Judgement.ABORTABLE or self.state is ProducerTransactionState.FATAL:
             return judgement
         self._is_forgotten = self._is_forgotten or judgement is Judgement.FORGOTTEN
         self.parts.drop_waiting()
         if judgement is Judgement.FATAL:
-            in_doubt = self.state is State.COMMITTING and self._may_have_ended
-            self.state = State.FATAL
+            in_doubt = self.state is ProducerTransactionState.COMMITTING and self._may_have_ended
+            self.state = ProducerTransactionState.FATAL
             self.trouble = Trouble(step, code, is_fatal=True, is_in_doubt=in_doubt)
-        elif self.state in (State.OPEN, State.COMMITTING):
+        elif self.state in (ProducerTransactionState.OPEN, ProducerTransactionState.COMMITTING):
             self._needs_renewal = self._needs_renewal or self.version < VERSION_IMPLICIT
-            self.state = State.BROKEN
+            self.state = ProducerTransactionState.BROKEN
             self.trouble = Trouble(step, code, is_fatal=False)
         return judgement
 
 
-def worst(step: Step, codes: Iterable[ErrorCode]) -> tuple[Judgement, ErrorCode]:
+def worst(step: NextStep, codes: Iterable[ErrorCode]) -> tuple[Judgement, ErrorCode]:
     """Of many answers to one request the one that counts."""
     judged = [(judge_error(step, code), code) for code in codes]
     # OPERATION_NOT_ATTEMPTED only says that another one failed.

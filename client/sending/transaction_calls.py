@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from ottla.client.records.arguments import check_text, positions_of
 from ottla.client.records.committed import Committed, ConsumerGroupMetadata
-from ottla.client.sending.transaction_states import Call, State
+from ottla.client.sending.transaction_states import Call, ProducerTransactionState
 from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from ottla.client.sending.transactions import Transactions
+    from ottla.client.sending.transactions import ProducerTransactions
     from ottla.protocol.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class TransactionCalls:
     call; and TransactionTimedOut after ``call_timeout_ms``. After TransactionTimedOut only the same
     call is allowed, and it reports the outcome."""
 
-    def _transactions(self) -> Transactions:
+    def _transactions(self) -> ProducerTransactions:
         raise NotImplementedError
 
     async def init_transactions(self) -> None:
@@ -104,7 +104,10 @@ class TransactionCalls:
         serial = machine.serial
 
         def is_open() -> bool:
-            return machine.serial == serial and machine.state in (State.OPEN, State.BROKEN)
+            return machine.serial == serial and machine.state in (
+                ProducerTransactionState.OPEN,
+                ProducerTransactionState.BROKEN,
+            )
 
         try:
             yield

@@ -13,7 +13,7 @@ from ottla.client.sending.coordinator_requests import (
     AskOffsets,
     AskPartitions,
 )
-from ottla.client.sending.sequences import Identity
+from ottla.client.sending.sequences import ProducerIdentity
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ottla.client.cluster.coordinators import Coordinators
-    from ottla.client.sending.transaction import Transaction
+    from ottla.client.sending.transaction import ProducerTransaction
     from ottla.client.sending.transaction_verdict import Judgement
     from ottla.client.settings.config import ProducerConfig
     from ottla.protocol.ids import TopicPartition
@@ -39,7 +39,7 @@ class TransactionWire:
 
     def __init__(
         self,
-        machine: Transaction,
+        machine: ProducerTransaction,
         config: ProducerConfig,
         coordinators: Coordinators,
         group_coordinators: Coordinators,
@@ -83,7 +83,7 @@ class TransactionWire:
         response = await connection.send(requests.INIT_PRODUCER_ID, request)
         self._learn(connection)
         code = error_code(response.error_code)
-        identity = Identity(response.producer_id, response.producer_epoch)
+        identity = ProducerIdentity(response.producer_id, response.producer_epoch)
         return self._machine.initialized(code, identity), code
 
     async def _ask_partitions(self, ask: AskPartitions, connection: Connection) -> Outcome:
@@ -121,7 +121,7 @@ class TransactionWire:
         response = await connection.send(api, request)
         self._learn(connection)
         code = error_code(response.error_code)
-        identity = Identity(response.producer_id, response.producer_epoch)
+        identity = ProducerIdentity(response.producer_id, response.producer_epoch)
         return self._machine.ended(ask, code, identity), code
 
     def _learn(self, connection: Connection) -> None:

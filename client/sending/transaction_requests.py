@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ottla.client.sending.coordinator_requests import AskOffsets
-    from ottla.client.sending.sequences import Identity
+    from ottla.client.sending.sequences import ProducerIdentity
     from ottla.wire.connection import Connection
 
 INIT_PRODUCER_ID = declare(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse)
@@ -84,7 +84,7 @@ def added_partitions(response: AddPartitionsToTxnResponse) -> dict[TopicPartitio
 
 
 def offsets_request(
-    transactional_id: str, identity: Identity, ask: AskOffsets
+    transactional_id: str, identity: ProducerIdentity, ask: AskOffsets
 ) -> TxnOffsetCommitRequest:
     """The request that stores positions as part of the transaction."""
     topics: dict[str, TxnOffsetCommitRequestTopic] = {}

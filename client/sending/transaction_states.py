@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from ottla.client.sending.transaction_verdict import Step
+    from ottla.client.sending.transaction_verdict import NextStep
     from ottla.protocol.errors import ErrorCode
 
 
-class State(Enum):
+class ProducerTransactionState(Enum):
     """See above."""
 
     UNINITIALIZED = "not initialized: call init_transactions() first"
@@ -49,13 +49,13 @@ class Call(Enum):
     ABORT = "abort_transaction"
 
 
-LEGAL: dict[Call, frozenset[State]] = {
-    Call.INITIALIZE: frozenset({State.UNINITIALIZED}),
-    Call.BEGIN: frozenset({State.READY}),
-    Call.SEND: frozenset({State.OPEN}),
-    Call.SEND_OFFSETS: frozenset({State.OPEN}),
-    Call.COMMIT: frozenset({State.OPEN}),
-    Call.ABORT: frozenset({State.OPEN, State.BROKEN}),
+LEGAL: dict[Call, frozenset[ProducerTransactionState]] = {
+    Call.INITIALIZE: frozenset({ProducerTransactionState.UNINITIALIZED}),
+    Call.BEGIN: frozenset({ProducerTransactionState.READY}),
+    Call.SEND: frozenset({ProducerTransactionState.OPEN}),
+    Call.SEND_OFFSETS: frozenset({ProducerTransactionState.OPEN}),
+    Call.COMMIT: frozenset({ProducerTransactionState.OPEN}),
+    Call.ABORT: frozenset({ProducerTransactionState.OPEN, ProducerTransactionState.BROKEN}),
 }
 
 
@@ -64,7 +64,7 @@ class Trouble(NamedTuple):
 
     With ``is_in_doubt`` the transaction may have been committed."""
 
-    step: Step
+    step: NextStep
     code: ErrorCode
     is_fatal: bool
     is_in_doubt: bool = False

@@ -18,7 +18,7 @@ from enum import Enum, IntEnum
 from ottla.protocol.errors import ErrorCode
 
 
-class Step(Enum):
+class NextStep(Enum):
     """Which request was answered, as a person would say it."""
 
     FIND = "finding the coordinator"
@@ -65,8 +65,8 @@ EVERYWHERE: dict[ErrorCode, Judgement] = {
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Judgement.FATAL,
 }
 
-OF_STEP: dict[Step, dict[ErrorCode, Judgement]] = {
-    Step.INITIALIZE: {
+OF_STEP: dict[NextStep, dict[ErrorCode, Judgement]] = {
+    NextStep.INITIALIZE: {
         ErrorCode.INVALID_PRODUCER_ID_MAPPING: Judgement.FATAL,
         ErrorCode.UNKNOWN_PRODUCER_ID: Judgement.FATAL,
         # There is no transaction of ours yet: what has to be aborted is that of a predecessor,
@@ -75,7 +75,7 @@ OF_STEP: dict[Step, dict[ErrorCode, Judgement]] = {
         ErrorCode.GROUP_AUTHORIZATION_FAILED: Judgement.FATAL,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED: Judgement.FATAL,
     },
-    Step.COMMIT_OFFSETS: {
+    NextStep.COMMIT_OFFSETS: {
         # A group's coordinator answers this when it cannot write, often because it is replaced.
         ErrorCode.REQUEST_TIMED_OUT: Judgement.ELSEWHERE,
         # The members of the group have changed: this one may have been replaced (hazard T-22).
@@ -89,7 +89,7 @@ OF_STEP: dict[Step, dict[ErrorCode, Judgement]] = {
         ErrorCode.INVALID_COMMIT_OFFSET_SIZE: Judgement.ABORTABLE,
         ErrorCode.REBALANCE_IN_PROGRESS: Judgement.ABORTABLE,
     },
-    Step.PRODUCE: {
+    NextStep.PRODUCE: {
         # The partition does not know the transaction: the coordinator has ended it, for instance.
         ErrorCode.INVALID_TXN_STATE: Judgement.ABORTABLE,
         ErrorCode.UNSUPPORTED_VERSION: Judgement.ABORTABLE,
@@ -97,7 +97,7 @@ OF_STEP: dict[Step, dict[ErrorCode, Judgement]] = {
         ErrorCode.NOT_COORDINATOR: Judgement.ABORTABLE,
         ErrorCode.COORDINATOR_NOT_AVAILABLE: Judgement.ABORTABLE,
     },
-    Step.ABORT: {
+    NextStep.ABORT: {
         # To abort because aborting failed would go on for ever.
         ErrorCode.TRANSACTION_ABORTABLE: Judgement.FATAL,
         ErrorCode.UNKNOWN_PRODUCER_ID: Judgement.FATAL,
@@ -106,20 +106,20 @@ OF_STEP: dict[Step, dict[ErrorCode, Judgement]] = {
     },
 }
 
-OTHERWISE: dict[Step, Judgement] = {
-    Step.FIND: Judgement.FATAL,
-    Step.INITIALIZE: Judgement.FATAL,
+OTHERWISE: dict[NextStep, Judgement] = {
+    NextStep.FIND: Judgement.FATAL,
+    NextStep.INITIALIZE: Judgement.FATAL,
     # One partition is refused, or not even tried because of another.
-    Step.ADD_PARTITIONS: Judgement.ABORTABLE,
-    Step.ADD_OFFSETS: Judgement.FATAL,
-    Step.COMMIT_OFFSETS: Judgement.FATAL,
-    Step.PRODUCE: Judgement.ABORTABLE,
-    Step.COMMIT: Judgement.FATAL,
-    Step.ABORT: Judgement.FATAL,
+    NextStep.ADD_PARTITIONS: Judgement.ABORTABLE,
+    NextStep.ADD_OFFSETS: Judgement.FATAL,
+    NextStep.COMMIT_OFFSETS: Judgement.FATAL,
+    NextStep.PRODUCE: Judgement.ABORTABLE,
+    NextStep.COMMIT: Judgement.FATAL,
+    NextStep.ABORT: Judgement.FATAL,
 }
 
 
-def judge_error(step: Step, code: ErrorCode) -> Judgement:
+def judge_error(step: NextStep, code: ErrorCode) -> Judgement:
     """The table above."""
     own = OF_STEP.get(step, {}).get(code)
     if own is not None:
@@ -127,6 +127,6 @@ def judge_error(step: Step, code: ErrorCode) -> Judgement:
     general = EVERYWHERE.get(code)
     if general is not None:
         return general
-    if code.retriable and step is not Step.PRODUCE:
+    if code.retriable and step is not NextStep.PRODUCE:
         return Judgement.AGAIN
     return OTHERWISE[step]

@@ -15,9 +15,9 @@ from ottla.client.cluster.coordinators import TRANSACTION, Coordinators
 from ottla.client.cluster.routing import Router
 from ottla.client.sending.coordinator_requests import AskOffsets
 from ottla.client.sending.deliveries import WHILE_COMPLETING
-from ottla.client.sending.transaction import Transaction
+from ottla.client.sending.transaction import ProducerTransaction
 from ottla.client.sending.transaction_link import TransactionWire
-from ottla.client.sending.transaction_states import LEGAL, Call, State
+from ottla.client.sending.transaction_states import LEGAL, Call, ProducerTransactionState
 from ottla.client.sending.transaction_verdict import FENCING, Judgement
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
@@ -39,10 +39,10 @@ from ottla.wire.errors import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ottla.client.cluster.cluster import Cluster
+    from ottla.client.cluster.cluster import ClusterClient
     from ottla.client.records.committed import Committed, ConsumerGroupMetadata
     from ottla.client.sending.coordinator_requests import Ask
-    from ottla.client.sending.sequences import Identity
+    from ottla.client.sending.sequences import ProducerIdentity
     from ottla.client.settings.config import ProducerConfig
     from ottla.protocol.ids import TopicPartition
 
@@ -50,9 +50,11 @@ logger = logging.getLogger(__name__)
 
 # In which states a call has not ended yet.
 UNDER_WAY = {
-    Call.INITIALIZE: frozenset({State.INITIALIZING}),
-    Call.COMMIT: frozenset({State.COMMITTING, State.RENEWING}),
-    Call.ABORT: frozenset({State.ABORTING, State.RENEWING}),
+    Call.INITIALIZE: frozenset({ProducerTransactionState.INITIALIZING}),
+    Call.COMMIT: frozenset(
+        {ProducerTransactionState.COMMITTING, ProducerTransactionState.RENEWING}
+    ),
+    Call.ABORT: frozenset({ProducerTransactionState.ABORTING, ProducerTransactionState.RENEWING}),
 }
 
 
@@ -63,26 +65,26 @@ class Records(Protocol):
     def has_unresolved(self) -> bool:
         """Whether records have no fate yet."""
 
-    def begin_epoch(self, identity: Identity) -> None:
+    def begin_epoch(self, identity: ProducerIdentity) -> None:
         """Number what comes from now on under this identity."""
 
     def wake(self) -> None:
         """Look again what there is to do."""
 
 
-class Pending(NamedTuple):
+class PendingCall(NamedTuple):
     """A call whose end nobody has seen yet."""
 
     call: Call
     future: asyncio.Future[None]
 
 
-class Transactions:
+class ProducerTransactions:
     """Owned by one sender, which runs ``work`` whenever there ``has_work``."""
 
-    def __init__(self, cluster: Cluster, config: ProducerConfig, records: Records) -> None:
+    def __init__(self, cluster: ClusterClient, config: ProducerConfig, records: Records) -> None:
         assert config.transactional_id is not None
-        self.machine = Transaction()
+        self.machine = ProducerTransaction()
         self.transactional_id = config.transactional_id
         self._cluster = cluster
         self._config = config
@@ -92,7 +94,7 @@ class Transactions:
         self._wire = TransactionWire(
             self.machine, config, Coordinators(router, TRANSACTION), Coordinators(router)
         )
-        self._pending: Pending | None = None
+        self._pending: PendingCall | None = None
         self._sending: list[tuple[AskOffsets, asyncio.Future[None]]] = []
         # Why nothing can be asked any more, where no broker has said it.
         self._reason = ""
@@ -104,7 +106,7 @@ class Transactions:
         """Initialize, commit or abort, or see how it ends that was begun by such a call before.
 
         Raises TransactionTimedOut, AbortRequired, ProducerUnusable, TransactionMisuse."""
-        if call is Call.ABORT and self.machine.state is State.BROKEN:
+        if call is Call.ABORT and self.machine.state is ProducerTransactionState.BROKEN:
             # A commit that has failed for sure needs not be looked at first.
             self._pending = None
         pending = self._pending or self._begin(call)
@@ -112,7 +114,7 @@ class Transactions:
             raise self._misuse(call)
         await self._wait(pending.future, call)
 
-    def _begin(self, call: Call) -> Pending:
+    def _begin(self, call: Call) -> PendingCall:
         self.check(call)
         match call:
             case Call.INITIALIZE:
@@ -122,7 +124,7 @@ class Transactions:
             case _:
                 assert call is Call.ABORT
                 self.machine.abort()
-        pending = Pending(call, asyncio.get_running_loop().create_future())
+        pending = PendingCall(call, asyncio.get_running_loop().create_future())
         self._pending = pending
         self.settle()
         self._records.wake()
@@ -135,13 +137,13 @@ class Transactions:
 
     def enter(self) -> int:
         """The number of the transaction that records belong to now. Raises as ``check``."""
-        if self.machine.state is not State.OPEN:
+        if self.machine.state is not ProducerTransactionState.OPEN:
             self.check(Call.SEND)
         return self.machine.serial
 
     def check_open(self, serial: int) -> None:
         """Raise unless the transaction of that number is still the one that is open."""
-        if self.machine.state is not State.OPEN or self.machine.serial != serial:
+        if self.machine.state is not ProducerTransactionState.OPEN or self.machine.serial != serial:
             self.check(Call.SEND)
             raise TransactionMisuse("the transaction of this record has ended meanwhile")
 
@@ -171,7 +173,7 @@ class Transactions:
         if self._stopped is not None:
             logger.warning("the coordinator is told nothing more: %s", self._stopped)
             return
-        if self.machine.state in (State.OPEN, State.BROKEN):
+        if self.machine.state in (ProducerTransactionState.OPEN, ProducerTransactionState.BROKEN):
             logger.warning("the producer is closed within a transaction, which is aborted")
             self._begin(Call.ABORT)
         if self._pending is None:
@@ -186,8 +188,8 @@ class Transactions:
     def check(self, call: Call) -> None:
         """Raise unless the call is possible now."""
         machine = self.machine
-        if machine.state is State.FATAL or (
-            machine.state is State.BROKEN and call is not Call.ABORT
+        if machine.state is ProducerTransactionState.FATAL or (
+            machine.state is ProducerTransactionState.BROKEN and call is not Call.ABORT
         ):
             raise self.error()
         if machine.state not in LEGAL[call] or self._pending is not None:
@@ -286,12 +288,15 @@ class Transactions:
     def settle(self) -> None:
         """Tell the callers whose calls have ended by now."""
         machine, pending = self.machine, self._pending
-        if self._sending and machine.state not in (State.OPEN, State.COMMITTING):
+        if self._sending and machine.state not in (
+            ProducerTransactionState.OPEN,
+            ProducerTransactionState.COMMITTING,
+        ):
             self._fail_sending(self.error())
         if pending is None or pending.future.done() or machine.state in UNDER_WAY[pending.call]:
             return
         if pending.call is Call.INITIALIZE:
-            is_well = machine.state is State.READY
+            is_well = machine.state is ProducerTransactionState.READY
         else:
             is_well = machine.outcome is (pending.call is Call.COMMIT)
         if is_well:

@@ -27,7 +27,7 @@ from enum import Enum
 from ottla.protocol.errors import ErrorCode
 
 
-class Verdict(Enum):
+class BatchVerdict(Enum):
     """RENUMBER resends the batch, and all behind it, under the next producer epoch."""
 
     DELIVERED = "delivered"
@@ -52,41 +52,43 @@ FENCING = frozenset(
 
 
 IN_TRANSACTION = {
-    Verdict.RENUMBER: Verdict.FAILED,
-    Verdict.FAILED_AND_RENUMBER: Verdict.FAILED,
-    Verdict.FAILED_AND_FORGET: Verdict.FAILED,
+    BatchVerdict.RENUMBER: BatchVerdict.FAILED,
+    BatchVerdict.FAILED_AND_RENUMBER: BatchVerdict.FAILED,
+    BatchVerdict.FAILED_AND_FORGET: BatchVerdict.FAILED,
 }
 
 
-def judge_in_transaction(code: ErrorCode, *, is_oldest: bool) -> Verdict:
+def judge_in_transaction(code: ErrorCode, *, is_oldest: bool) -> BatchVerdict:
     """The table above for a batch of a transaction."""
     verdict = judge(code, is_numbered=True, is_oldest=is_oldest, follows_gap=False)
     return IN_TRANSACTION.get(verdict, verdict)
 
 
-def judge(code: ErrorCode, *, is_numbered: bool, is_oldest: bool, follows_gap: bool) -> Verdict:
+def judge(
+    code: ErrorCode, *, is_numbered: bool, is_oldest: bool, follows_gap: bool
+) -> BatchVerdict:
     """The table above. ``follows_gap``: the batch numbered just before it was given up."""
     if code is ErrorCode.NONE:
-        return Verdict.DELIVERED
+        return BatchVerdict.DELIVERED
     if is_numbered:
         verdict = judge_sequence(code, is_oldest, follows_gap)
         if verdict is not None:
             return verdict
     if code.refresh_metadata:
-        return Verdict.AGAIN_ELSEWHERE
-    return Verdict.AGAIN if code.retriable else Verdict.FAILED
+        return BatchVerdict.AGAIN_ELSEWHERE
+    return BatchVerdict.AGAIN if code.retriable else BatchVerdict.FAILED
 
 
-def judge_sequence(code: ErrorCode, is_oldest: bool, follows_gap: bool) -> Verdict | None:
+def judge_sequence(code: ErrorCode, is_oldest: bool, follows_gap: bool) -> BatchVerdict | None:
     """The rows about sequences and producers; None when the code is about something else."""
     if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-        return Verdict.DELIVERED
+        return BatchVerdict.DELIVERED
     if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
         if not is_oldest:
-            return Verdict.AGAIN
-        return Verdict.RENUMBER if follows_gap else Verdict.FAILED_AND_RENUMBER
+            return BatchVerdict.AGAIN
+        return BatchVerdict.RENUMBER if follows_gap else BatchVerdict.FAILED_AND_RENUMBER
     if code is ErrorCode.UNKNOWN_PRODUCER_ID:
-        return Verdict.RENUMBER if is_oldest else Verdict.AGAIN
+        return BatchVerdict.RENUMBER if is_oldest else BatchVerdict.AGAIN
     if code in FENCING:
-        return Verdict.FAILED_AND_FORGET
+        return BatchVerdict.FAILED_AND_FORGET
     return None

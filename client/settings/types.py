@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-class Kind(NamedTuple):
+class SettingKind(NamedTuple):
     """What a declared type takes, and how it is called in a sentence."""
 
     types: tuple[type, ...]
     words: str
 
 
-KINDS: Mapping[str, Kind] = MappingProxyType(
+KINDS: Mapping[str, SettingKind] = MappingProxyType(
     {
-        "int": Kind((Integral,), "a whole number"),
-        "int | None": Kind((Integral, NoneType), "a whole number or None"),
-        "float": Kind((Real,), "a number"),
-        "str": Kind((str,), "a text"),
-        "str | None": Kind((str, NoneType), "a text or None"),
-        "bool": Kind((bool,), "True or False"),
-        "bool | None": Kind((bool, NoneType), "True, False or None"),
-        "tuple": Kind((tuple, list), "a tuple"),
-        "Isolation": Kind((Enum,), "an Isolation"),
-        "Backoff": Kind((Backoff,), "a Backoff"),
-        "SocketOptions": Kind((SocketOptions,), "SocketOptions"),
+        "int": SettingKind((Integral,), "a whole number"),
+        "int | None": SettingKind((Integral, NoneType), "a whole number or None"),
+        "float": SettingKind((Real,), "a number"),
+        "str": SettingKind((str,), "a text"),
+        "str | None": SettingKind((str, NoneType), "a text or None"),
+        "bool": SettingKind((bool,), "True or False"),
+        "bool | None": SettingKind((bool, NoneType), "True, False or None"),
+        "tuple": SettingKind((tuple, list), "a tuple"),
+        "Isolation": SettingKind((Enum,), "an Isolation"),
+        "Backoff": SettingKind((Backoff,), "a Backoff"),
+        "SocketOptions": SettingKind((SocketOptions,), "SocketOptions"),
     }
 )
 

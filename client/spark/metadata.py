@@ -10,7 +10,7 @@ import itertools
 import logging
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.client.cluster.cluster import Cluster
+from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.cluster.routing import Router
 from ottla.client.fetching.offsets import list_offsets
 from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -52,7 +52,7 @@ class Metadata:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._environment = real_environment()
-        self._cluster: Cluster | None = None
+        self._cluster: ClusterClient | None = None
         self._topics: Topics = {}
         self._topics_at_ms: float | None = None
         self._committed: tuple[str, Offsets] | None = None
@@ -116,12 +116,14 @@ class Metadata:
     async def _router(self) -> Router:
         if self._cluster is None:
             options = self._options
-            cluster = Cluster(self._environment, parse_addresses(options.servers), options.config)
+            cluster = ClusterClient(
+                self._environment, parse_addresses(options.servers), options.config
+            )
             await reached(cluster.refresh, options.reach)
             self._cluster = cluster
         return Router(self._cluster)
 
-    async def _close(self, cluster: Cluster) -> None:
+    async def _close(self, cluster: ClusterClient) -> None:
         cluster.close()
 
     async def _patiently(self, attempt: Callable[[], Awaitable[Result]]) -> Result:

@@ -10,7 +10,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from ottla.client.ranges import Range
+from ottla.client.ranges import OffsetRange
 from ottla.client.spark.errors import name_of
 from ottla.client.spark.offsets import Bound, Offsets, Place
 from ottla.protocol.named_tuples import NamedTuple
@@ -92,7 +92,7 @@ def _resolved(bound: Bound, limits: Limits, found: Offsets) -> Outcome:
     return Outcome(offsets, losses)
 
 
-def ranges_between(starts: Offsets, ends: Offsets) -> list[Range]:
+def ranges_between(starts: Offsets, ends: Offsets) -> list[OffsetRange]:
     """For a batch query. Raises ValueError for a start beyond the end."""
     for where, start in starts.items():
         if start > ends[where]:
@@ -100,7 +100,7 @@ def ranges_between(starts: Offsets, ends: Offsets) -> list[Range]:
                 f"{name_of(where)} would be read from offset {start} to {ends[where]}: the start "
                 "lies beyond the end"
             )
-    return [Range(where, starts[where], ends[where]) for where in sorted(starts)]
+    return [OffsetRange(where, starts[where], ends[where]) for where in sorted(starts)]
 
 
 def advanced(place: Place, limits: Limits, topic_ids: Mapping[str, str]) -> tuple[Place, list[str]]:
@@ -189,7 +189,7 @@ def cut(start: Place, end: Place, limit: int) -> Place:
     return end._replace(offsets={where: starts[where] + share for where, share in shares.items()})
 
 
-def ranges_of(start: Place, end: Place) -> list[Range]:
+def ranges_of(start: Place, end: Place) -> list[OffsetRange]:
     """For a micro-batch. Raises ValueError if it would go backwards: Spark does not look."""
     if start == end:
         return []
@@ -197,8 +197,8 @@ def ranges_of(start: Place, end: Place) -> list[Range]:
 
 
 def split(
-    ranges: Sequence[Range], min_partitions: int | None, max_records: int | None
-) -> list[Range]:
+    ranges: Sequence[OffsetRange], min_partitions: int | None, max_records: int | None
+) -> list[OffsetRange]:
     """What each task reads: a partition, or a part of one. Empty ranges are left out."""
     parts = {one: 1 for one in ranges if one.start < one.stop}
     if max_records is not None:
@@ -214,14 +214,14 @@ def split(
     return [piece for one, count in parts.items() for piece in _pieces(one, count)]
 
 
-def _size(one: Range) -> int:
+def _size(one: OffsetRange) -> int:
     return one.stop - one.start
 
 
-def _pieces(one: Range, count: int) -> list[Range]:
+def _pieces(one: OffsetRange, count: int) -> list[OffsetRange]:
     edges = [one.start + _size(one) * number // count for number in range(count + 1)]
     return [
-        Range(one.partition, start, stop)
+        OffsetRange(one.partition, start, stop)
         for start, stop in itertools.pairwise(edges)
         if start < stop
     ]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ottla.client.ranges import Range
+    from ottla.client.ranges import OffsetRange
     from ottla.client.spark.offsets import Bound, Offsets
     from ottla.client.spark.plan import Outcome
     from ottla.protocol.ids import TopicPartition
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 class RangePartition(InputPartition):
     """What one task reads; the id of the topic is empty where clusters have none."""
 
-    def __init__(self, one: Range, topic_id: str = "") -> None:
+    def __init__(self, one: OffsetRange, topic_id: str = "") -> None:
         super().__init__((*one, topic_id))
         self.range, self.topic_id = one, topic_id
 
@@ -117,7 +117,7 @@ def report(losses: list[str], options: Options) -> None:
         logger.warning("%s: going on without what is missing", loss)
 
 
-def as_partitions(ranges: list[Range], topic_ids: Mapping[str, str]) -> list[InputPartition]:
+def as_partitions(ranges: list[OffsetRange], topic_ids: Mapping[str, str]) -> list[InputPartition]:
     """For Spark."""
     return [RangePartition(one, topic_ids.get(one.partition.topic, "")) for one in ranges]
 

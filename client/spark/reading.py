@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ottla.client.fetching.batches import FetchedBatch
-    from ottla.client.ranges import Range
+    from ottla.client.ranges import OffsetRange
     from ottla.client.spark.options import Options
     from ottla.client.spark.rows import Part
 
@@ -48,7 +48,7 @@ BYTES_PER_BATCH = 16 * 1024 * 1024
 IDLE_MAX = 4
 
 
-def read_rows(one: Range, options: Options, topic_id: str = "") -> Iterator[pa.RecordBatch]:
+def read_rows(one: OffsetRange, options: Options, topic_id: str = "") -> Iterator[pa.RecordBatch]:
     """The rows of that range, of the topic that has that id if one is given. Raises RecordsLost,
     ReadTimedOut, ClientError."""
     loop = shared_loop()
@@ -115,7 +115,7 @@ class RangeReading:
     """One reading of one range."""
 
     def __init__(
-        self, consumer: Consumer, one: Range, options: Options, topic_id: str = ""
+        self, consumer: Consumer, one: OffsetRange, options: Options, topic_id: str = ""
     ) -> None:
         self._consumer = consumer
         self._where, self._start, self._stop = one

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ottla.client.handover import OpenTransaction
+    from ottla.client.handover import TransactionHandover
     from ottla.client.records.delivery import BatchDelivery
     from ottla.client.spark.sink_options import SinkOptions
 
@@ -159,7 +159,7 @@ class OnceTask:
             with self._explained():
                 await self._writing.send(batch)
 
-    async def finish(self) -> tuple[Part, OpenTransaction | None]:
+    async def finish(self) -> tuple[Part, TransactionHandover | None]:
         """All rows are stored, and the entry with them; or they were the same as before."""
         task, checksum = self._task, self._checksum
         entry = Entry(task.batch_id, checksum.row_count, checksum.text)

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ottla.client.cluster.cluster import Cluster
+from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.cluster.config_requests import (
     DESCRIBE_CONFIGS,
     ResourceType,
@@ -37,7 +37,7 @@ from ottla.wire.errors import ClientError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from ottla.client.handover import OpenTransaction
+    from ottla.client.handover import TransactionHandover
     from ottla.client.spark.sink_options import SinkOptions
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def as_offset(entry: Entry) -> dict[TopicPartition, Committed]:
     return {LEDGER: Committed(entry.batch_id + 1, metadata=entry.text)}
 
 
-async def entry_of(cluster: Cluster, group_id: str, *, require_stable: bool) -> Entry | None:
+async def entry_of(cluster: ClusterClient, group_id: str, *, require_stable: bool) -> Entry | None:
     """The task's entry. ``require_stable`` waits until a transaction that is being committed has
     moved it. Raises ClientError."""
     found = await Coordinators(Router(cluster)).ask(
@@ -66,7 +66,9 @@ async def entry_of(cluster: Cluster, group_id: str, *, require_stable: bool) -> 
     return None if LEDGER not in found else read_entry(found[LEDGER].metadata)
 
 
-async def is_late(cluster: Cluster, options: SinkOptions, batch_id: int, looked_ms: float) -> bool:
+async def is_late(
+    cluster: ClusterClient, options: SinkOptions, batch_id: int, looked_ms: float
+) -> bool:
     """Whether this micro-batch was planned so long before somebody looked for an entry of it that
     there may have been one, and have expired; False if nobody knows when it was planned.
 
@@ -80,7 +82,7 @@ async def is_late(cluster: Cluster, options: SinkOptions, batch_id: int, looked_
     return age_minutes >= 1 and age_minutes >= await _retention_minutes(cluster)
 
 
-async def _retention_minutes(cluster: Cluster) -> int:
+async def _retention_minutes(cluster: ClusterClient) -> int:
     """What the brokers keep entries for, or by default would."""
     node_id = min(cluster.metadata.brokers)
     request = describe_request(ResourceType.BROKER, str(node_id), [RETENTION])
@@ -95,9 +97,9 @@ async def _retention_minutes(cluster: Cluster) -> int:
 
 
 @asynccontextmanager
-async def connected(options: SinkOptions) -> AsyncIterator[Cluster]:
+async def connected(options: SinkOptions) -> AsyncIterator[ClusterClient]:
     """The cluster, for as long as the block."""
-    cluster = Cluster(real_environment(), parse_addresses(options.servers), options.config)
+    cluster = ClusterClient(real_environment(), parse_addresses(options.servers), options.config)
     try:
         await reached(cluster.refresh, options.reach)
         yield cluster
@@ -105,13 +107,13 @@ async def connected(options: SinkOptions) -> AsyncIterator[Cluster]:
         cluster.close()
 
 
-async def commit(cluster: Cluster, options: SinkOptions, left: OpenTransaction) -> None:
+async def commit(cluster: ClusterClient, options: SinkOptions, left: TransactionHandover) -> None:
     """Commit what a task has left open. Raises WriteRefused with a reason that helps."""
     await _committed(TakenOver(cluster, options.config, left), options, left)
 
 
 async def commit_with_entry(
-    cluster: Cluster, options: SinkOptions, left: OpenTransaction, entry: Entry
+    cluster: ClusterClient, options: SinkOptions, left: TransactionHandover, entry: Entry
 ) -> None:
     """The same, with an entry in the place of the one that the task has sent."""
     taken = TakenOver(cluster, options.config, left)
@@ -123,14 +125,14 @@ async def commit_with_entry(
     await _committed(taken, options, left)
 
 
-async def _committed(taken: TakenOver, options: SinkOptions, left: OpenTransaction) -> None:
+async def _committed(taken: TakenOver, options: SinkOptions, left: TransactionHandover) -> None:
     try:
         await taken.commit()
     except ClientError as error:
         raise _failed(options, left, error) from error
 
 
-def _failed(options: SinkOptions, left: OpenTransaction, error: ClientError) -> WriteRefused:
+def _failed(options: SinkOptions, left: TransactionHandover, error: ClientError) -> WriteRefused:
     return WriteRefused(
         f"the transaction {left.transactional_id} cannot be committed: {error}; another attempt "
         "at its task has taken over (spark.speculation has to be off), or all tasks together took "
@@ -139,7 +141,7 @@ def _failed(options: SinkOptions, left: OpenTransaction, error: ClientError) -> 
 
 
 async def commit_all(
-    cluster: Cluster, options: SinkOptions, lefts: Iterable[OpenTransaction]
+    cluster: ClusterClient, options: SinkOptions, lefts: Iterable[TransactionHandover]
 ) -> None:
     """Commit all at once; the first failure is raised when every one has its fate."""
     ends = [commit(cluster, options, left) for left in lefts]
@@ -150,7 +152,7 @@ async def commit_all(
 
 
 async def abort_all(
-    cluster: Cluster, options: SinkOptions, lefts: Iterable[OpenTransaction]
+    cluster: ClusterClient, options: SinkOptions, lefts: Iterable[TransactionHandover]
 ) -> None:
     """Undo what is open still; those that fail end by themselves when their time is over."""
     ends = [TakenOver(cluster, options.config, left).abort() for left in lefts]

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ottla.client.cluster.cluster import Cluster
-    from ottla.client.handover import OpenTransaction
+    from ottla.client.cluster.cluster import ClusterClient
+    from ottla.client.handover import TransactionHandover
     from ottla.client.spark.pyspark_api import StructType
     from ottla.client.spark.sink_ledger import Part
 
@@ -71,7 +71,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             run(self._commit(batchId, told[0].query_id, parts, lefts))
 
     async def _commit(
-        self, batch_id: int, query_id: str, parts: list[Part], lefts: dict[str, OpenTransaction]
+        self, batch_id: int, query_id: str, parts: list[Part], lefts: dict[str, TransactionHandover]
     ) -> None:
         options = self._options
         names = [name_of(options.prefix, query_id, number) for number in range(len(parts))]
@@ -94,7 +94,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             await commit_all(cluster, options, [lefts[names[number]] for number in verdict.rest])
 
     async def _entries(
-        self, cluster: Cluster, query_id: str, task_count: int
+        self, cluster: ClusterClient, query_id: str, task_count: int
     ) -> dict[int, Entry | None]:
         """Of all tasks; what is open or being committed is not written yet, and not waited for."""
         names = [name_of(self._options.prefix, query_id, number) for number in range(task_count)]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ottla.client.fetching.assignment import Assignment as AsyncAssignment
+    from ottla.client.fetching.assignment import AssignmentCalls as AsyncAssignmentCalls
     from ottla.client.fetching.batch_reading import BatchReading as AsyncBatchReading
     from ottla.client.fetching.batches import ConsumerRecord, FetchedBatch
     from ottla.client.fetching.offsets import OffsetAt
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from ottla.protocol.records.columns import Columns
 
 
-class Assignment(Face):
+class AssignmentCalls(Face):
     """The calls of ``client.fetching.assignment``."""
 
     @property
-    def _inner(self) -> AsyncAssignment:
+    def _inner(self) -> AsyncAssignmentCalls:
         raise NotImplementedError
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -174,7 +174,7 @@ class Assignment(Face):
         return self._call(lambda: self._inner.is_dry_before(partition, offset))
 
 
-class BatchReading(Assignment):
+class BatchReading(AssignmentCalls):
     """The calls of ``client.fetching.batch_reading``."""
 
     @property

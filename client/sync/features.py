@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.administration.features import Change
+from ottla.client.administration.features import FeatureUpgrade
 from ottla.client.sync.face import Face
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class FeatureAdmin(Face):
     def update_features(
         self,
         levels: Mapping[str, int],
-        change: Change = Change.UPGRADE,
+        change: FeatureUpgrade = FeatureUpgrade.UPGRADE,
         *,
         validate_only: bool = False,
     ) -> None:

@@ -12,7 +12,7 @@ from ottla.client.sync.face import Face
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ottla.client.administration.placements import ElectionType, Move, Outcomes
+    from ottla.client.administration.placements import ElectionType, Outcomes, ReplicaMove
     from ottla.client.administration.placements import Placements as AsyncPlacements
     from ottla.client.process.loop_thread import LoopThread
     from ottla.protocol.ids import TopicPartition
@@ -41,7 +41,7 @@ class Placements(Face):
 
     def moves(
         self, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, Move]:
+    ) -> dict[TopicPartition, ReplicaMove]:
         """List the moves in progress.
 
         Args:

@@ -12,7 +12,7 @@ import pytest
 import ottla
 from ottla import Admin, Consumer, NewTopic, Producer, TopicPartition
 from ottla.client.frames import iterate_range
-from ottla.client.ranges import Range
+from ottla.client.ranges import OffsetRange
 from ottla.client.records import arrow
 from ottla.client.settings.config import Isolation
 from ottla.protocol.ids import TopicPartition as Where
@@ -198,7 +198,7 @@ def test_one_range_can_be_read_by_a_worker_of_its_own(broker: str) -> None:
     topic = asyncio.run(filled(broker, "frames-range", 20, 1))
     where = Where(topic, 0)
 
-    batches = list(iterate_range(Range(where, 5, 12), bootstrap_servers=broker))
+    batches = list(iterate_range(OffsetRange(where, 5, 12), bootstrap_servers=broker))
 
     assert pa.Table.from_batches(batches).column("offset").to_pylist() == list(range(5, 12))
 

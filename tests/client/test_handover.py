@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.client.cluster.cluster import Cluster
+from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.handover import TakenOver, leave_open
 from ottla.client.process.environment import real_environment
 from ottla.client.records.committed import Committed, ConsumerGroupMetadata
@@ -20,20 +20,20 @@ from tests.client.support.transactional import INPUT, config, control, once, onl
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ottla.client.handover import OpenTransaction
+    from ottla.client.handover import TransactionHandover
     from tests.client.support.toy_broker import ToyCluster
 
 
 @pytest.fixture
-async def heir(cluster: ToyCluster) -> AsyncIterator[Cluster]:
+async def heir(cluster: ToyCluster) -> AsyncIterator[ClusterClient]:
     """The cluster as another process sees it."""
-    seen = Cluster(real_environment(), parse_addresses(cluster.bootstrap), config())
+    seen = ClusterClient(real_environment(), parse_addresses(cluster.bootstrap), config())
     await seen.refresh()
     yield seen
     seen.close()
 
 
-async def left(cluster: ToyCluster) -> OpenTransaction:
+async def left(cluster: ToyCluster) -> TransactionHandover:
     """A record and a position, and nobody who ends the transaction."""
     producer = producer_of(cluster)
     await producer.start()
@@ -48,7 +48,7 @@ async def left(cluster: ToyCluster) -> OpenTransaction:
 
 
 async def test_the_heir_commits_what_was_left_and_may_add_offsets(
-    cluster: ToyCluster, heir: Cluster
+    cluster: ToyCluster, heir: ClusterClient
 ) -> None:
     """All that was sent counts, and of one position the last word."""
     taken = TakenOver(heir, config(), await left(cluster))
@@ -62,7 +62,7 @@ async def test_the_heir_commits_what_was_left_and_may_add_offsets(
     assert control(cluster).count(ApiKey.END_TXN) == 1
 
 
-async def test_the_heir_may_abort_as_well(cluster: ToyCluster, heir: Cluster) -> None:
+async def test_the_heir_may_abort_as_well(cluster: ToyCluster, heir: ClusterClient) -> None:
     """What was left must not keep readers waiting."""
     await TakenOver(heir, config(), await left(cluster)).abort()
 
@@ -71,7 +71,7 @@ async def test_the_heir_may_abort_as_well(cluster: ToyCluster, heir: Cluster) ->
 
 
 async def test_the_next_producer_of_that_name_takes_it_from_the_heir(
-    cluster: ToyCluster, heir: Cluster
+    cluster: ToyCluster, heir: ClusterClient
 ) -> None:
     """Or a second attempt could not be sure that the first is over (hazard T-08)."""
     found = await left(cluster)
@@ -84,7 +84,7 @@ async def test_the_next_producer_of_that_name_takes_it_from_the_heir(
 
 
 async def test_a_lost_answer_does_not_make_a_second_commit(
-    cluster: ToyCluster, heir: Cluster
+    cluster: ToyCluster, heir: ClusterClient
 ) -> None:
     """The heir asks again, and finds it done."""
     found = await left(cluster)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ottla
-from ottla.client.ranges import Range, range_config, read_range, read_ranges
+from ottla.client.ranges import OffsetRange, range_config, read_range, read_ranges
 from ottla.client.settings.config import Isolation
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -75,7 +75,7 @@ async def test_what_was_read_and_then_lost_is_not_read_again(toy: ToyCluster) ->
     log = ten_records(toy)
     consumer = ottla.Consumer(toy.bootstrap, range_config(Isolation.READ_COMMITTED))
     async with consumer:
-        found = aiter(read_ranges(consumer, [Range(WHERE, 0, 12)]))
+        found = aiter(read_ranges(consumer, [OffsetRange(WHERE, 0, 12)]))
         counts = [(await anext(found))[1].count for _ in range(5)]
         elect(log, 2)
         with pytest.raises(ottla.RangeLost, match="only what is before offset 4 is there now"):
@@ -114,7 +114,7 @@ async def test_a_range_of_a_topic_that_is_deleted_ends(toy: ToyCluster) -> None:
     )
     async with ottla.Consumer(toy.bootstrap, config) as consumer:
         with pytest.raises(ottla.RangeLost, match="not there any more"):
-            async for _ in read_ranges(consumer, [Range(WHERE, 0, 10)]):
+            async for _ in read_ranges(consumer, [OffsetRange(WHERE, 0, 10)]):
                 pass
 
 
@@ -123,5 +123,5 @@ async def test_a_range_that_never_was_ends_as_well(toy: ToyCluster) -> None:
     """Whoever hands it to a worker may have it from another cluster."""
     ten_records(toy)
     with pytest.raises(ottla.RangeLost, match="offset 10 was reached of a read up to offset 99"):
-        async for _ in read_range(Range(WHERE, 8, 99), bootstrap_servers=toy.bootstrap):
+        async for _ in read_range(OffsetRange(WHERE, 8, 99), bootstrap_servers=toy.bootstrap):
             pass

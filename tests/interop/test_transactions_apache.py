@@ -24,7 +24,7 @@ from ottla import (
     RequestRefused,
     TopicPartition,
 )
-from ottla.client.administration.features import Change
+from ottla.client.administration.features import FeatureUpgrade
 from tests.client.cli.command import ottla
 from tests.client.cli.transactions.test_transactions import NO_VERIFICATION, hang
 from tests.interop.support.apache import apache_kafka
@@ -106,7 +106,7 @@ async def test_our_producer_keeps_its_promises_on_apache_kafka(apache: str) -> N
         for level in await levels(admin):
             name = f"level-{level}"
             if level:
-                change = Change.SAFE_DOWNGRADE if level == 1 else Change.UPGRADE
+                change = FeatureUpgrade.SAFE_DOWNGRADE if level == 1 else FeatureUpgrade.UPGRADE
                 await admin.features.update_features({"transaction.version": level}, change)
             await transact(apache, name)
             seen = await visible(apache, *OUT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import tomllib
 
+import ottla
 from tests.tidy.tree import PACKAGES, ROOT
 
 
@@ -17,6 +18,13 @@ def test_every_package_of_the_tree_is_listed() -> None:
             in_tree.add(".".join(["ottla", *path.parent.relative_to(ROOT).parts]))
 
     assert sorted(in_tree) == listed["tool"]["setuptools"]["packages"]
+
+
+def test_the_version_is_the_one_of_the_package() -> None:
+    """Brokers and clients send it, and the wheel is named after it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+    assert ottla.__version__ == project["version"]
 
 
 def test_the_links_are_relative() -> None:

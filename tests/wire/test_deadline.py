@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ottla.client.process.tasks import Tasks
+from ottla.client.process.tasks import ClientTasks
 from ottla.wire.deadline import TimeLimit
 from ottla.wire.real import RealClock
 
@@ -63,7 +63,7 @@ async def test_limits_may_be_nested() -> None:
 async def test_a_task_that_dies_is_told() -> None:
     """Hazard P-05: a loop that nobody holds dies unseen."""
     crashes: list[BaseException] = []
-    tasks = Tasks(crashes.append)
+    tasks = ClientTasks(crashes.append)
 
     async def die() -> None:
         raise RuntimeError("gone")
@@ -77,7 +77,7 @@ async def test_a_task_that_dies_is_told() -> None:
 async def test_stopping_ends_all_tasks_and_is_no_crash() -> None:
     """Nothing may run on after its owner has been closed."""
     crashes: list[BaseException] = []
-    tasks = Tasks(crashes.append)
+    tasks = ClientTasks(crashes.append)
     ended: list[int] = []
 
     async def run(number: int) -> None:
@@ -108,7 +108,7 @@ async def test_a_named_job_runs_once_at_a_time() -> None:
         nonlocal done
         done += 1
 
-    tasks = Tasks(lambda _: None)
+    tasks = ClientTasks(lambda _: None)
     for _ in range(10):
         tasks.start_once("job", job, on_done)
     await asyncio.sleep(0.01)

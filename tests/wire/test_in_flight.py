@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ottla.protocol.errors import RemoteProtocolError
-from ottla.wire.in_flight import CORRELATION_ID_LAST, InFlight, Waiting
+from ottla.wire.in_flight import CORRELATION_ID_LAST, InFlight, InFlightRequest
 
 
 def sent(in_flight: InFlight[str], name: str, deadline_ms: float = 100) -> int:
     """Add a request."""
     number = in_flight.next_correlation_id
-    in_flight.add(Waiting(number, 0, 0, 0, deadline_ms, 0, name))
+    in_flight.add(InFlightRequest(number, 0, 0, 0, deadline_ms, 0, name))
     return number
 
 

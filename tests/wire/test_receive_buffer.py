@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from ottla.protocol.ports import Address, SocketOptions
-from ottla.wire.receive_buffer import AHEAD_BYTES_MAX, LARGE_BYTES_MIN, Receiving
+from ottla.wire.receive_buffer import AHEAD_BYTES_MAX, LARGE_BYTES_MIN, AnswerBuffer
 from tests.support.loops import on_both_loops
 from tests.wire.test_real import connected_pair, readable
 
@@ -30,7 +30,7 @@ class NotedSocket:
 async def test_what_is_awaited_is_taken_back_when_the_loop_runs() -> None:
     """A declaration that stays would have a small answer lie in the kernel unseen."""
     noted = NotedSocket()
-    receiving = Receiving(cast("Socket", noted))
+    receiving = AnswerBuffer(cast("Socket", noted))
 
     receiving.ahead(LARGE_BYTES_MIN - 1)
     receiving.ahead(LARGE_BYTES_MIN)
@@ -45,7 +45,7 @@ async def test_what_is_awaited_is_taken_back_when_the_loop_runs() -> None:
 
 async def test_a_net_that_knows_nothing_of_it_will_do() -> None:
     """The simulated one, and those that tests put between."""
-    receiving = Receiving(cast("Socket", Address("no socket", 1)))
+    receiving = AnswerBuffer(cast("Socket", Address("no socket", 1)))
     receiving.ahead(LARGE_BYTES_MIN)
     # Nothing is to be taken back.
     assert not receiving._is_ahead
@@ -55,7 +55,7 @@ async def test_a_net_that_knows_nothing_of_it_will_do() -> None:
 async def test_a_small_answer_is_seen_at_once_after_all() -> None:
     """It came while much more was declared: taking that back wakes the reader."""
     client, server = await connected_pair(SocketOptions())
-    receiving = Receiving(client)
+    receiving = AnswerBuffer(client)
 
     receiving.ahead(LARGE_BYTES_MIN)
     server.sendmsg([b"little"])
@@ -75,7 +75,7 @@ async def test_a_sender_with_a_small_buffer_goes_on_while_nobody_reads() -> None
     """What it is for. Without it the sender stands after some segments, until we read."""
     client, server = await connected_pair(SocketOptions(send_buffer_bytes=100 * 1024))
     left = memoryview(bytes(2 * 1024 * 1024))
-    Receiving(client).ahead(len(left))
+    AnswerBuffer(client).ahead(len(left))
     # Nothing runs in the loop meanwhile; the kernel acknowledges within the call.
     for _ in range(1_000):
         try:

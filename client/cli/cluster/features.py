@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
-from ottla.client.administration.features import Change
+from ottla.client.administration.features import FeatureUpgrade
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.run import run
 from ottla.client.cli.settings import command_config
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import argparse
 
 CHANGES = {
-    "upgrade": Change.UPGRADE,
-    "downgrade": Change.SAFE_DOWNGRADE,
-    "disable": Change.SAFE_DOWNGRADE,
+    "upgrade": FeatureUpgrade.UPGRADE,
+    "downgrade": FeatureUpgrade.SAFE_DOWNGRADE,
+    "disable": FeatureUpgrade.SAFE_DOWNGRADE,
 }
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ottla.client.administration.placements import Move
+    from ottla.client.administration.placements import ReplicaMove
     from ottla.wire.errors import RequestRefused
 
     Plan = dict[TopicPartition, tuple[int, ...]]
@@ -124,7 +124,7 @@ async def _verify(admin: Admin, arguments: argparse.Namespace, plan: Plan) -> in
     return 0 if all(state == "done" for state in states.values()) else 1
 
 
-def _under_way(move: Move) -> str:
+def _under_way(move: ReplicaMove) -> str:
     steps = []
     if move.adding:
         steps.append(f"adding {_listed(move.adding)}")

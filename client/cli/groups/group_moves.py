@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ottla.client.admin import Admin
-    from ottla.client.cli.places import Place
+    from ottla.client.cli.places import PositionSpec
 
     Offsets = dict[TopicPartition, int]
 
@@ -55,7 +55,7 @@ async def _at_place(
     admin: Admin,
     arguments: argparse.Namespace,
     current: dict[TopicPartition, Committed],
-    place: Place,
+    place: PositionSpec,
 ) -> Offsets:
     partitions = await partitions_of_group(admin, arguments.topics, current)
     if not partitions:

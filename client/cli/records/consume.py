@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
 from ottla.client.cli.output import check_reader, write_bytes
-from ottla.client.cli.places import END, Kind, Place
+from ottla.client.cli.places import END, PositionKind, PositionSpec
 from ottla.client.cli.records.consume_group import read_as_member
 from ottla.client.cli.records.records import formatter, writes_values_only
 from ottla.client.cli.run import CommandError, UsageError, run
@@ -38,26 +38,26 @@ def main(arguments: argparse.Namespace) -> int:
     return run(perform, arguments, is_busy=True)
 
 
-class Span(NamedTuple):
+class OffsetSpan(NamedTuple):
     """From where to where: without a place to begin what is usual, without one to stop for ever."""
 
-    start: Place | None
-    stop: Place | None
+    start: PositionSpec | None
+    stop: PositionSpec | None
 
 
-def span_of(places: Sequence[Place]) -> Span:
+def span_of(places: Sequence[PositionSpec]) -> OffsetSpan:
     """What several ``-o`` say together. Raises UsageError if they contradict each other."""
     starts = [place for place in places if not place.is_stop]
     stops = [place for place in places if place.is_stop]
     if len(starts) > 1 or len(stops) > 1:
         raise UsageError("there is one place to begin and one to stop: -o s@TIME -o e@TIME")
-    return Span(starts[0] if starts else None, stops[0] if stops else None)
+    return OffsetSpan(starts[0] if starts else None, stops[0] if stops else None)
 
 
 async def perform(arguments: argparse.Namespace) -> int:
     """Copy records until there is a reason to stop."""
     span = span_of(arguments.places)
-    is_stored = span.start is not None and span.start.kind is Kind.STORED
+    is_stored = span.start is not None and span.start.kind is PositionKind.STORED
     if is_stored and arguments.group is None:
         raise UsageError("-o stored is where a group stands: name it with -g GROUP")
     render = formatter(arguments)
@@ -71,7 +71,7 @@ async def perform(arguments: argparse.Namespace) -> int:
         consumer.assign(partitions)
         for partition, offset in starts.items():
             consumer.seek(partition, offset)
-        copy = Copy(consumer, render, arguments.count, ends)
+        copy = RecordPrinter(consumer, render, arguments.count, ends)
         if arguments.count is None and writes_values_only(arguments):
             await copy.values(arguments.delimiter)
         else:
@@ -114,17 +114,17 @@ async def partitions_of(
 async def find_range(
     consumer: Consumer,
     partitions: list[TopicPartition],
-    span: Span,
+    span: OffsetSpan,
     arguments: argparse.Namespace,
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int] | None]:
     """Where each partition begins, and where it stops, if it does."""
     start = span.start or END
     stored: dict[TopicPartition, int] = {}
-    if arguments.group is not None and (span.start is None or start.kind is Kind.STORED):
+    if arguments.group is not None and (span.start is None or start.kind is PositionKind.STORED):
         async with Admin(arguments.bootstrap, command_config()) as admin:
             committed = await admin.groups.offsets(arguments.group, partitions)
         stored = {where: found.offset for where, found in committed.items()}
-    place = END if start.kind is Kind.STORED else start
+    place = END if start.kind is PositionKind.STORED else start
     starts, ends = await resolve(consumer.offsets_at, partitions, place)
     stops = ends if arguments.exit else None
     if span.stop is not None:
@@ -132,7 +132,7 @@ async def find_range(
     return {**starts, **stored}, stops
 
 
-class Copy:
+class RecordPrinter:
     """From a consumer to standard output, until each partition has reached its end, if there is
     one, and at most that many records."""
 

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ottla.client.cli.output import check_reader, write_bytes
-from ottla.client.cli.places import Kind
+from ottla.client.cli.places import PositionKind
 from ottla.client.cli.run import INTERRUPTED, UsageError
 from ottla.client.cli.settings import member_config
 from ottla.client.consumer import Consumer
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from ottla.client.cli.places import Place
+    from ottla.client.cli.places import PositionSpec
     from ottla.client.fetching.batches import ConsumerRecord
     from ottla.client.settings.config import OffsetReset
     from ottla.protocol.ids import TopicPartition
@@ -33,7 +33,10 @@ POLL_MS = 500.0
 
 
 async def read_as_member(
-    arguments: argparse.Namespace, start: Place | None, stop: Place | None, render: Render
+    arguments: argparse.Namespace,
+    start: PositionSpec | None,
+    stop: PositionSpec | None,
+    render: Render,
 ) -> int:
     """Read what the group gives to this member, and commit what was written."""
     reset = reset_of(start)
@@ -54,11 +57,11 @@ async def read_as_member(
     return 0
 
 
-def reset_of(start: Place | None) -> OffsetReset:
+def reset_of(start: PositionSpec | None) -> OffsetReset:
     """Where to begin in partitions that the group has no position for. Raises UsageError."""
-    if start is None or start.kind in (Kind.STORED, Kind.END):
+    if start is None or start.kind in (PositionKind.STORED, PositionKind.END):
         return "latest"
-    if start.kind is Kind.BEGINNING:
+    if start.kind is PositionKind.BEGINNING:
         return "earliest"
     raise UsageError(
         "a member begins where its group stands, or at the beginning or end where that is nowhere; "

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.client.admin import Admin
 from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.cli.output import write
-from ottla.client.cli.progress import Progress
+from ottla.client.cli.progress import ProgressLine
 from ottla.client.cli.records.perf_figures import Figures, as_document, as_text
 from ottla.client.cli.records.perf_load import Load, fill
 from ottla.client.cli.run import CommandError, run
@@ -79,7 +79,7 @@ async def measure_produce(topic: str, arguments: argparse.Namespace) -> Figures:
     config = perf_producer_config(arguments)
     async with Producer(arguments.bootstrap, config) as producer:
         load = Load(producer, topic, arguments)
-        with Progress("records", arguments.records) as progress:
+        with ProgressLine("records", arguments.records) as progress:
             seconds = await load.run(progress)
     size_bytes = arguments.records * arguments.size
     return Figures("produce", topic, arguments.records, size_bytes, seconds, load.latencies_ms)
@@ -100,14 +100,14 @@ async def measure_consume(topic: str, arguments: argparse.Namespace) -> Figures:
         begun = time.monotonic()
         consumer.assign(partitions)
         consumer.seek_to_beginning()
-        with Progress("records", wanted) as progress:
+        with ProgressLine("records", wanted) as progress:
             count, size_bytes = await _read(consumer, wanted, progress, batches=arguments.batch)
         seconds = time.monotonic() - begun
     return Figures("consume", topic, count, size_bytes, seconds)
 
 
 async def _read(
-    consumer: Consumer, wanted: int, progress: Progress, *, batches: bool
+    consumer: Consumer, wanted: int, progress: ProgressLine, *, batches: bool
 ) -> tuple[int, int]:
     """How many records came, and how many bytes: of values, or of undecoded batches."""
     count = size_bytes = 0
@@ -151,7 +151,7 @@ async def measure_latency(topic: str, arguments: argparse.Namespace) -> Figures:
         # The first record of a producer waits for its id, and that of a consumer for a fetch.
         await _one_way(producer, consumer, where, value)
         begun = time.monotonic()
-        with Progress("records", arguments.records) as progress:
+        with ProgressLine("records", arguments.records) as progress:
             for number in range(arguments.records):
                 due = begun + number * between
                 while (left := due - time.monotonic()) > 0:

@@ -14,7 +14,7 @@ from ottla.client.producer import Producer
 if TYPE_CHECKING:
     import argparse
 
-    from ottla.client.cli.progress import Progress
+    from ottla.client.cli.progress import ProgressLine
     from ottla.client.records.delivery import Delivery
 
 # How many records one call hands over with --batch, unless the rate is lower.
@@ -47,7 +47,7 @@ class Load:
         self._begun: list[float] = []
         self._watching: set[asyncio.Task[None]] = set()
 
-    async def run(self, progress: Progress) -> float:
+    async def run(self, progress: ProgressLine) -> float:
         """Send all and return after how many seconds the last was acknowledged.
 
         Raises the ClientError of the first batch that failed."""
@@ -58,7 +58,7 @@ class Load:
             for task in self._watching:
                 task.cancel()
 
-    async def _run(self, progress: Progress) -> float:
+    async def _run(self, progress: ProgressLine) -> float:
         arguments = self._arguments
         count, rate = arguments.records, arguments.rate
         step = RECORDS_PER_CALL if arguments.batch else RECORDS_PER_LOOK

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ottla.client.cli.cluster.diagnosis import explained
 from ottla.client.cli.lines import read_lines, read_whole
 from ottla.client.cli.output import json_document, write
-from ottla.client.cli.progress import Progress
+from ottla.client.cli.progress import ProgressLine
 from ottla.client.cli.records.parsed_records import Outgoing, from_json, from_line
 from ottla.client.cli.run import FAILED, CommandError, UsageError, run, sentence
 from ottla.client.cli.settings import ACKS, producer_config
@@ -79,7 +79,7 @@ async def report_failure(feed: Feed, arguments: argparse.Namespace) -> int:
 
 async def send_input(feed: Feed, arguments: argparse.Namespace) -> None:
     """All of the input, file by file. Raises OSError for a file that cannot be read."""
-    with Progress("bytes", total_bytes(arguments.files)) as progress:
+    with ProgressLine("bytes", total_bytes(arguments.files)) as progress:
         for descriptor in inputs(arguments.files):
             if arguments.whole:
                 whole = await read_whole(descriptor)

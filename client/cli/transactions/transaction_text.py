@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ottla.client.administration.transaction_search import Standing, find_open
+from ottla.client.administration.transaction_search import TransactionHealth, find_open
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.settings import first_batch_config
 from ottla.client.consumer import Consumer
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ottla.client.admin import Admin
     from ottla.client.administration.transaction_requests import TransactionView
-    from ottla.client.administration.transaction_search import OpenTransaction
+    from ottla.client.administration.transaction_search import FoundTransaction
     from ottla.protocol.ids import TopicPartition
 
 BATCH_WAIT_MS = 3_000
@@ -86,7 +86,7 @@ def transaction_document(view: TransactionView) -> dict[str, object]:
     }
 
 
-def found_document(one: OpenTransaction, first_time_ms: int | None) -> dict[str, object]:
+def found_document(one: FoundTransaction, first_time_ms: int | None) -> dict[str, object]:
     """An open transaction in a partition as a JSON object."""
     known = one.transaction
     return {
@@ -104,7 +104,7 @@ def found_document(one: OpenTransaction, first_time_ms: int | None) -> dict[str,
     }
 
 
-def open_transaction_text(one: OpenTransaction) -> str:
+def open_transaction_text(one: FoundTransaction) -> str:
     """An open transaction in half a sentence."""
     where = one.partition
     name = ""
@@ -116,11 +116,11 @@ def open_transaction_text(one: OpenTransaction) -> str:
     )
 
 
-def advice(one: OpenTransaction, wall_ms: int) -> str:
+def advice(one: FoundTransaction, wall_ms: int) -> str:
     """What will become of it, and what can be done about it."""
     known = one.transaction
     where = f"{one.partition.topic}:{one.partition.partition}"
-    if one.standing is Standing.HANGING:
+    if one.standing is TransactionHealth.HANGING:
         return (
             "no coordinator will end it; 'ottla transactions abort "
             f"{where} --first-offset {one.first_offset}' does"
@@ -131,14 +131,14 @@ def advice(one: OpenTransaction, wall_ms: int) -> str:
             "who is missing"
         )
     who = f"transactional id {known.transactional_id!r}"
-    if one.standing is Standing.ENDING:
+    if one.standing is TransactionHealth.ENDING:
         word = "committed" if known.state == "PrepareCommit" else "aborted"
         return (
             f"{who} is being {word} by broker {known.coordinator_id}, which needs the leaders of "
             f"all of its partitions; 'ottla transactions describe {known.transactional_id}' shows "
             "those it waits for"
         )
-    if one.standing is Standing.OVERDUE:
+    if one.standing is TransactionHealth.OVERDUE:
         return (
             f"{who} is open for longer than its {known.timeout_ms} ms, and broker "
             f"{known.coordinator_id} should have aborted it; is __transaction_state in sync?"
@@ -205,7 +205,7 @@ def _blame_text(
     where: TopicPartition,
     stable: int,
     watermark: int,
-    found: Sequence[OpenTransaction],
+    found: Sequence[FoundTransaction],
     first_ms: int | None,
 ) -> str:
     title = f"{where.topic}:{where.partition}"
@@ -238,7 +238,7 @@ def _blame_text(
     return text
 
 
-def _state(one: OpenTransaction) -> str:
+def _state(one: FoundTransaction) -> str:
     known = one.transaction
     if known is None:
         return f"{one.standing.value}, no coordinator is known to know it"

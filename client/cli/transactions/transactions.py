@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
-from ottla.client.administration.transaction_search import Standing, find_open
+from ottla.client.administration.transaction_search import TransactionHealth, find_open
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.run import CommandError, run, sentence
 from ottla.client.cli.settings import command_config
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ottla.client.administration.transaction_search import OpenTransaction
+    from ottla.client.administration.transaction_search import FoundTransaction
 
 OPEN_HEADINGS = ("TOPIC", "PARTITION", "FIRST-OFFSET", "PRODUCER-ID", "EPOCH", "TRANSACTIONAL-ID")
 
@@ -85,8 +85,8 @@ async def find_hanging(admin: Admin, arguments: argparse.Namespace) -> int:
     """Write one line per hanging transaction and partition."""
     partitions = await _partitions(admin, arguments.topics)
     search = await find_open(admin.transactions, partitions, wall_now_ms())
-    hanging = [one for one in search.found if one.standing is Standing.HANGING]
-    unsure = [one for one in search.found if one.standing is Standing.UNKNOWN]
+    hanging = [one for one in search.found if one.standing is TransactionHealth.HANGING]
+    unsure = [one for one in search.found if one.standing is TransactionHealth.UNKNOWN]
     if arguments.format == "json":
         write(json_document([found_document(one, None) for one in hanging]))
     elif hanging:
@@ -106,7 +106,7 @@ async def find_hanging(admin: Admin, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _row(one: OpenTransaction) -> tuple[str | int | None, ...]:
+def _row(one: FoundTransaction) -> tuple[str | int | None, ...]:
     return (
         one.partition.topic,
         one.partition.partition,
@@ -139,7 +139,7 @@ async def abort_transaction(admin: Admin, arguments: argparse.Namespace) -> int:
     if where in search.unasked:
         raise search.unasked[where]
     chosen = _chosen(search.found, arguments)
-    if chosen.standing is not Standing.HANGING and not arguments.force:
+    if chosen.standing is not TransactionHealth.HANGING and not arguments.force:
         raise CommandError(
             f"the transaction does not hang: {advice(chosen, wall_now_ms())}; --force ends it here "
             "all the same, and only here"
@@ -162,7 +162,7 @@ async def abort_transaction(admin: Admin, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _chosen(found: Sequence[OpenTransaction], arguments: argparse.Namespace) -> OpenTransaction:
+def _chosen(found: Sequence[FoundTransaction], arguments: argparse.Namespace) -> FoundTransaction:
     where = arguments.partition
     if not found:
         raise CommandError(f"no transaction is open in {where.topic}:{where.partition}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
 
 
-class Claim(NamedTuple):
+class OwnedClaim(NamedTuple):
     """What one member says to have held in which generation."""
 
     member_id: str
@@ -24,7 +24,7 @@ class Claim(NamedTuple):
     generation: int
 
 
-def rightful_owners(claims: Iterable[Claim]) -> dict[TopicPartition, str]:
+def rightful_owners(claims: Iterable[OwnedClaim]) -> dict[TopicPartition, str]:
     """The one member that each partition belonged to; contested ones are left out."""
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member_id, partitions, generation in claims:
@@ -43,7 +43,7 @@ def rightful_owners(claims: Iterable[Claim]) -> dict[TopicPartition, str]:
 
 def without_claimed(
     found: Mapping[str, Iterable[TopicPartition]],
-    claims: Iterable[Claim],
+    claims: Iterable[OwnedClaim],
     owners: Mapping[TopicPartition, str],
 ) -> dict[str, list[TopicPartition]]:
     """The division without what would move while another member still holds it (KIP-429).

@@ -53,7 +53,7 @@ class RangeAssignor:
         subscribers = read_subscribers(members, partitions, details)
         racks = {one.member_id: one.rack for one in subscribers if one.rack is not None}
         shares = {
-            topic: Share(topic, partitions[topic], takers, racks, details.racks.get(topic, ()))
+            topic: TopicShare(topic, partitions[topic], takers, racks, details.racks.get(topic, ()))
             for topic, takers in _takers(subscribers).items()
         }
         if any(share.is_rack_aware for share in shares.values()):
@@ -70,7 +70,7 @@ class RangeAssignor:
         return decode_assignment(assignment)
 
 
-class Share:
+class TopicShare:
     """How one topic is divided: everybody gets the quota, and as many as are left one more."""
 
     __slots__ = (
@@ -140,10 +140,10 @@ def _takers(subscribers: Sequence[Subscriber]) -> dict[str, list[str]]:
     return dict(sorted(takers.items()))
 
 
-def _deal_near(shares: Iterable[Share]) -> None:
+def _deal_near(shares: Iterable[TopicShare]) -> None:
     """What has a replica near a member. Of topics that are divided alike the same numbers, or none:
     to be read by one member is worth more than to be near."""
-    alike: dict[tuple[tuple[str, ...], int], list[Share]] = {}
+    alike: dict[tuple[tuple[str, ...], int], list[TopicShare]] = {}
     for share in shares:
         alike.setdefault((tuple(share.dealt), len(share.free)), []).append(share)
     for group in alike.values():
@@ -153,7 +153,7 @@ def _deal_near(shares: Iterable[Share]) -> None:
             group[0].deal(group[0].is_near)
 
 
-def _deal_together(group: Sequence[Share]) -> None:
+def _deal_together(group: Sequence[TopicShare]) -> None:
     """Numbers that are near one member in every topic of the group."""
     for number in list(group[0].free):
         for member_id in group[0].dealt:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.group.assignors.assignor import NO_DETAILS, GroupDetails, RebalanceProtocol
 from ottla.client.group.assignors.balance import balanced
-from ottla.client.group.assignors.claims import Claim, rightful_owners, without_claimed
+from ottla.client.group.assignors.claims import OwnedClaim, rightful_owners, without_claimed
 from ottla.client.group.assignors.sticky_data import (
     decode_generation,
     decode_sticky,
@@ -64,7 +64,7 @@ class StickyAssignor:
         """Even, and as much as possible as it was."""
         subscribers = read_subscribers(members, partitions, details)
         claims = [
-            Claim(one.member_id, *decode_sticky(one.user_data))
+            OwnedClaim(one.member_id, *decode_sticky(one.user_data))
             for one in subscribers
             if one.user_data
         ]
@@ -106,7 +106,7 @@ class CooperativeStickyAssignor:
         Such a partition is nobody's; its holder gives it up and joins again, and then it is."""
         subscribers = read_subscribers(members, partitions, details)
         claims = [
-            Claim(
+            OwnedClaim(
                 one.member_id,
                 one.owned,
                 one.generation

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.administration.transaction_requests import ProducerView, TransactionView
-from ottla.client.administration.transaction_search import OpenTransaction, Standing, judge_standing
+from ottla.client.administration.transaction_search import (
+    FoundTransaction,
+    TransactionHealth,
+    judge_standing,
+)
 from ottla.client.cli.transactions.transaction_text import advice, at, described, span
 from ottla.protocol.ids import TopicPartition
 
@@ -23,20 +27,20 @@ def known(state: str, age_ms: int | None = 0, where: TopicPartition = HERE) -> T
 @pytest.mark.parametrize(
     ("transaction", "is_certain", "expected"),
     [
-        (None, True, Standing.HANGING),
-        (None, False, Standing.UNKNOWN),
-        (known("Ongoing", where=ELSEWHERE), True, Standing.HANGING),
-        (known("Empty", None, ELSEWHERE), True, Standing.HANGING),
-        (known("PrepareCommit", 900_000), True, Standing.ENDING),
-        (known("PrepareAbort"), True, Standing.ENDING),
-        (known("Ongoing"), True, Standing.OPEN),
-        (known("Ongoing", None), True, Standing.OPEN),
-        (known("Ongoing", 60_001), True, Standing.OPEN),
-        (known("Ongoing", 90_001), True, Standing.OVERDUE),
+        (None, True, TransactionHealth.HANGING),
+        (None, False, TransactionHealth.UNKNOWN),
+        (known("Ongoing", where=ELSEWHERE), True, TransactionHealth.HANGING),
+        (known("Empty", None, ELSEWHERE), True, TransactionHealth.HANGING),
+        (known("PrepareCommit", 900_000), True, TransactionHealth.ENDING),
+        (known("PrepareAbort"), True, TransactionHealth.ENDING),
+        (known("Ongoing"), True, TransactionHealth.OPEN),
+        (known("Ongoing", None), True, TransactionHealth.OPEN),
+        (known("Ongoing", 60_001), True, TransactionHealth.OPEN),
+        (known("Ongoing", 90_001), True, TransactionHealth.OVERDUE),
     ],
 )
 def test_only_what_nobody_will_end_hangs(
-    transaction: TransactionView | None, is_certain: bool, expected: Standing
+    transaction: TransactionView | None, is_certain: bool, expected: TransactionHealth
 ) -> None:
     """To call one hanging that is not leads somebody to tear it."""
     assert judge_standing(HERE, transaction, NOW_MS, is_certain=is_certain) is expected
@@ -45,20 +49,24 @@ def test_only_what_nobody_will_end_hangs(
 @pytest.mark.parametrize(
     ("standing", "transaction", "expected"),
     [
-        (Standing.HANGING, None, "'ottla transactions abort t:0 --first-offset 5' does"),
-        (Standing.UNKNOWN, None, "'ottla cluster' shows who is missing"),
-        (Standing.ENDING, known("PrepareCommit"), "'id' is being committed by broker 2"),
-        (Standing.ENDING, known("PrepareAbort"), "'id' is being aborted by broker 2"),
-        (Standing.OVERDUE, known("Ongoing", 90_001), "is __transaction_state in sync?"),
-        (Standing.OPEN, known("Ongoing", 20_000), "its coordinator aborts it in 40 s"),
-        (Standing.OPEN, known("Ongoing", None), "its coordinator aborts it; a new producer"),
+        (TransactionHealth.HANGING, None, "'ottla transactions abort t:0 --first-offset 5' does"),
+        (TransactionHealth.UNKNOWN, None, "'ottla cluster' shows who is missing"),
+        (TransactionHealth.ENDING, known("PrepareCommit"), "'id' is being committed by broker 2"),
+        (TransactionHealth.ENDING, known("PrepareAbort"), "'id' is being aborted by broker 2"),
+        (TransactionHealth.OVERDUE, known("Ongoing", 90_001), "is __transaction_state in sync?"),
+        (TransactionHealth.OPEN, known("Ongoing", 20_000), "its coordinator aborts it in 40 s"),
+        (
+            TransactionHealth.OPEN,
+            known("Ongoing", None),
+            "its coordinator aborts it; a new producer",
+        ),
     ],
 )
 def test_every_standing_comes_with_what_to_do(
-    standing: Standing, transaction: TransactionView | None, expected: str
+    standing: TransactionHealth, transaction: TransactionView | None, expected: str
 ) -> None:
     """Whoever asks is stuck, and in a hurry."""
-    one = OpenTransaction(HERE, 5, PRODUCER, transaction, standing)
+    one = FoundTransaction(HERE, 5, PRODUCER, transaction, standing)
 
     assert expected in advice(one, NOW_MS)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.client.cli.completing import Source
+from ottla.client.cli.completing import CandidateSource
 from ottla.completion import completion_of
 
 if TYPE_CHECKING:
@@ -53,18 +53,20 @@ def test_words_come_from_the_parsers(line: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("line", "source"),
     [
-        ("consume ", Source.TOPICS),
-        ("consume a ", Source.TOPICS),
-        ("consume -c 5 ", Source.TOPICS),
-        ("groups describe ", Source.GROUPS),
-        ("consume t -g ", Source.GROUPS),
-        ("consume t -c ", Source.NOWHERE),
-        ("produce t ", Source.FILES),
-        ("log dump ", Source.FILES),
-        ("topics ", Source.NOWHERE),
+        ("consume ", CandidateSource.TOPICS),
+        ("consume a ", CandidateSource.TOPICS),
+        ("consume -c 5 ", CandidateSource.TOPICS),
+        ("groups describe ", CandidateSource.GROUPS),
+        ("consume t -g ", CandidateSource.GROUPS),
+        ("consume t -c ", CandidateSource.NOWHERE),
+        ("produce t ", CandidateSource.FILES),
+        ("log dump ", CandidateSource.FILES),
+        ("topics ", CandidateSource.NOWHERE),
     ],
 )
-def test_names_and_files_are_known_by_what_help_calls_them(line: str, source: Source) -> None:
+def test_names_and_files_are_known_by_what_help_calls_them(
+    line: str, source: CandidateSource
+) -> None:
     """Whoever names a value TOPIC gets topics offered."""
     assert completion_of(line.split(" ")).source is source
 

@@ -10,7 +10,7 @@ import pytest
 from ottla.client.cli.arguments import unescaped
 from ottla.client.cli.groups.group_moves import read_positions
 from ottla.client.cli.parsers import consume, produce
-from ottla.client.cli.places import Kind, Place, read_place, read_range_place
+from ottla.client.cli.places import PositionKind, PositionSpec, read_place, read_range_place
 from ottla.client.cli.records.parsed_records import from_json, from_line
 from ottla.client.cli.records.records import formatter
 from ottla.client.cli.run import CommandError, UsageError
@@ -101,18 +101,18 @@ def test_escapes_stand_for_bytes(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("beginning", Place(Kind.BEGINNING)),
-        ("end", Place(Kind.END)),
-        ("7", Place(Kind.OFFSET, 7)),
-        ("-7", Place(Kind.FROM_END, 7)),
-        ("@12", Place(Kind.TIMESTAMP, 12)),
-        ("@1970-01-01T00:00:01+01:00", Place(Kind.TIMESTAMP, 0)),
-        ("s@1970-01-02", Place(Kind.TIMESTAMP, 86_400_000)),
-        ("e@5", Place(Kind.TIMESTAMP, 5, is_stop=True)),
-        ("stored", Place(Kind.STORED)),
+        ("beginning", PositionSpec(PositionKind.BEGINNING)),
+        ("end", PositionSpec(PositionKind.END)),
+        ("7", PositionSpec(PositionKind.OFFSET, 7)),
+        ("-7", PositionSpec(PositionKind.FROM_END, 7)),
+        ("@12", PositionSpec(PositionKind.TIMESTAMP, 12)),
+        ("@1970-01-01T00:00:01+01:00", PositionSpec(PositionKind.TIMESTAMP, 0)),
+        ("s@1970-01-02", PositionSpec(PositionKind.TIMESTAMP, 86_400_000)),
+        ("e@5", PositionSpec(PositionKind.TIMESTAMP, 5, is_stop=True)),
+        ("stored", PositionSpec(PositionKind.STORED)),
     ],
 )
-def test_places_are_named_in_one_language(text: str, place: Place) -> None:
+def test_places_are_named_in_one_language(text: str, place: PositionSpec) -> None:
     """Words, numbers from both ends, and times."""
     assert read_range_place(text) == place
 

@@ -10,10 +10,10 @@ import pytest
 
 from ottla import Consumer, RequestRefused, TopicPartition, TransportError
 from ottla.client.cluster.all_brokers import agreed_ids, ask_all
-from ottla.client.cluster.cluster import Cluster
+from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.mirror.notebook import read_notes
 from ottla.client.mirror.selection import NOTES_TOPIC
-from ottla.client.mirror.translation import Note, Run, note_key, note_value
+from ottla.client.mirror.translation import OffsetNote, Run, note_key, note_value
 from ottla.client.process.environment import real_environment
 from ottla.client.settings.config import ClientConfig, parse_addresses
 from ottla.protocol.apis import ApiKey
@@ -61,9 +61,9 @@ def test_a_topic_is_what_most_brokers_say(
     assert agreed_ids(answers, len(ids) + silent, ["t"]) == {"t": expected}
 
 
-def cluster_of(toy: ToyCluster) -> Cluster:
+def cluster_of(toy: ToyCluster) -> ClusterClient:
     config = ClientConfig(retry_backoff=QUICK, reconnect_backoff=QUICK)
-    return Cluster(real_environment(), parse_addresses(toy.bootstrap), config)
+    return ClusterClient(real_environment(), parse_addresses(toy.bootstrap), config)
 
 
 async def test_all_that_can_be_reached_are_asked_and_the_newest_leader_counts(
@@ -158,7 +158,7 @@ async def test_notes_are_read_to_their_end_behind_a_leader_that_was_replaced(
     """It answers the end of long ago; a mirror would go on with notes that lack the last ones."""
     toy.start(2)
     notes = [
-        Note("west", "id", WHERE, "t", number, Run(number, number + 1, number, number + 1))
+        OffsetNote("west", "id", WHERE, "t", number, Run(number, number + 1, number, number + 1))
         for number in (1, 2)
     ]
     first, second = (encode_batch([(1, note_key(one), note_value(one), ())]) for one in notes)

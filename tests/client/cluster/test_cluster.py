@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.client.cluster.cluster import Cluster
+from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.cluster.routing import Router
 from ottla.client.fetching.offsets import LIST_OFFSETS, list_offsets
 from ottla.client.process.environment import real_environment
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 QUICK = Backoff(1, 5)
 
 
-def cluster_of(toy: ToyCluster, **changes: Any) -> Cluster:
+def cluster_of(toy: ToyCluster, **changes: Any) -> ClusterClient:
     """A client's view that has not looked yet."""
     settings = {"call_timeout_ms": 300, **changes}
     config = ClientConfig(retry_backoff=QUICK, reconnect_backoff=QUICK, **settings)
-    return Cluster(real_environment(), parse_addresses(toy.bootstrap), config)
+    return ClusterClient(real_environment(), parse_addresses(toy.bootstrap), config)
 
 
 @pytest.mark.requirement("NET-37")
@@ -58,9 +58,9 @@ async def test_any_live_bootstrap_address_is_enough(toy: ToyCluster) -> None:
         cluster.close()
 
 
-def cluster_of_addresses(addresses: list[Address]) -> Cluster:
+def cluster_of_addresses(addresses: list[Address]) -> ClusterClient:
     """A client that was given several addresses."""
-    return Cluster(real_environment(), addresses, ClientConfig(reconnect_backoff=QUICK))
+    return ClusterClient(real_environment(), addresses, ClientConfig(reconnect_backoff=QUICK))
 
 
 async def test_the_bootstrap_connection_is_kept_if_it_is_a_brokers_own(toy: ToyCluster) -> None:

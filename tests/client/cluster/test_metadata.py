@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.cluster.metadata import Metadata
+from ottla.client.cluster.metadata import ClusterMetadata
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.metadata import (
@@ -31,9 +31,9 @@ def answer(leader_id: int, leader_epoch: int, topic_id: bytes = OLD_ID) -> Metad
     )
 
 
-def learned(*answers: MetadataResponse) -> Metadata:
+def learned(*answers: MetadataResponse) -> ClusterMetadata:
     """The cache after these answers."""
-    metadata = Metadata()
+    metadata = ClusterMetadata()
     for number, response in enumerate(answers):
         metadata.apply(response, number)
     return metadata

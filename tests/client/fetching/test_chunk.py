@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.fetching.chunk import Chunk, Enough
-from ottla.client.fetching.fetch_request import Wanted
+from ottla.client.fetching.fetch_request import WantedPartition
 from ottla.client.settings.config import ConsumerConfig
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import TopicPartition
@@ -25,7 +25,7 @@ def batch(base_offset: int, count: int) -> bytes:
 
 def chunk_of(data: bytes, offset: int = 0, config: ConsumerConfig = CONFIG) -> Chunk:
     """A chunk that was asked for from that offset."""
-    return Chunk(Wanted(WHERE, 1, offset, 1000), memoryview(data), None, config)
+    return Chunk(WantedPartition(WHERE, 1, offset, 1000), memoryview(data), None, config)
 
 
 def offsets(chunk: Chunk, count: int) -> list[int]:
@@ -159,7 +159,7 @@ def test_columns_hold_on_to_the_bytes_they_were_received_in() -> None:
     data = encode_batch(entries[:1_000])
     data += encode_batch(entries[1_000:], BatchOptions(base_offset=1_000))
     buffer = bytearray(data)
-    chunk = Chunk(Wanted(WHERE, 1, 0, 1000), memoryview(buffer), None, CONFIG)
+    chunk = Chunk(WantedPartition(WHERE, 1, 0, 1000), memoryview(buffer), None, CONFIG)
 
     (first,) = chunk.take_columns(1_000)
     (part,) = chunk.take_columns(10)

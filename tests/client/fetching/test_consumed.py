@@ -6,7 +6,7 @@ import sys
 import threading
 from typing import NamedTuple
 
-from ottla.client.fetching.consumed import Handed
+from ottla.client.fetching.consumed import ReturnedRecords
 from ottla.protocol.ids import TopicPartition
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -22,7 +22,7 @@ class Row(NamedTuple):
 
 def test_a_record_is_finished_when_the_next_one_is_asked_for() -> None:
     """The one at hand may fail: committed before that, it would be lost."""
-    handed = Handed()
+    handed = ReturnedRecords()
     records = iter(handed.iterate([Row(3), Row(7, 1), Row(4), Row(5)]))
 
     assert handed.unfinished() == {FIRST: 3, SECOND: 7}
@@ -33,7 +33,7 @@ def test_a_record_is_finished_when_the_next_one_is_asked_for() -> None:
 
 def test_what_is_interrupted_hands_out_no_more() -> None:
     """The rest begins where the answer says; the one at hand may be in work still."""
-    handed = Handed()
+    handed = ReturnedRecords()
     records = iter(handed.iterate([Row(3), Row(4), Row(5)]))
     next(records)
 
@@ -45,7 +45,7 @@ def test_what_is_interrupted_hands_out_no_more() -> None:
 
 def test_asking_for_more_ends_an_iteration() -> None:
     """Whoever polls within a loop over records is given those of the loop again by the poll."""
-    handed = Handed()
+    handed = ReturnedRecords()
     records = iter(handed.iterate([Row(3), Row(4)]))
     handed.finish()
 
@@ -55,7 +55,7 @@ def test_asking_for_more_ends_an_iteration() -> None:
 
 def test_what_the_application_has_committed_is_finished() -> None:
     """An automatic commit would take its own one back otherwise."""
-    handed = Handed()
+    handed = ReturnedRecords()
     handed.take(FIRST, 10)
     handed.take(SECOND, 20)
     handed.settle({FIRST: 15, SECOND: 12})
@@ -73,7 +73,7 @@ def test_an_interruption_from_another_thread_hands_no_record_out_twice() -> None
     sys.setswitchinterval(1e-6)
     try:
         for _ in range(200):
-            handed = Handed()
+            handed = ReturnedRecords()
             records = iter(handed.iterate([Row(offset) for offset in range(300)]))
             put_back: list[dict[TopicPartition, int]] = []
             thread = threading.Thread(target=_interrupt, args=(handed, put_back))
@@ -87,5 +87,5 @@ def test_an_interruption_from_another_thread_hands_no_record_out_twice() -> None
         sys.setswitchinterval(before)
 
 
-def _interrupt(handed: Handed, put_back: list[dict[TopicPartition, int]]) -> None:
+def _interrupt(handed: ReturnedRecords, put_back: list[dict[TopicPartition, int]]) -> None:
     put_back.append(handed.interrupt())

@@ -10,10 +10,10 @@ import pytest
 
 from ottla.client.admin import Admin
 from ottla.client.administration.topic_requests import NewTopic
-from ottla.client.cluster.cluster import Cluster
+from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.consumer import Consumer
-from ottla.client.fetching.fetch_request import Wanted
-from ottla.client.fetching.lanes import Lane
+from ottla.client.fetching.fetch_request import WantedPartition
+from ottla.client.fetching.lanes import FetchLane
 from ottla.client.fetching.positions import Positions
 from ottla.client.process.environment import real_environment
 from ottla.client.producer import Producer
@@ -122,8 +122,10 @@ def test_what_is_asked_for_from_where_it_is_is_not_missed() -> None:
     positions.assign([one, other])
     positions.seek(one, 5)
     positions.seek(other, 5)
-    lane = Lane(Cluster(real_environment(), parse_addresses("127.0.0.1"), ClientConfig()), "fetch")
-    lane.take(1, [Wanted(one, positions[one].turn, 5, 1)])
+    lane = FetchLane(
+        ClusterClient(real_environment(), parse_addresses("127.0.0.1"), ClientConfig()), "fetch"
+    )
+    lane.take(1, [WantedPartition(one, positions[one].turn, 5, 1)])
 
     assert lane.missed(1, [one, other], positions) == [other]
     assert lane.is_taken(1)
@@ -137,8 +139,10 @@ def test_what_is_asked_for_from_where_it_is_is_not_missed() -> None:
 def test_who_does_not_move_again_is_parked_longer() -> None:
     """Asking often is for those who seek often."""
     one = TopicPartition("t", 0)
-    lane = Lane(Cluster(real_environment(), parse_addresses("127.0.0.1"), ClientConfig()), "fetch")
+    lane = FetchLane(
+        ClusterClient(real_environment(), parse_addresses("127.0.0.1"), ClientConfig()), "fetch"
+    )
 
-    waits_ms = [lane.wait_ms(1, [Wanted(one, 3, 5, 1)]) for _ in range(3)]
+    waits_ms = [lane.wait_ms(1, [WantedPartition(one, 3, 5, 1)]) for _ in range(3)]
     assert waits_ms == [20, 25, 31.25]
-    assert lane.wait_ms(1, [Wanted(one, 4, 5, 1)]) == 20
+    assert lane.wait_ms(1, [WantedPartition(one, 4, 5, 1)]) == 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from ottla.client.group.assignors.registry import make_assignors
-from ottla.client.group.change import Change, MemberSettings, Phase, Verdict
+from ottla.client.group.change import AssignmentChange, MemberSettings, MembershipPhase, NextAction
 from ottla.client.group.classic_protocol import ClassicMember
 from ottla.client.group.consumer_protocol import ConsumerMember
 from ottla.protocol.consumer_protocol import (
@@ -86,12 +86,12 @@ class Scene:
     def is_idle(self) -> bool:
         return self.member.advance(self.now_ms) is None
 
-    def answer(self, request: Any, code: ErrorCode = ErrorCode.NONE, **fields: Any) -> Verdict:
+    def answer(self, request: Any, code: ErrorCode = ErrorCode.NONE, **fields: Any) -> NextAction:
         """The coordinator's answer."""
         response = RESPONSES[type(request)](error_code=code.value, **fields)
         return self.member.answered(request, response, self.now_ms)
 
-    def apply(self) -> Change:
+    def apply(self) -> AssignmentChange:
         """The application carries out what there is to do."""
         change = self.member.begin_change()
         assert change is not None
@@ -121,13 +121,13 @@ class ClassicScene(Scene):
             "leader": "other",
             **fields,
         }
-        assert self.answer(request, **found) is Verdict.GO_ON
+        assert self.answer(request, **found) is NextAction.GO_ON
         return request
 
     def sync(self, *numbers: int) -> SyncGroupRequest:
         """Be assigned these partitions of ``t``."""
         request = self.next(SyncGroupRequest)
-        assert self.answer(request, assignment=assignment(*numbers)) is Verdict.GO_ON
+        assert self.answer(request, assignment=assignment(*numbers)) is NextAction.GO_ON
         return request
 
     def settle(self, *numbers: int, generation: int = 1) -> None:
@@ -136,7 +136,7 @@ class ClassicScene(Scene):
         self.sync(*numbers)
         if self.member.has_change:
             self.apply()
-        assert self.member.phase is Phase.STABLE
+        assert self.member.phase is MembershipPhase.STABLE
 
     def lead(self, *others: bytes, generation: int = 1, **fields: Any) -> JoinGroupRequest:
         """Join as the leader of itself and others with these subscriptions."""
@@ -147,7 +147,7 @@ class ClassicScene(Scene):
         ]
         return self.join(generation, member_id="me", leader="me", members=members, **fields)
 
-    def heartbeat(self, code: ErrorCode = ErrorCode.NONE) -> Verdict:
+    def heartbeat(self, code: ErrorCode = ErrorCode.NONE) -> NextAction:
         """One more heartbeat, answered so."""
         self.wait(SETTINGS.heartbeat_interval_ms)
         return self.answer(self.next(HeartbeatRequest), code)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.client.group.assignors.assignor import NO_DETAILS
-from ottla.client.group.change import Change, Phase, Verdict
+from ottla.client.group.change import AssignmentChange, MembershipPhase, NextAction
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
@@ -35,7 +35,7 @@ def test_silence_ends_the_membership_until_the_application_polls() -> None:
     assert scene.is_idle()
     scene.member.liveness.enter_poll()
     assert scene.is_idle()
-    assert scene.apply() == Change(lost=parts(0))
+    assert scene.apply() == AssignmentChange(lost=parts(0))
     assert scene.next(JoinGroupRequest).member_id == ""
 
 
@@ -45,20 +45,20 @@ def test_heartbeats_go_on_while_the_application_works() -> None:
     scene.settle(0)
     scene.member.liveness.exit_poll(scene.now_ms)
     for _ in range(SETTINGS.max_poll_interval_ms // SETTINGS.heartbeat_interval_ms - 1):
-        assert scene.heartbeat() is Verdict.GO_ON
+        assert scene.heartbeat() is NextAction.GO_ON
 
-    assert scene.member.phase is Phase.STABLE
+    assert scene.member.phase is MembershipPhase.STABLE
 
 
 def test_a_static_member_does_not_say_that_it_leaves() -> None:
     """KIP-345: when it is back within its session, nothing has moved."""
     scene = ClassicScene(settings=STATIC)
     scene.settle(0)
-    assert scene.member.leaving_change() == Change(revoked=parts(0))
+    assert scene.member.leaving_change() == AssignmentChange(revoked=parts(0))
     scene.member.end_change()
     scene.member.leave("closed", is_closing=True)
 
-    assert scene.member.phase is Phase.OUT
+    assert scene.member.phase is MembershipPhase.OUT
     assert scene.is_idle()
 
 
@@ -81,7 +81,7 @@ def test_whoever_never_had_an_id_has_nothing_to_leave() -> None:
     scene.member.leave("closed", is_closing=True)
 
     assert scene.is_idle()
-    assert scene.member.phase is Phase.OUT
+    assert scene.member.phase is MembershipPhase.OUT
 
 
 def test_a_subscription_while_it_leaves_joins_afterwards() -> None:
@@ -110,7 +110,7 @@ def test_partitions_that_are_added_are_divided_at_once() -> None:
 
     scene.member.topics_seen({"t": 3}, scene.now_ms)
     assert scene.is_idle()
-    assert scene.apply() == Change(revoked=parts(0, 1))
+    assert scene.apply() == AssignmentChange(revoked=parts(0, 1))
     scene.next(JoinGroupRequest)
 
 
@@ -124,12 +124,12 @@ def test_a_topic_has_to_be_gone_for_a_while() -> None:
     for seen in ({}, {"t": 2}, {}):
         scene.member.topics_seen(seen, scene.now_ms)
         assert not scene.member.has_change
-        assert scene.heartbeat() is Verdict.GO_ON
+        assert scene.heartbeat() is NextAction.GO_ON
     scene.wait(5_000)
     scene.member.topics_seen({}, scene.now_ms)
     scene.member.advance(scene.now_ms)
 
-    assert scene.apply() == Change(revoked=parts(0, 1))
+    assert scene.apply() == AssignmentChange(revoked=parts(0, 1))
 
 
 def test_a_follower_leaves_topics_to_its_leader() -> None:
@@ -181,7 +181,7 @@ def test_another_subscription_joins_again() -> None:
     scene.member.subscribe(["u"], scene.now_ms)
 
     assert scene.is_idle()
-    assert scene.apply() == Change(revoked=parts(0))
+    assert scene.apply() == AssignmentChange(revoked=parts(0))
     scene.next(JoinGroupRequest)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.group.assignors.assignor import NO_DETAILS
-from ottla.client.group.change import Change, Phase, Verdict
-from ottla.client.group.identity import MemberIdentity
+from ottla.client.group.change import AssignmentChange, MembershipPhase, NextAction
+from ottla.client.group.identity import GroupIdentity
 from ottla.protocol.consumer_protocol import read_subscription
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -33,7 +33,7 @@ def test_whoever_is_given_a_member_id_joins_again_with_it_at_once() -> None:
     second = scene.next(JoinGroupRequest)
 
     assert (first.member_id, second.member_id) == ("", "me")
-    assert verdict is Verdict.GO_ON
+    assert verdict is NextAction.GO_ON
     assert second.reason == first.reason
 
 
@@ -44,9 +44,9 @@ def test_an_assignment_is_the_applications_to_carry_out() -> None:
     scene.sync(0, 1)
 
     assert scene.member.owned == frozenset()
-    assert scene.apply() == Change(assigned=parts(0, 1))
+    assert scene.apply() == AssignmentChange(assigned=parts(0, 1))
     assert scene.member.owned == frozenset(parts(0, 1))
-    assert scene.member.identity == MemberIdentity("g", "me", 1)
+    assert scene.member.identity == GroupIdentity("g", "me", 1)
 
 
 def test_an_assignment_that_comes_while_the_application_leaves_changes_nothing() -> None:
@@ -55,7 +55,7 @@ def test_an_assignment_that_comes_while_the_application_leaves_changes_nothing()
     scene.settle(0, 1)
     scene.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS)
     scene.join(generation=2)
-    assert scene.member.leaving_change() == Change(revoked=parts(0, 1))
+    assert scene.member.leaving_change() == AssignmentChange(revoked=parts(0, 1))
     scene.sync(0, 1, 2)
 
     assert scene.is_idle()
@@ -99,10 +99,10 @@ def test_everything_is_given_up_before_an_eager_rebalance() -> None:
     scene.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS)
 
     assert scene.is_idle()
-    assert scene.member.phase is Phase.YIELDING
+    assert scene.member.phase is MembershipPhase.YIELDING
     # A slow listener is no dead member.
-    assert scene.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS) is Verdict.GO_ON
-    assert scene.apply() == Change(revoked=parts(0, 1))
+    assert scene.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS) is NextAction.GO_ON
+    assert scene.apply() == AssignmentChange(revoked=parts(0, 1))
     assert scene.next(JoinGroupRequest).member_id == "me"
 
 
@@ -117,7 +117,7 @@ def test_a_cooperative_member_joins_with_all_it_has_and_gives_up_what_is_to_move
 
     assert [(one.topic, one.partitions) for one in said.owned_partitions] == [("t", [0, 1, 2])]
     assert said.generation_id == 1
-    assert scene.apply() == Change(revoked=parts(1, 2), assigned=parts(3))
+    assert scene.apply() == AssignmentChange(revoked=parts(1, 2), assigned=parts(3))
     again = scene.next(JoinGroupRequest)
     said, _ = read_subscription(again.protocols[0].metadata)
     assert [(one.topic, one.partitions) for one in said.owned_partitions] == [("t", [0, 3])]
@@ -134,7 +134,7 @@ def test_a_cooperative_member_keeps_what_it_gets_again() -> None:
 
     assert not scene.member.has_change
     assert scene.is_idle()
-    assert scene.member.phase is Phase.STABLE
+    assert scene.member.phase is MembershipPhase.STABLE
 
 
 def test_a_member_that_offers_an_eager_strategy_is_eager() -> None:
@@ -144,7 +144,7 @@ def test_a_member_that_offers_an_eager_strategy_is_eager() -> None:
     scene.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS)
 
     assert scene.is_idle()
-    assert scene.apply() == Change(revoked=parts(0))
+    assert scene.apply() == AssignmentChange(revoked=parts(0))
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_a_forgotten_member_has_lost_everything_before_it_joins_again(
 
     assert scene.is_idle()
     # Whoever commits now is refused: no identity at all would not be.
-    assert scene.member.identity == MemberIdentity("g", "me", 1)
-    assert scene.apply() == Change(lost=parts(0, 1))
+    assert scene.member.identity == GroupIdentity("g", "me", 1)
+    assert scene.apply() == AssignmentChange(lost=parts(0, 1))
     request = scene.next(JoinGroupRequest)
     said, _ = read_subscription(request.protocols[0].metadata)
     assert request.member_id == member_id
@@ -180,7 +180,7 @@ def test_what_is_assigned_while_the_coordinator_forgets_is_lost_too() -> None:
 
     assert scene.is_idle()
     scene.member.end_change()
-    assert scene.apply() == Change(lost=parts(0))
+    assert scene.apply() == AssignmentChange(lost=parts(0))
     scene.next(JoinGroupRequest)
 
 
@@ -204,8 +204,8 @@ def test_an_answer_to_an_earlier_generation_changes_nothing(code: ErrorCode) -> 
     old = scene.next(HeartbeatRequest)
     scene.member.generation = 2
 
-    assert scene.answer(old, code) is Verdict.GO_ON
-    assert scene.member.phase is Phase.STABLE
+    assert scene.answer(old, code) is NextAction.GO_ON
+    assert scene.member.phase is MembershipPhase.STABLE
     assert not scene.member.has_change
     assert scene.is_idle()
 
@@ -236,7 +236,7 @@ def test_a_refused_member_says_why_and_does_not_try_for_ever(code: ErrorCode) ->
     scene.heartbeat(code)
 
     assert scene.member.refusal == (code, code.text)
-    assert scene.apply() == Change(lost=parts(0))
+    assert scene.apply() == AssignmentChange(lost=parts(0))
     scene.wait(100_000)
     assert scene.is_idle()
     # The application may know better.
@@ -257,7 +257,7 @@ def test_every_error_leads_somewhere(kind: type, code: ErrorCode) -> None:
         scene.apply()
         scene.wait(SETTINGS.heartbeat_interval_ms)
     scene.answer(scene.next(kind), code)
-    if scene.member.phase is Phase.FAILED:
+    if scene.member.phase is MembershipPhase.FAILED:
         assert not code.retriable
         assert scene.member.refusal is not None
         return
@@ -273,7 +273,7 @@ def test_a_coordinator_that_moves_is_no_rebalance(code: ErrorCode) -> None:
     scene = ClassicScene()
     scene.settle(0)
 
-    assert scene.heartbeat(code) is Verdict.ELSEWHERE
+    assert scene.heartbeat(code) is NextAction.ELSEWHERE
     scene.next(HeartbeatRequest)
     assert scene.member.owned == frozenset(parts(0))
 
@@ -293,7 +293,7 @@ def test_a_group_that_uses_another_strategy_is_refused() -> None:
     scene = ClassicScene()
     scene.join(protocol_name="mine")
 
-    assert scene.member.phase is Phase.FAILED
+    assert scene.member.phase is MembershipPhase.FAILED
     assert scene.member.refusal is not None
     assert "mine" in scene.member.refusal.text
 
@@ -304,4 +304,4 @@ def test_an_assignment_that_is_none_is_refused() -> None:
     scene.join()
     scene.answer(scene.next(SyncGroupRequest), assignment=b"\0")
 
-    assert scene.member.phase is Phase.FAILED
+    assert scene.member.phase is MembershipPhase.FAILED

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla import Admin, NewTopic
-from ottla.client.cluster.cluster import Cluster
+from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.cluster.routing import Router
 from ottla.client.group.commits import Commits
-from ottla.client.group.identity import MemberIdentity
+from ottla.client.group.identity import GroupIdentity
 from ottla.client.process.environment import real_environment
 from ottla.client.records.committed import Committed
 from ottla.client.settings.config import ConsumerConfig, parse_addresses
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-NOBODY = MemberIdentity("g")
+NOBODY = GroupIdentity("g")
 CONFIG = ConsumerConfig(retry_backoff=Backoff(1, 5), call_timeout_ms=10_000)
 
 
@@ -37,7 +37,7 @@ async def commits_of(
 ) -> AsyncIterator[Commits]:
     """Commits of group g, with a client around them."""
     environment = real_environment()
-    cluster = Cluster(environment, parse_addresses(address), CONFIG)
+    cluster = ClusterClient(environment, parse_addresses(address), CONFIG)
     await cluster.refresh()
     commits = Commits(
         Router(cluster),
@@ -89,7 +89,7 @@ async def test_a_zombie_is_refused_by_a_real_coordinator(broker: str) -> None:
         await admin.create_topic(NewTopic("zombies"))
         with pytest.raises(CommitFailed, match="given up meanwhile"):
             await commits.commit(
-                {TopicPartition("zombies", 0): Committed(9)}, MemberIdentity("g", "gone", 3)
+                {TopicPartition("zombies", 0): Committed(9)}, GroupIdentity("g", "gone", 3)
             )
 
 

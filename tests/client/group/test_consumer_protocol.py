@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.group.change import Change, Phase
-from ottla.client.group.identity import MemberIdentity
+from ottla.client.group.change import AssignmentChange, MembershipPhase
+from ottla.client.group.identity import GroupIdentity
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.client.group.scene import SETTINGS, STATIC, ConsumerScene, parts
@@ -22,7 +22,7 @@ def test_a_join_tells_everything_and_owns_nothing() -> None:
     assert request.subscribed_topic_names == ["t"]
     assert request.topic_partitions == []
     assert request.rebalance_timeout_ms == SETTINGS.rebalance_timeout_ms
-    assert scene.member.identity == MemberIdentity("g", "me", 5)
+    assert scene.member.identity == GroupIdentity("g", "me", 5)
 
 
 def test_what_was_carried_out_is_told_at_once() -> None:
@@ -31,14 +31,14 @@ def test_what_was_carried_out_is_told_at_once() -> None:
     scene.beat(given=(0, 1))
     scene.member.name_topics({scene.TOPIC_ID: "t"})
     assert scene.is_idle()
-    assert scene.apply() == Change(assigned=parts(0, 1))
+    assert scene.apply() == AssignmentChange(assigned=parts(0, 1))
     request = scene.beat(given=(1, 2))
     told = request.topic_partitions
     assert told is not None
     assert [(one.topic_id, one.partitions) for one in told] == [(scene.TOPIC_ID, [0, 1])]
 
     assert scene.is_idle()
-    assert scene.apply() == Change(revoked=parts(0), assigned=parts(2))
+    assert scene.apply() == AssignmentChange(revoked=parts(0), assigned=parts(2))
     told = scene.beat().topic_partitions
     assert told is not None
     assert told[0].partitions == [1, 2]
@@ -79,7 +79,7 @@ def test_a_topic_without_a_name_is_waited_for() -> None:
 
     scene.member.name_topics({OTHER_ID: "u"})
     assert scene.is_idle()
-    assert scene.apply() == Change(assigned=parts(0, topic="u"))
+    assert scene.apply() == AssignmentChange(assigned=parts(0, topic="u"))
 
 
 def test_a_topic_that_was_made_anew_is_another_topic() -> None:
@@ -91,7 +91,7 @@ def test_a_topic_that_was_made_anew_is_another_topic() -> None:
     scene.member.name_topics({OTHER_ID: "t"})
     assert scene.is_idle()
 
-    assert scene.apply() == Change(revoked=parts(0, 1), assigned=parts(0))
+    assert scene.apply() == AssignmentChange(revoked=parts(0, 1), assigned=parts(0))
     told = scene.beat().topic_partitions
     assert told is not None
     assert [(one.topic_id, one.partitions) for one in told] == [(OTHER_ID, [0])]
@@ -106,8 +106,8 @@ def test_a_fenced_member_gives_up_everything_before_it_joins_again(code: ErrorCo
     scene.beat(code)
 
     assert scene.is_idle()
-    assert scene.member.identity == MemberIdentity("g", "me", 1)
-    assert scene.apply() == Change(lost=parts(0))
+    assert scene.member.identity == GroupIdentity("g", "me", 1)
+    assert scene.apply() == AssignmentChange(lost=parts(0))
     request = scene.beat(epoch=7)
     assert (request.member_epoch, request.topic_partitions) == (0, [])
 
@@ -121,7 +121,7 @@ def test_every_error_leads_somewhere(is_new: bool, code: ErrorCode) -> None:
         scene.settle(0)
         scene.wait(1_000)
     scene.beat(code)
-    if scene.member.phase is Phase.FAILED:
+    if scene.member.phase is MembershipPhase.FAILED:
         assert not code.retriable
         return
     if scene.member.has_change:
@@ -151,13 +151,13 @@ def test_who_leaves_says_whether_it_will_be_back(
     """A static member's partitions wait for it; of one that unsubscribes nothing is to wait."""
     scene = ConsumerScene(STATIC if settings is STATIC else SETTINGS)
     scene.settle(0)
-    assert scene.member.leaving_change() == Change(revoked=parts(0))
+    assert scene.member.leaving_change() == AssignmentChange(revoked=parts(0))
     scene.member.end_change()
     scene.member.leave("closed", is_closing=is_closing)
     request = scene.beat(epoch=epoch)
 
     assert request.member_epoch == epoch
-    assert scene.member.phase is Phase.OUT
+    assert scene.member.phase is MembershipPhase.OUT
 
 
 def test_an_answer_that_comes_after_the_end_changes_nothing() -> None:
@@ -171,7 +171,7 @@ def test_an_answer_that_comes_after_the_end_changes_nothing() -> None:
     scene.member.leave("closed", is_closing=True)
     scene.answer(request, member_epoch=9)
 
-    assert scene.member.phase is Phase.LEAVING
+    assert scene.member.phase is MembershipPhase.LEAVING
 
 
 def test_silence_ends_the_membership_until_the_application_polls() -> None:
@@ -181,11 +181,11 @@ def test_silence_ends_the_membership_until_the_application_polls() -> None:
     scene.member.liveness.exit_poll(scene.now_ms)
     scene.wait(SETTINGS.max_poll_interval_ms)
     assert scene.beat().member_epoch == -1
-    assert scene.member.phase is Phase.SILENT
+    assert scene.member.phase is MembershipPhase.SILENT
 
     scene.member.liveness.enter_poll()
     assert scene.is_idle()
-    assert scene.apply() == Change(lost=parts(0))
+    assert scene.apply() == AssignmentChange(lost=parts(0))
     assert scene.next(ConsumerGroupHeartbeatRequest).member_epoch == 0
 
 

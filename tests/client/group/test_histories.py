@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.client.group.assignors.assignor import NO_DETAILS
-from ottla.client.group.change import Phase
+from ottla.client.group.change import MembershipPhase
 from ottla.client.group.classic_protocol import ClassicMember
 from ottla.client.group.consumer_protocol import ConsumerMember
 from ottla.protocol.errors import ErrorCode
@@ -167,11 +167,11 @@ class History:
 
     def check(self) -> None:
         member = self.member
-        assert (member.phase is Phase.FAILED) == (member.refusal is not None)
-        if member.owned and member.phase is Phase.STABLE and not member.has_change:
+        assert (member.phase is MembershipPhase.FAILED) == (member.refusal is not None)
+        if member.owned and member.phase is MembershipPhase.STABLE and not member.has_change:
             assert member.identity.generation == member.generation
 
-    def settle(self) -> Phase:
+    def settle(self) -> MembershipPhase:
         """All goes well from now on; where that leads to."""
         member = self.member
         if self.is_applying:
@@ -200,7 +200,7 @@ def test_a_classic_member_keeps_to_the_rules_and_finds_its_way_back(
     history = History(ClassicScene(assignor))
     history.play(steps)
 
-    assert history.settle() is Phase.STABLE
+    assert history.settle() is MembershipPhase.STABLE
 
 
 @settings(max_examples=100, deadline=None)
@@ -212,4 +212,4 @@ def test_a_member_of_the_newer_protocol_does_so_too(
     history = History(ConsumerScene())
     history.play(steps)
 
-    assert history.settle() is Phase.STABLE
+    assert history.settle() is MembershipPhase.STABLE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from ottla.client.group.coordinator_link import REGEX_VERSION
-from ottla.client.group.subscription import Wish
+from ottla.client.group.subscription import SubscribedTopics
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.client.group.scene import ConsumerScene
@@ -46,8 +46,8 @@ class Now:
         return 0.0
 
 
-def wish_of(scene: ConsumerScene) -> Wish:
-    return Wish(
+def wish_of(scene: ConsumerScene) -> SubscribedTopics:
+    return SubscribedTopics(
         scene.member, cast("MembershipTopics", Topics()), cast("Clock", Now()), lambda: None
     )
 

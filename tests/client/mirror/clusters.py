@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla import Consumer, Isolation, Producer
-from ottla.client.mirror.settings import MirrorSettings, Source
+from ottla.client.mirror.settings import MirrorSettings, MirrorSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PATIENCE_S = 120.0
 
 
-def settings(target: str, *sources: Source, **changes: object) -> MirrorSettings:
+def settings(target: str, *sources: MirrorSource, **changes: object) -> MirrorSettings:
     """Of a mirror that stores its positions often."""
     quick = {"commit_ms": 50.0, "refresh_ms": 200.0, **changes}
     return MirrorSettings(target=target, sources=sources, **quick)  # type: ignore[arg-type]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.mirror.plan import Work, two_into_one, work
+from ottla.client.mirror.plan import MirrorPlan, two_into_one, work
 from ottla.client.mirror.selection import NOTES_TOPIC, Circle, selected
-from ottla.client.mirror.settings import MirrorSettings, Source, from_document
+from ottla.client.mirror.settings import MirrorSettings, MirrorSource, from_document
 
 NONE: frozenset[str] = frozenset()
 
 
-def west(*topics: str, exclude: tuple[str, ...] = (), rename: str = "{topic}") -> Source:
-    return Source(alias="west", bootstrap="w:1", topics=topics, exclude=exclude, rename=rename)
+def west(*topics: str, exclude: tuple[str, ...] = (), rename: str = "{topic}") -> MirrorSource:
+    return MirrorSource(
+        alias="west", bootstrap="w:1", topics=topics, exclude=exclude, rename=rename
+    )
 
 
 def test_names_patterns_and_exceptions_select_topics() -> None:
@@ -57,8 +59,8 @@ def test_the_target_gets_what_it_lacks() -> None:
     wanted = {"new": 4, "short": 6, "long": 2, "same": 3}
     there = {"short": 3, "long": 9, "same": 3}
 
-    assert work(wanted, there, may_grow=True) == Work({"new": 4}, {"short": 6}, {})
-    assert work(wanted, there, may_grow=False) == Work({"new": 4}, {}, {"short": (3, 6)})
+    assert work(wanted, there, may_grow=True) == MirrorPlan({"new": 4}, {"short": 6}, {})
+    assert work(wanted, there, may_grow=False) == MirrorPlan({"new": 4}, {}, {"short": (3, 6)})
 
 
 def test_two_topics_do_not_become_one_unseen() -> None:

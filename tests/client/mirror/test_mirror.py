@@ -11,7 +11,7 @@ from ottla.client.cluster.config_requests import ConfigSource, ResourceType
 from ottla.client.mirror.errors import MirrorError
 from ottla.client.mirror.mirror import Mirror
 from ottla.client.mirror.notebook import read_notes
-from ottla.client.mirror.settings import Source
+from ottla.client.mirror.settings import MirrorSource
 from ottla.client.mirror.translation import Notes
 from ottla.client.process.environment import real_environment
 from tests.client.mirror.clusters import copy_all, fill, read, settings, until
@@ -35,8 +35,10 @@ def central() -> Iterator[Cluster]:
 MODES = pytest.mark.parametrize("exactly_once", [False, True], ids=["group", "transactions"])
 
 
-def source(cluster: Cluster, alias: str, *topics: str, rename: str = "{topic}") -> Source:
-    return Source(alias=alias, bootstrap=cluster.bootstrap_servers, topics=topics, rename=rename)
+def source(cluster: Cluster, alias: str, *topics: str, rename: str = "{topic}") -> MirrorSource:
+    return MirrorSource(
+        alias=alias, bootstrap=cluster.bootstrap_servers, topics=topics, rename=rename
+    )
 
 
 @MODES

@@ -11,7 +11,7 @@ from ottla import Admin, Cluster, TopicPartition
 from ottla.client.fetching.offsets import OffsetAt
 from ottla.client.mirror.mirror import Mirror
 from ottla.client.mirror.selection import NOTES_TOPIC
-from ottla.client.mirror.settings import Source
+from ottla.client.mirror.settings import MirrorSource
 from tests.client.mirror.clusters import PATIENCE_S, copy_all, fill, settings
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def central() -> Iterator[Cluster]:
 
 def of(west: Cluster, central: Cluster, topic: str) -> MirrorSettings:
     """A mirror of that topic, with a name of its own."""
-    source = Source(alias="west", bootstrap=west.bootstrap_servers, topics=(topic,))
+    source = MirrorSource(alias="west", bootstrap=west.bootstrap_servers, topics=(topic,))
     return settings(central.bootstrap_servers, source, name=topic)
 
 

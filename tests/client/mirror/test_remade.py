@@ -11,7 +11,7 @@ from ottla import Admin, RequestRefused
 from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.mirror.link import may_pass
 from ottla.client.mirror.mirror import Mirror
-from ottla.client.mirror.settings import MirrorSettings, Source
+from ottla.client.mirror.settings import MirrorSettings, MirrorSource
 from ottla.client.mirror.topics import Copied, certain, id_text
 from ottla.protocol.errors import ErrorCode
 from tests.client.mirror.clusters import copy_all, fill, read, settings, until
@@ -41,7 +41,7 @@ async def chosen_for(
     """A mirror of the topic, which has the old records."""
     west.create_topic(topic, 1)
     await fill(west.bootstrap_servers, topic, OLD)
-    one = Source(alias="west", bootstrap=west.bootstrap_servers, topics=(topic,))
+    one = MirrorSource(alias="west", bootstrap=west.bootstrap_servers, topics=(topic,))
     where = central.bootstrap_servers
     return settings(where, one, exactly_once=exactly_once, name=topic, **more)
 

@@ -12,7 +12,7 @@ from ottla.client.mirror.errors import MirrorError
 from ottla.client.mirror.groups import SHARED, carry_over
 from ottla.client.mirror.mirror import Mirror
 from ottla.client.mirror.notebook import read_notes
-from ottla.client.mirror.settings import Source
+from ottla.client.mirror.settings import MirrorSource
 from ottla.client.mirror.translation import Notes
 from ottla.client.process.environment import real_environment
 from tests.client.mirror.clusters import PATIENCE_S, copy_all, fill, read, settings, until
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def of(west: Cluster, central: Cluster, topic: str, **changes: object) -> MirrorSettings:
     """A mirror of that topic, with a name of its own."""
-    source = Source(alias="west", bootstrap=west.bootstrap_servers, topics=(topic,))
+    source = MirrorSource(alias="west", bootstrap=west.bootstrap_servers, topics=(topic,))
     return settings(central.bootstrap_servers, source, name=topic, **changes)
 
 
@@ -103,7 +103,9 @@ async def test_no_position_is_stored_where_several_sources_share_a_partition(
     for alias, cluster in (("west", west), ("east", east)):
         cluster.create_topic("both", 1)
         await fill(cluster.bootstrap_servers, "both", [b"%d" % number for number in range(9)])
-        sources.append(Source(alias=alias, bootstrap=cluster.bootstrap_servers, topics=("both",)))
+        sources.append(
+            MirrorSource(alias=alias, bootstrap=cluster.bootstrap_servers, topics=("both",))
+        )
     how = settings(central.bootstrap_servers, *sources, name="both")
     await copy_all(Mirror(how, until_end=True))
     where = TopicPartition("both", 0)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from ottla import TopicPartition
 from ottla.client.mirror.translation import (
     Jotter,
-    Note,
     Notes,
+    OffsetNote,
     Run,
     note_key,
     note_value,
@@ -20,8 +20,8 @@ from ottla.client.mirror.translation import (
 WHERE = TopicPartition("orders", 2)
 
 
-def note(number: int, run: Run) -> Note:
-    return Note("west", "cluster", WHERE, "west.orders", number, run)
+def note(number: int, run: Run) -> OffsetNote:
+    return OffsetNote("west", "cluster", WHERE, "west.orders", number, run)
 
 
 def test_an_offset_within_a_run_is_found_exactly() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.client.parallel.done_offsets import decode_done
-from ottla.client.parallel.scheduler import Lanes, Ordering, Work
+from ottla.client.parallel.scheduler import Lanes, Ordering, QueuedRecord
 from ottla.client.records.committed import Committed
 from ottla.protocol.ids import TopicPartition
 
@@ -27,7 +27,7 @@ def lanes(records: Iterable[str], ordering: Ordering = "key", window_max: int = 
     return made
 
 
-def begun(made: Lanes[str], now_ms: float = 0) -> list[Work[str]]:
+def begun(made: Lanes[str], now_ms: float = 0) -> list[QueuedRecord[str]]:
     """Everything that may begin now."""
     found = []
     while (work := made.start(now_ms)) is not None:
@@ -35,7 +35,7 @@ def begun(made: Lanes[str], now_ms: float = 0) -> list[Work[str]]:
     return found
 
 
-def items(works: Iterable[Work[str]]) -> list[str]:
+def items(works: Iterable[QueuedRecord[str]]) -> list[str]:
     return [work.item for work in works]
 
 
@@ -229,7 +229,7 @@ class Story:
         start = 0 if self.stored is None else self.stored.offset
         repeatable = self._repeatable()
         coming = [offset for offset in self.log if offset >= start][::-1]
-        running: list[Work[int]] = []
+        running: list[QueuedRecord[int]] = []
         is_paused = False
         mine: list[int] = []
         for now_ms in range(self.random.randint(5, 200)):
@@ -262,7 +262,7 @@ class Story:
         covered = decode_done(self.stored.offset, self.stored.metadata)
         return {one for one in self.log if one >= self.stored.offset and one not in covered}
 
-    def _finish(self, work: Work[int], mine: list[int], repeatable: set[int]) -> None:
+    def _finish(self, work: QueuedRecord[int], mine: list[int], repeatable: set[int]) -> None:
         offset = work.item
         assert offset in repeatable, "it was stored as done"
         assert offset not in mine, "twice in one life"

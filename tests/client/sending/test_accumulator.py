@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ottla.client.records.producer_record import item_size_bytes
-from ottla.client.records.row_runs import Part, ValueRows
+from ottla.client.records.row_runs import RowRun, ValueRows
 from ottla.client.sending.accumulator import Accumulator, within_one_request
-from ottla.client.sending.batch import Batch, Phase
+from ottla.client.sending.batch import Batch, BatchPhase
 from ottla.client.settings.accumulator_limits import AccumulatorLimits
 from ottla.protocol.ids import TopicPartition
 
@@ -68,7 +68,7 @@ def test_an_open_batch_takes_only_what_fits() -> None:
     assert accumulator.append_open(FIRST, item, 62) is batch
     assert accumulator.append_open(FIRST, item, 300) is None
     assert batch is not None
-    assert (len(batch.items), batch.phase) == (2, Phase.OPEN)
+    assert (len(batch.items), batch.phase) == (2, BatchPhase.OPEN)
 
 
 def test_a_batch_waits_for_the_linger_time_unless_it_is_full() -> None:
@@ -175,16 +175,16 @@ def test_many_that_come_together_are_a_batch_of_their_own() -> None:
     accumulator = Accumulator(LIMITS)
     put(accumulator)
     rows = ValueRows([VALUE] * 3, 7)
-    placed = accumulator.append_part(FIRST, Part(rows, 0, 3), 0)
+    placed = accumulator.append_part(FIRST, RowRun(rows, 0, 3), 0)
     put(accumulator)
 
     before, together, after = accumulator.unresolved()
     assert placed == (together, 0)
     assert [batch.record_count for batch in (before, together, after)] == [1, 3, 1]
     assert [batch.phase for batch in (before, together, after)] == [
-        Phase.CLOSED,
-        Phase.CLOSED,
-        Phase.OPEN,
+        BatchPhase.CLOSED,
+        BatchPhase.CLOSED,
+        BatchPhase.OPEN,
     ]
     assert accumulator.held_bytes == sum(batch.size_bytes for batch in accumulator.unresolved())
 
@@ -194,12 +194,12 @@ def test_a_few_that_come_together_share_the_open_batch() -> None:
     accumulator = Accumulator(LIMITS)
     put(accumulator)
     rows = ValueRows([VALUE, None, VALUE], 7)
-    placed = accumulator.append_part(FIRST, Part(rows, 1, 2), 0)
+    placed = accumulator.append_part(FIRST, RowRun(rows, 1, 2), 0)
 
     (batch,) = accumulator.unresolved()
     assert placed == (batch, 1)
     assert batch.items[1] == (7, None, None, ())
-    assert batch.phase is Phase.OPEN
+    assert batch.phase is BatchPhase.OPEN
     assert accumulator.held_bytes == batch.size_bytes
 
 
@@ -307,7 +307,7 @@ def test_batches_off_the_wire_expire_and_those_on_it_do_not() -> None:
     assert accumulator.next_expiry_ms() == 1005
     assert accumulator.expired(1004) == []
     assert accumulator.expired(2000) == [second]
-    assert first.phase is Phase.IN_FLIGHT
+    assert first.phase is BatchPhase.IN_FLIGHT
 
 
 def test_what_is_free_is_left_to_the_one_who_waits_for_room() -> None:

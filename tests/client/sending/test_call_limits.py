@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla import Admin, Consumer, Producer, TopicPartition
-from ottla.client.cluster.cluster import Cluster
+from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.cluster.routing import Router
 from ottla.client.process.environment import real_environment
 from ottla.client.sending.transaction_requests import INIT_PRODUCER_ID
@@ -192,12 +192,12 @@ async def test_a_producer_gives_a_silent_leader_its_delivery_time(
 # Changes, which must not be repeated.
 
 
-def cluster_of(toy: ToyCluster, **changes: Any) -> Cluster:
+def cluster_of(toy: ToyCluster, **changes: Any) -> ClusterClient:
     config = ClientConfig(**settings(**changes))
-    return Cluster(real_environment(), parse_addresses(str(toy.nodes[2].address)), config)
+    return ClusterClient(real_environment(), parse_addresses(str(toy.nodes[2].address)), config)
 
 
-async def change(cluster: Cluster) -> None:
+async def change(cluster: ClusterClient) -> None:
     request = InitProducerIdRequest(None, 1000)
 
     def check(response: Any, _: object) -> None:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from ottla.client.records.producer_record import item_size_bytes
 from ottla.client.sending.accumulator import Accumulator
-from ottla.client.sending.batch import Batch, Phase
-from ottla.client.sending.deliveries import Answer, Deliveries
-from ottla.client.sending.sequences import Identity
-from ottla.client.sending.verdict import Verdict
+from ottla.client.sending.batch import Batch, BatchPhase
+from ottla.client.sending.deliveries import Deliveries, ProducedPartition
+from ottla.client.sending.sequences import ProducerIdentity
+from ottla.client.sending.verdict import BatchVerdict
 from ottla.client.settings.accumulator_limits import AccumulatorLimits
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
@@ -36,7 +36,7 @@ class Workbench:
         self.deliveries = Deliveries(
             self.accumulator, Backoff(1, 1), Codec.NONE, idempotent=True, in_flight_max=5
         )
-        self.deliveries.sequences.adopt(Identity(7, 0))
+        self.deliveries.sequences.adopt(ProducerIdentity(7, 0))
         self.now_ms = 0.0
         self.count = 0
 
@@ -59,8 +59,8 @@ class Workbench:
                 assert self.deliveries.depart(batch, 1) is not None
                 sent.append(batch)
 
-    def answer(self, batch: Batch, code: ErrorCode = ErrorCode.NONE) -> Verdict:
-        return self.deliveries.answered(batch, Answer(code, 0), self.now_ms, 0.5)
+    def answer(self, batch: Batch, code: ErrorCode = ErrorCode.NONE) -> BatchVerdict:
+        return self.deliveries.answered(batch, ProducedPartition(code, 0), self.now_ms, 0.5)
 
     def establish(self) -> None:
         """Get the first batch acknowledged, which opens the window."""
@@ -107,9 +107,9 @@ def test_batches_behind_a_refused_one_wait_for_it() -> None:
     bench.put(3)
     first, second, third = bench.send()
 
-    assert bench.answer(first, ErrorCode.NOT_ENOUGH_REPLICAS) is Verdict.AGAIN
-    assert bench.answer(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is Verdict.AGAIN
-    assert bench.answer(third, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is Verdict.AGAIN
+    assert bench.answer(first, ErrorCode.NOT_ENOUGH_REPLICAS) is BatchVerdict.AGAIN
+    assert bench.answer(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is BatchVerdict.AGAIN
+    assert bench.answer(third, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is BatchVerdict.AGAIN
 
     again = bench.send()
     assert again == [first, second, third]
@@ -124,7 +124,7 @@ def test_after_a_batch_was_given_up_the_next_ones_get_a_new_epoch() -> None:
     first, second, third = bench.send()
     bench.answer(first, ErrorCode.MESSAGE_TOO_LARGE)
 
-    assert bench.answer(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is Verdict.RENUMBER
+    assert bench.answer(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is BatchVerdict.RENUMBER
     assert bench.send() == []
     bench.answer(third, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
@@ -145,7 +145,7 @@ def test_a_gap_concerns_only_the_batch_behind_it() -> None:
     assert bench.send() == [before, behind]
     bench.answer(before)
 
-    assert bench.answer(behind, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is Verdict.RENUMBER
+    assert bench.answer(behind, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is BatchVerdict.RENUMBER
     assert sequences(bench.send()) == [(1, 0)]
 
 
@@ -171,12 +171,12 @@ def test_a_fenced_producer_takes_a_fresh_id_and_begins_alone_again() -> None:
     bench.establish()
     bench.put(3)
     first, *rest = bench.send()
-    assert bench.answer(first, ErrorCode.INVALID_PRODUCER_EPOCH) is Verdict.FAILED_AND_FORGET
+    assert bench.answer(first, ErrorCode.INVALID_PRODUCER_EPOCH) is BatchVerdict.FAILED_AND_FORGET
     for batch in rest:
         bench.deliveries.connection_lost(batch, bench.now_ms, 0.5, was_sent=False)
 
     assert bench.deliveries.needs_identity
-    bench.deliveries.sequences.adopt(Identity(8, 0))
+    bench.deliveries.sequences.adopt(ProducerIdentity(8, 0))
     assert [batch.stamp.producer_id for batch in bench.send()] == [8]
 
 
@@ -188,7 +188,7 @@ def test_a_batch_waits_for_the_producer_id() -> None:
     (batch,) = bench.accumulator.collect(0, lambda _: 1, lambda _: True).by_node[1]
 
     assert bench.deliveries.depart(batch, 1) is None
-    assert batch.phase is not Phase.IN_FLIGHT
+    assert batch.phase is not BatchPhase.IN_FLIGHT
 
 
 def test_a_producer_that_was_forgotten_begins_alone_again() -> None:
@@ -197,7 +197,7 @@ def test_a_producer_that_was_forgotten_begins_alone_again() -> None:
     bench.establish()
     bench.put(3)
     first, *rest = bench.send()
-    assert bench.answer(first, ErrorCode.UNKNOWN_PRODUCER_ID) is Verdict.RENUMBER
+    assert bench.answer(first, ErrorCode.UNKNOWN_PRODUCER_ID) is BatchVerdict.RENUMBER
     for batch in rest:
         bench.answer(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 

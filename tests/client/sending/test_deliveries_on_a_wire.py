@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.client.sending.batch import Batch, Phase
-from ottla.client.sending.verdict import Verdict
+from ottla.client.sending.batch import Batch, BatchPhase
+from ottla.client.sending.verdict import BatchVerdict
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import parse_batch
 from tests.client.sending.test_deliveries import FIRST, LIMITS, Workbench
@@ -64,7 +64,7 @@ class Wire(Workbench):
     def give_up_oldest(self) -> None:
         """The delivery time of the oldest batch that is off the wire is over."""
         line = self.accumulator.line(FIRST)
-        if line.sent and line.sent[0].phase is Phase.CLOSED:
+        if line.sent and line.sent[0].phase is BatchPhase.CLOSED:
             self._failed(line.sent[0])
             self.deliveries.give_up(line.sent[0])
 
@@ -73,8 +73,8 @@ class Wire(Workbench):
 
     def _settle(self, batch: Batch, code: ErrorCode) -> None:
         verdict = self.answer(batch, code)
-        assert verdict is not Verdict.FAILED_AND_RENUMBER, "a loss where nothing was lost"
-        if verdict is Verdict.FAILED:
+        assert verdict is not BatchVerdict.FAILED_AND_RENUMBER, "a loss where nothing was lost"
+        if verdict is BatchVerdict.FAILED:
             self._failed(batch)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.sending.sequences import Identity, Sequences, Stamp, add_to_sequence
+from ottla.client.sending.sequences import ProducerIdentity, Sequences, Stamp, add_to_sequence
 from ottla.protocol.ids import TopicPartition
 
 FIRST = TopicPartition("t", 0)
@@ -14,7 +14,7 @@ SECOND = TopicPartition("t", 1)
 def numbered(producer_id: int = 7, producer_epoch: int = 0) -> Sequences:
     """Sequences that have an identity."""
     sequences = Sequences()
-    sequences.adopt(Identity(producer_id, producer_epoch))
+    sequences.adopt(ProducerIdentity(producer_id, producer_epoch))
     return sequences
 
 
@@ -45,7 +45,7 @@ def test_nothing_can_be_numbered_before_a_broker_has_given_an_identity() -> None
     sequences = Sequences()
 
     assert not sequences.has_identity(FIRST)
-    sequences.adopt(Identity(7, 0))
+    sequences.adopt(ProducerIdentity(7, 0))
     assert sequences.has_identity(FIRST)
 
 
@@ -69,7 +69,7 @@ def test_a_partition_whose_epochs_are_used_up_needs_a_fresh_producer_id() -> Non
     sequences.restart(FIRST)
 
     assert not sequences.has_identity(FIRST)
-    sequences.adopt(Identity(8, 0))
+    sequences.adopt(ProducerIdentity(8, 0))
     assert sequences.assign(FIRST, 1) == Stamp(8, 0, 0)
 
 
@@ -91,7 +91,7 @@ def test_forgetting_an_old_id_keeps_a_newer_one() -> None:
     sequences.assign(FIRST, 1)
     sequences.assign(SECOND, 1)
     sequences.forget(FIRST)
-    sequences.adopt(Identity(8, 0))
+    sequences.adopt(ProducerIdentity(8, 0))
 
     sequences.forget(SECOND)
 

@@ -10,8 +10,8 @@ import pytest
 
 import ottla
 from ottla import ErrorCode, RequestRefused, TopicPartition
-from ottla.client.records.row_runs import Part, ValueRows
-from ottla.client.sending.batch import Batch, Phase
+from ottla.client.records.row_runs import RowRun, ValueRows
+from ottla.client.sending.batch import Batch, BatchPhase
 from ottla.client.sending.sequences import SEQUENCE_MODULUS, Stamp
 from tests.client.support.sites import cluster_of
 
@@ -125,7 +125,7 @@ async def test_a_transaction_with_a_batch_that_is_too_large_commits(
 def test_halves_share_the_numbers_of_the_whole() -> None:
     """Another number would be a gap, or a record that is stored twice; after the last comes 0."""
     batch = Batch(TopicPartition("t", 0), 5.0)
-    batch.part = Part(ValueRows(VALUES, 0), 10, 17)
+    batch.part = RowRun(ValueRows(VALUES, 0), 10, 17)
     batch.size_bytes += batch.part.size_bytes
     batch.stamp = Stamp(7, 1, SEQUENCE_MODULUS - 2)
     batch.follows_gap = True
@@ -136,5 +136,5 @@ def test_halves_share_the_numbers_of_the_whole() -> None:
     assert first.stamp == batch.stamp
     assert second.stamp == Stamp(7, 1, 1)
     assert (first.follows_gap, second.follows_gap) == (True, False)
-    assert {first.phase, second.phase} == {Phase.CLOSED}
+    assert {first.phase, second.phase} == {BatchPhase.CLOSED}
     assert first.size_bytes + second.size_bytes == batch.size_bytes + 61

@@ -13,14 +13,14 @@ from ottla.client.sending.coordinator_requests import (
     AskOffsets,
     AskPartitions,
 )
-from ottla.client.sending.sequences import Identity
-from ottla.client.sending.transaction import Transaction
-from ottla.client.sending.transaction_states import State
+from ottla.client.sending.sequences import ProducerIdentity
+from ottla.client.sending.transaction import ProducerTransaction
+from ottla.client.sending.transaction_states import ProducerTransactionState
 from ottla.client.sending.transaction_verdict import (
     EVERYWHERE,
     OF_STEP,
     Judgement,
-    Step,
+    NextStep,
     judge_error,
 )
 from ottla.protocol.errors import ErrorCode
@@ -28,13 +28,13 @@ from ottla.protocol.ids import TopicPartition
 
 NONE = ErrorCode.NONE
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
-ME = Identity(7, 0)
+ME = ProducerIdentity(7, 0)
 OFFSETS = AskOffsets(ConsumerGroupMetadata("g"), {FIRST: Committed(1)})
 
 
-def ready(version: int) -> Transaction:
+def ready(version: int) -> ProducerTransaction:
     """An initialized producer."""
-    machine = Transaction()
+    machine = ProducerTransaction()
     machine.initialize()
     assert machine.advance(unresolved=False) == AskIdentity(NO_IDENTITY)
     machine.level, machine.can_renew = version, True
@@ -42,7 +42,7 @@ def ready(version: int) -> Transaction:
     return machine
 
 
-def opened(version: int, *partitions: TopicPartition) -> Transaction:
+def opened(version: int, *partitions: TopicPartition) -> ProducerTransaction:
     """One with records in these partitions, which the coordinator knows."""
     machine = ready(version)
     machine.begin()
@@ -135,7 +135,7 @@ def test_nothing_is_asked_about_a_transaction_of_nothing(version: int) -> None:
         (machine.commit if is_commit else machine.abort)()
 
         assert machine.advance(unresolved=False) is None
-        assert (machine.state, machine.outcome) == (State.READY, is_commit)
+        assert (machine.state, machine.outcome) == (ProducerTransactionState.READY, is_commit)
 
 
 def test_an_abort_forgets_what_was_not_announced() -> None:
@@ -165,7 +165,7 @@ def test_an_end_that_is_lost_on_its_way_cannot_end_the_next_transaction(
     assert end == AskEnd(is_commit)
     machine.lost(end)
     assert machine.advance(unresolved=False) == end
-    machine.ended(end, NONE, NO_IDENTITY if version == 1 else Identity(7, 1))
+    machine.ended(end, NONE, NO_IDENTITY if version == 1 else ProducerIdentity(7, 1))
 
     renewed = AskIdentity(ME) if version == 1 else None
     assert machine.outcome is is_commit
@@ -197,7 +197,7 @@ def test_an_abort_that_is_refused_for_good_is_not_asked_for_again(code: ErrorCod
     machine.abort()
     machine.ended(AskEnd(False), code, NO_IDENTITY)
 
-    assert machine.state is State.FATAL
+    assert machine.state is ProducerTransactionState.FATAL
     assert machine.trouble is not None
     assert machine.trouble.code is code
 
@@ -228,7 +228,7 @@ def test_a_transaction_that_is_known_cannot_be_unknown_to_its_coordinator() -> N
     machine.advance(unresolved=False)
     machine.ended(AskEnd(False), ErrorCode.INVALID_TXN_STATE, NO_IDENTITY)
 
-    assert machine.state is State.FATAL
+    assert machine.state is ProducerTransactionState.FATAL
 
 
 @pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING])
@@ -247,7 +247,7 @@ def test_a_commit_in_doubt_is_never_called_aborted(code: ErrorCode, was_lost: bo
     assert trouble is not None
     assert trouble.is_in_doubt is was_lost
     if was_lost:
-        assert machine.state is State.FATAL
+        assert machine.state is ProducerTransactionState.FATAL
 
 
 @pytest.mark.parametrize("first", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR])
@@ -272,7 +272,7 @@ def test_an_answer_that_leaves_the_outcome_open_puts_a_commit_in_doubt(
     assert machine.advance(unresolved=False) == ask
     machine.ended(ask, second, NO_IDENTITY)
 
-    assert machine.state is State.FATAL
+    assert machine.state is ProducerTransactionState.FATAL
     assert machine.trouble is not None
     assert machine.trouble.is_in_doubt
 
@@ -290,7 +290,11 @@ def test_errors_of_a_transaction_that_is_being_aborted_are_no_news() -> None:
         machine.batch_failed(code)
         states.append(machine.state)
 
-    assert states == [State.ABORTING, State.ABORTING, State.FATAL]
+    assert states == [
+        ProducerTransactionState.ABORTING,
+        ProducerTransactionState.ABORTING,
+        ProducerTransactionState.FATAL,
+    ]
 
 
 def test_of_many_answers_the_worst_one_counts() -> None:
@@ -304,7 +308,7 @@ def test_of_many_answers_the_worst_one_counts() -> None:
     codes = [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     machine.added(ask, codes)
 
-    assert machine.state is State.BROKEN
+    assert machine.state is ProducerTransactionState.BROKEN
     assert machine.trouble is not None
     assert machine.trouble.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -329,14 +333,20 @@ def test_of_many_answers_the_worst_one_counts() -> None:
 )
 def test_the_table_says_the_same_at_every_request(code: ErrorCode, expected: Judgement) -> None:
     """Where steps differ they have rows of their own."""
-    steps = [Step.INITIALIZE, Step.ADD_OFFSETS, Step.COMMIT_OFFSETS, Step.COMMIT, Step.ABORT]
+    steps = [
+        NextStep.INITIALIZE,
+        NextStep.ADD_OFFSETS,
+        NextStep.COMMIT_OFFSETS,
+        NextStep.COMMIT,
+        NextStep.ABORT,
+    ]
 
     assert {judge_error(step, code) for step in steps} == {expected}
 
 
 def test_a_batch_is_never_tried_again_by_the_table() -> None:
     """It comes here when that is over."""
-    worse = {judge_error(Step.PRODUCE, code) for code in ErrorCode if code is not NONE}
+    worse = {judge_error(NextStep.PRODUCE, code) for code in ErrorCode if code is not NONE}
 
     assert worse == {Judgement.ABORTABLE, Judgement.FORGOTTEN, Judgement.FATAL}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.client.producer import Producer
-from ottla.client.sending.transaction_states import State
+from ottla.client.sending.transaction_states import ProducerTransactionState
 from ottla.client.settings.config import ProducerConfig
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -199,7 +199,7 @@ async def test_a_record_that_waits_for_room_does_not_slip_into_the_next_transact
 
 def test_a_state_is_named_so_that_a_person_understands_it() -> None:
     """Messages put it behind "the producer is"."""
-    assert all(state.value.islower() for state in State)
+    assert all(state.value.islower() for state in ProducerTransactionState)
 
 
 @pytest.mark.requirement("TXN-10")

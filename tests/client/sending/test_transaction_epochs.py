@@ -10,8 +10,8 @@ from ottla.client.sending.coordinator_requests import (
     AskGroup,
     AskIdentity,
 )
-from ottla.client.sending.sequences import Identity
-from ottla.client.sending.transaction_states import State
+from ottla.client.sending.sequences import ProducerIdentity
+from ottla.client.sending.transaction_states import ProducerTransactionState
 from ottla.protocol.errors import ErrorCode
 from tests.client.sending.test_transaction import FIRST, ME, NONE, OFFSETS, opened
 
@@ -22,9 +22,12 @@ def test_version_2_goes_on_with_the_epoch_of_the_answer() -> None:
     machine.commit()
     ask = machine.advance(unresolved=False)
     assert isinstance(ask, AskEnd)
-    machine.ended(ask, NONE, Identity(8, 0))
+    machine.ended(ask, NONE, ProducerIdentity(8, 0))
 
-    assert (machine.state, machine.identity) == (State.READY, Identity(8, 0))
+    assert (machine.state, machine.identity) == (
+        ProducerTransactionState.READY,
+        ProducerIdentity(8, 0),
+    )
 
 
 @pytest.mark.parametrize("was_numbered", [True, False])
@@ -40,8 +43,8 @@ def test_version_1_renews_its_epoch_where_a_number_may_be_in_a_log(was_numbered:
     assert machine.outcome is False
     if was_numbered:
         assert machine.advance(unresolved=False) == AskIdentity(ME)
-        machine.initialized(NONE, Identity(7, 1))
-    assert machine.state is State.READY
+        machine.initialized(NONE, ProducerIdentity(7, 1))
+    assert machine.state is ProducerTransactionState.READY
     assert machine.identity.producer_epoch == int(was_numbered)
 
 
@@ -64,7 +67,7 @@ def test_positions_that_are_lost_on_their_way_cannot_join_the_next_transaction(
     machine.commit() if is_commit else machine.abort()
     end = machine.advance(unresolved=False)
     assert end == AskEnd(is_commit)
-    machine.ended(end, NONE, NO_IDENTITY if version == 1 else Identity(7, 1))
+    machine.ended(end, NONE, NO_IDENTITY if version == 1 else ProducerIdentity(7, 1))
 
     renewed = AskIdentity(ME) if version == 1 else None
     assert machine.advance(unresolved=False) == renewed
@@ -80,5 +83,5 @@ def test_a_predecessor_that_wakes_up_while_renewing_is_fenced() -> None:
     machine.ended(ask, NONE, NO_IDENTITY)
     machine.initialized(ErrorCode.PRODUCER_FENCED, NO_IDENTITY)
 
-    assert machine.state is State.FATAL
+    assert machine.state is ProducerTransactionState.FATAL
     assert machine.outcome is False

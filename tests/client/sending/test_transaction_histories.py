@@ -15,13 +15,13 @@ from ottla.client.sending.coordinator_requests import (
     AskOffsets,
     AskPartitions,
 )
-from ottla.client.sending.sequences import Identity
-from ottla.client.sending.transaction_states import State
+from ottla.client.sending.sequences import ProducerIdentity
+from ottla.client.sending.transaction_states import ProducerTransactionState
 from ottla.protocol.errors import ErrorCode
 from tests.client.sending.test_transaction import FIRST, NONE, OFFSETS, ready
 
 if TYPE_CHECKING:
-    from ottla.client.sending.transaction import Transaction
+    from ottla.client.sending.transaction import ProducerTransaction
 
 
 class Coordinator:
@@ -33,10 +33,10 @@ class Coordinator:
         self.ends: list[bool] = []
         self.last: tuple[int, bool] | None = None
 
-    def end(self, epoch: int, is_commit: bool, version: int) -> tuple[ErrorCode, Identity]:
+    def end(self, epoch: int, is_commit: bool, version: int) -> tuple[ErrorCode, ProducerIdentity]:
         if version == 2:
             if self.last == (epoch, is_commit):
-                return NONE, Identity(7, self.epoch)
+                return NONE, ProducerIdentity(7, self.epoch)
             if epoch != self.epoch or (not self.is_open and is_commit):
                 return ErrorCode.INVALID_TXN_STATE, NO_IDENTITY
             self.last = (epoch, is_commit)
@@ -47,7 +47,7 @@ class Coordinator:
                 return (NONE if is_same else ErrorCode.INVALID_TXN_STATE), NO_IDENTITY
         self.is_open = False
         self.ends.append(is_commit)
-        return NONE, Identity(7, self.epoch) if version == 2 else NO_IDENTITY
+        return NONE, ProducerIdentity(7, self.epoch) if version == 2 else NO_IDENTITY
 
 
 FATES = st.sampled_from(["done", "done", "done", "lost before", "lost after", "refused", "busy"])
@@ -68,8 +68,12 @@ def test_whatever_happens_the_application_is_told_the_truth(
         step(machine, truth, call, spent)
         before = machine.outcome
         run(machine, truth, data)
-        assert machine.state is not State.FATAL
-        if machine.state is State.READY and machine.outcome is not None and before is None:
+        assert machine.state is not ProducerTransactionState.FATAL
+        if (
+            machine.state is ProducerTransactionState.READY
+            and machine.outcome is not None
+            and before is None
+        ):
             told.append((machine.outcome, machine.serial))
             assert not truth.is_open
             assert machine.identity.producer_epoch not in spent
@@ -78,20 +82,23 @@ def test_whatever_happens_the_application_is_told_the_truth(
     assert truth.ends.count(True) <= committed
 
 
-def step(machine: Transaction, truth: Coordinator, call: str, spent: set[int]) -> None:
+def step(machine: ProducerTransaction, truth: Coordinator, call: str, spent: set[int]) -> None:
     """One thing the application or a partition does."""
-    if machine.state is State.READY:
+    if machine.state is ProducerTransactionState.READY:
         machine.begin()
-    if call == "send" and machine.state is State.OPEN:
+    if call == "send" and machine.state is ProducerTransactionState.OPEN:
         machine.parts.admit(FIRST)
         if machine.may_go(FIRST):
             machine.parts.is_known = True
             truth.is_open = True
-    elif call == "offsets" and machine.state is State.OPEN:
+    elif call == "offsets" and machine.state is ProducerTransactionState.OPEN:
         machine.parts.send_offsets(OFFSETS)
-    elif call == "commit" and machine.state is State.OPEN:
+    elif call == "commit" and machine.state is ProducerTransactionState.OPEN:
         machine.commit()
-    elif call == "abort" and machine.state in (State.OPEN, State.BROKEN):
+    elif call == "abort" and machine.state in (
+        ProducerTransactionState.OPEN,
+        ProducerTransactionState.BROKEN,
+    ):
         machine.abort()
     elif call in ("fail", "refuse") and machine.may_go(FIRST) and truth.is_open:
         spent.add(machine.identity.producer_epoch)
@@ -101,7 +108,7 @@ def step(machine: Transaction, truth: Coordinator, call: str, spent: set[int]) -
         )
 
 
-def run(machine: Transaction, truth: Coordinator, data: st.DataObject) -> None:
+def run(machine: ProducerTransaction, truth: Coordinator, data: st.DataObject) -> None:
     """Answer what is asked until nothing is."""
     for _ in range(40):
         ask = machine.advance(unresolved=False)
@@ -118,7 +125,7 @@ def run(machine: Transaction, truth: Coordinator, data: st.DataObject) -> None:
 
 
 def answer(
-    machine: Transaction,
+    machine: ProducerTransaction,
     truth: Coordinator,
     asked: tuple[AskIdentity | AskPartitions | AskGroup | AskOffsets | AskEnd, ErrorCode],
     *,
@@ -133,7 +140,7 @@ def answer(
             case AskIdentity():
                 assert not truth.is_open
                 truth.epoch += 1
-                identity = Identity(7, truth.epoch)
+                identity = ProducerIdentity(7, truth.epoch)
             case AskEnd(is_commit):
                 code, identity = truth.end(machine.identity.producer_epoch, is_commit, version)
             case _:

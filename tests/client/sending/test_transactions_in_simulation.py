@@ -24,7 +24,7 @@ from ottla import (
     TopicPartition,
     TransactionTimedOut,
 )
-from ottla.client.administration.features import Change
+from ottla.client.administration.features import FeatureUpgrade
 from tests.client.support.story import ADDRESS, Story, environment_of, started
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ class Transactional(Story):
         admin = await started(ports, lambda: Admin(ADDRESS, ClientConfig(), environment))
         await admin.create_topic(NewTopic(TOPIC, PARTITIONS))
         if self.version == 1:
-            await admin.features.update_features({"transaction.version": 1}, Change.SAFE_DOWNGRADE)
+            await admin.features.update_features(
+                {"transaction.version": 1}, FeatureUpgrade.SAFE_DOWNGRADE
+            )
         admin.close()
         self.topic_exists.set()
         number = 0

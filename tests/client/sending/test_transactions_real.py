@@ -23,8 +23,8 @@ from ottla import (
     RequestRefused,
     TopicPartition,
 )
-from ottla.client.administration.features import Change
-from ottla.client.administration.transaction_search import Standing, find_open
+from ottla.client.administration.features import FeatureUpgrade
+from ottla.client.administration.transaction_search import TransactionHealth, find_open
 from tests.client.support.sites import soon
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ async def test_administrators_see_who_has_a_transaction(broker: str, admin: Admi
     open_ones = producers[where]
     assert isinstance(open_ones, list)
     assert [(one.producer_id, one.first_offset) for one in open_ones] == [(view.producer_id, 0)]
-    assert [one.standing for one in search.found] == [Standing.OPEN]
+    assert [one.standing for one in search.found] == [TransactionHealth.OPEN]
 
 
 async def test_features_are_described_and_checked(admin: Admin) -> None:
@@ -225,7 +225,7 @@ async def test_features_are_described_and_checked(admin: Admin) -> None:
         one for one in await admin.features.describe_features() if one.name == "transaction.version"
     ]
     await admin.features.update_features(
-        {"transaction.version": 1}, Change.SAFE_DOWNGRADE, validate_only=True
+        {"transaction.version": 1}, FeatureUpgrade.SAFE_DOWNGRADE, validate_only=True
     )
     with pytest.raises(RequestRefused):
         await admin.features.update_features({"no.such.feature": 1})

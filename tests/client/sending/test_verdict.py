@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.sending.verdict import Verdict, judge
+from ottla.client.sending.verdict import BatchVerdict, judge
 from ottla.protocol.errors import ErrorCode
 
 OLDEST = {"is_oldest": True, "follows_gap": False}
@@ -15,44 +15,59 @@ BEHIND = {"is_oldest": False, "follows_gap": False}
 @pytest.mark.parametrize(
     ("code", "oldest", "after_gap", "behind"),
     [
-        (ErrorCode.NONE, Verdict.DELIVERED, Verdict.DELIVERED, Verdict.DELIVERED),
+        (ErrorCode.NONE, BatchVerdict.DELIVERED, BatchVerdict.DELIVERED, BatchVerdict.DELIVERED),
         (
             ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
-            Verdict.DELIVERED,
-            Verdict.DELIVERED,
-            Verdict.DELIVERED,
+            BatchVerdict.DELIVERED,
+            BatchVerdict.DELIVERED,
+            BatchVerdict.DELIVERED,
         ),
         (
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            Verdict.FAILED_AND_RENUMBER,
-            Verdict.RENUMBER,
-            Verdict.AGAIN,
+            BatchVerdict.FAILED_AND_RENUMBER,
+            BatchVerdict.RENUMBER,
+            BatchVerdict.AGAIN,
         ),
-        (ErrorCode.UNKNOWN_PRODUCER_ID, Verdict.RENUMBER, Verdict.RENUMBER, Verdict.AGAIN),
+        (
+            ErrorCode.UNKNOWN_PRODUCER_ID,
+            BatchVerdict.RENUMBER,
+            BatchVerdict.RENUMBER,
+            BatchVerdict.AGAIN,
+        ),
         (
             ErrorCode.INVALID_PRODUCER_EPOCH,
-            Verdict.FAILED_AND_FORGET,
-            Verdict.FAILED_AND_FORGET,
-            Verdict.FAILED_AND_FORGET,
+            BatchVerdict.FAILED_AND_FORGET,
+            BatchVerdict.FAILED_AND_FORGET,
+            BatchVerdict.FAILED_AND_FORGET,
         ),
         (
             ErrorCode.NOT_ENOUGH_REPLICAS,
-            Verdict.AGAIN,
-            Verdict.AGAIN,
-            Verdict.AGAIN,
+            BatchVerdict.AGAIN,
+            BatchVerdict.AGAIN,
+            BatchVerdict.AGAIN,
         ),
         (
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            Verdict.AGAIN_ELSEWHERE,
-            Verdict.AGAIN_ELSEWHERE,
-            Verdict.AGAIN_ELSEWHERE,
+            BatchVerdict.AGAIN_ELSEWHERE,
+            BatchVerdict.AGAIN_ELSEWHERE,
+            BatchVerdict.AGAIN_ELSEWHERE,
         ),
-        (ErrorCode.MESSAGE_TOO_LARGE, Verdict.FAILED, Verdict.FAILED, Verdict.FAILED),
-        (ErrorCode.UNKNOWN_SERVER_ERROR, Verdict.FAILED, Verdict.FAILED, Verdict.FAILED),
+        (
+            ErrorCode.MESSAGE_TOO_LARGE,
+            BatchVerdict.FAILED,
+            BatchVerdict.FAILED,
+            BatchVerdict.FAILED,
+        ),
+        (
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            BatchVerdict.FAILED,
+            BatchVerdict.FAILED,
+            BatchVerdict.FAILED,
+        ),
     ],
 )
 def test_numbered_batches_are_judged_by_the_table(
-    code: ErrorCode, oldest: Verdict, after_gap: Verdict, behind: Verdict
+    code: ErrorCode, oldest: BatchVerdict, after_gap: BatchVerdict, behind: BatchVerdict
 ) -> None:
     """Hazard T-08: a wrong reading of one code costs exactly-once."""
     verdicts = [judge(code, is_numbered=True, **case) for case in (OLDEST, AFTER_GAP, BEHIND)]
@@ -70,4 +85,4 @@ def test_numbered_batches_are_judged_by_the_table(
 )
 def test_sequence_errors_mean_nothing_special_without_a_sequence(code: ErrorCode) -> None:
     """A broker that answers so has made a mistake, and trying again would repeat it."""
-    assert judge(code, is_numbered=False, **OLDEST) is Verdict.FAILED
+    assert judge(code, is_numbered=False, **OLDEST) is BatchVerdict.FAILED

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ottla.client.ranges import Range
+from ottla.client.ranges import OffsetRange
 from ottla.client.spark.offsets import Bound, Offsets, Place
 from ottla.client.spark.plan import (
     Limits,
@@ -103,7 +103,7 @@ def test_offsets_are_given_for_all_partitions_or_none() -> None:
 
 def test_a_start_beyond_the_end_is_an_error() -> None:
     """Spark would count a negative number of rows, or none, and say nothing."""
-    assert ranges_between({A0: 3}, {A0: 3}) == [Range(A0, 3, 3)]
+    assert ranges_between({A0: 3}, {A0: 3}) == [OffsetRange(A0, 3, 3)]
     with pytest.raises(ValueError, match="partition 0 would be read from offset 4 to 3: the start"):
         ranges_between({A0: 4}, {A0: 3})
 
@@ -114,17 +114,21 @@ def test_a_start_beyond_the_end_is_an_error() -> None:
 @pytest.mark.requirement("OPS-06", "OPS-07")
 def test_a_partition_is_one_task_unless_more_is_asked_for() -> None:
     """More tasks than partitions have something to do only when partitions are split."""
-    ranges = [Range(A0, 0, 100), Range(A1, 0, 0), Range(B0, 7, 57)]
+    ranges = [OffsetRange(A0, 0, 100), OffsetRange(A1, 0, 0), OffsetRange(B0, 7, 57)]
 
-    assert split(ranges, None, None) == [Range(A0, 0, 100), Range(B0, 7, 57)]
-    assert split(ranges, 1, None) == [Range(A0, 0, 100), Range(B0, 7, 57)]
-    assert split(ranges, 3, None) == [Range(A0, 0, 50), Range(A0, 50, 100), Range(B0, 7, 57)]
+    assert split(ranges, None, None) == [OffsetRange(A0, 0, 100), OffsetRange(B0, 7, 57)]
+    assert split(ranges, 1, None) == [OffsetRange(A0, 0, 100), OffsetRange(B0, 7, 57)]
+    assert split(ranges, 3, None) == [
+        OffsetRange(A0, 0, 50),
+        OffsetRange(A0, 50, 100),
+        OffsetRange(B0, 7, 57),
+    ]
 
 
 @pytest.mark.parametrize(("least", "most"), [(5, None), (None, 40), (17, 13), (400, None), (3, 1)])
 def test_the_tasks_together_read_everything_once(least: int | None, most: int | None) -> None:
     """Whatever the numbers are."""
-    ranges = [Range(A0, 10, 110), Range(A1, 5, 6), Range(B0, 7, 57)]
+    ranges = [OffsetRange(A0, 10, 110), OffsetRange(A1, 5, 6), OffsetRange(B0, 7, 57)]
 
     tasks = split(ranges, least, most)
 
@@ -139,7 +143,7 @@ def test_the_tasks_together_read_everything_once(least: int | None, most: int | 
 def test_many_tasks_are_planned_in_no_time() -> None:
     """The driver plans every micro-batch anew; looking for the longest again and again took
     minutes."""
-    ranges = [Range(TopicPartition("a", number), 0, 1_000_000) for number in range(4_000)]
+    ranges = [OffsetRange(TopicPartition("a", number), 0, 1_000_000) for number in range(4_000)]
 
     assert len(split(ranges, 40_000, None)) == 40_000
 
@@ -165,7 +169,7 @@ def test_a_batch_goes_on_where_the_last_one_ended() -> None:
 
     assert losses == []
     assert end.offsets == {A0: 9, A1: 7}
-    assert ranges_of(place({A0: 5, A1: 7}), end) == [Range(A0, 5, 9), Range(A1, 7, 7)]
+    assert ranges_of(place({A0: 5, A1: 7}), end) == [OffsetRange(A0, 5, 9), OffsetRange(A1, 7, 7)]
 
 
 def test_a_new_partition_is_read_from_its_beginning_and_again_from_there() -> None:
@@ -188,8 +192,8 @@ def test_the_first_batch_is_repeated_from_where_it_began() -> None:
 
     again = Place({A0: 125}, {A0: 125}, IDS, "another")
 
-    assert ranges_of(first, end) == [Range(A0, 100, 110)]
-    assert ranges_of(again, end) == [Range(A0, 100, 110)]
+    assert ranges_of(first, end) == [OffsetRange(A0, 100, 110)]
+    assert ranges_of(again, end) == [OffsetRange(A0, 100, 110)]
 
 
 def test_what_is_gone_is_a_loss() -> None:
@@ -201,7 +205,7 @@ def test_what_is_gone_is_a_loss() -> None:
         "topic 'b' partition 0 does not exist any more",
         "topic 'a' partition 1 ends at offset 6, and the query had come to 7",
     ]
-    assert ranges_of(start, end) == [Range(A0, 5, 9), Range(A1, 6, 6)]
+    assert ranges_of(start, end) == [OffsetRange(A0, 5, 9), OffsetRange(A1, 6, 6)]
 
 
 def test_a_topic_of_the_same_name_is_another_topic() -> None:
@@ -210,7 +214,7 @@ def test_a_topic_of_the_same_name_is_another_topic() -> None:
     end, losses = advanced(start, limits(a0=50), {"a": "new"})
 
     assert losses == ["topic 'a' was deleted and made anew"]
-    assert ranges_of(start, end) == [Range(A0, 0, 50)]
+    assert ranges_of(start, end) == [OffsetRange(A0, 0, 50)]
     # Older clusters have no ids.
     assert advanced(place({A0: 5}, a="old"), limits(a0=50), {"a": ""})[1] == []
 
@@ -240,7 +244,7 @@ def test_a_limit_is_shared_out_in_proportion(limit: int) -> None:
 def test_cut_batches_come_to_the_end() -> None:
     """One after the other, without a gap."""
     here = place({A0: 0, A1: 3})
-    seen: list[Range] = []
+    seen: list[OffsetRange] = []
     for _ in range(100):
         end, _ = advanced(here, limits(a0=31, a1=5), IDS)
         if end.offsets == here.offsets:
@@ -249,7 +253,7 @@ def test_cut_batches_come_to_the_end() -> None:
         seen += split(ranges_of(here, end), None, None)
         here = end
 
-    assert seen[0] == Range(A0, 0, 6)
+    assert seen[0] == OffsetRange(A0, 0, 6)
     for where, first, last in ((A0, 0, 31), (A1, 3, 5)):
         own = [one for one in seen if one.partition == where]
         assert [one.stop for one in own[:-1]] == [one.start for one in own[1:]]

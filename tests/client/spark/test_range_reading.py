@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.client.ranges import Range
+from ottla.client.ranges import OffsetRange
 from ottla.client.spark import reading
 from ottla.client.spark.errors import RecordsLost
 from ottla.client.spark.options import Options
@@ -58,7 +58,7 @@ class SkippingClock:
 
 @asynccontextmanager
 async def reading_of(
-    one: Range, options: Options
+    one: OffsetRange, options: Options
 ) -> AsyncIterator[tuple[AsyncGenerator[pa.RecordBatch, None], SkippingClock]]:
     """Its batches, and the clock that it looks at."""
     consumer = await Shelf().take(options)
@@ -93,7 +93,7 @@ async def test_the_time_that_spark_takes_is_not_the_brokers(
             put(topic, 1, 1)
 
     toy.judge = late
-    async with reading_of(Range(HERE, 0, 2), options_of(toy)) as (batches, clock):
+    async with reading_of(OffsetRange(HERE, 0, 2), options_of(toy)) as (batches, clock):
         assert offsets_of(await anext(batches)) == [0]
         clock.skipped_ms += 2 * TIMEOUT_MS
         assert await offsets(batches) == [1]
@@ -106,7 +106,7 @@ async def test_records_that_nobody_may_see_are_progress(toy: ToyCluster) -> None
     for _ in range(8):
         topic.partitions[0].append_marker(marker)
     put(topic, 8, 1)
-    async with reading_of(Range(HERE, 0, 9), options_of(toy)) as (batches, clock):
+    async with reading_of(OffsetRange(HERE, 0, 9), options_of(toy)) as (batches, clock):
 
         def slow(seen: Seen) -> None:
             if seen.api_key is ApiKey.FETCH:
@@ -136,7 +136,7 @@ async def test_what_went_wrong_behind_one_range_is_nothing_to_the_next(toy: ToyC
     shelf, options = Shelf(), options_of(toy)
     for where in (HERE, THERE):
         consumer = await shelf.take(options)
-        batches = RangeReading(consumer, Range(where, 0, 1), options).batches()
+        batches = RangeReading(consumer, OffsetRange(where, 0, 1), options).batches()
         assert await offsets(batches) == [0]
         if where == HERE:
             async with asyncio.timeout(30):
@@ -179,7 +179,7 @@ async def test_a_leader_with_another_past_is_a_loss(toy: ToyCluster, fails: bool
         return None if epochs == [log.leader_epoch] else ErrorCode.FENCED_LEADER_EPOCH
 
     options = options_of(toy, failOnDataLoss=fails, **{"fetchOffset.retryIntervalMs": 1})
-    async with reading_of(Range(HERE, 0, 8), options) as (batches, _):
+    async with reading_of(OffsetRange(HERE, 0, 8), options) as (batches, _):
         assert offsets_of(await anext(batches)) == [0, 1, 2, 3]
         log.leader_epoch, log.epoch_ends, toy.judge = 1, {0: 2}, fence
         put(topic, 4, 4)
@@ -211,7 +211,7 @@ async def test_a_topic_made_anew_is_not_read_in_place_of_the_old_one(
     put(toy.add_topic("t"), 0, 4)
     options, planned = options_of(toy, failOnDataLoss=fails), id_in(toy)
     consumer = await Shelf().take(options)
-    batches = RangeReading(consumer, Range(HERE, 0, 8), options, planned).batches()
+    batches = RangeReading(consumer, OffsetRange(HERE, 0, 8), options, planned).batches()
     if is_begun:
         assert offsets_of(await anext(batches)) == [0, 1, 2, 3]
     make_anew(toy, 9)
@@ -230,7 +230,7 @@ async def test_a_worker_that_knew_the_old_topic_reads_the_new_one(toy: ToyCluste
     shelf, options = Shelf(), options_of(toy)
     for count in (1, 5):
         consumer = await shelf.take(options)
-        one = RangeReading(consumer, Range(HERE, 0, count), options, id_in(toy))
+        one = RangeReading(consumer, OffsetRange(HERE, 0, count), options, id_in(toy))
         assert await offsets(one.batches()) == list(range(count))
         await shelf.put(options, consumer)
         make_anew(toy, 5)

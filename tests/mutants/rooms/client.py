@@ -9,9 +9,9 @@ MUTANTS = (
         "member-joins-while-it-still-has-partitions",
         "client/group/classic_protocol.py",
         "            self._offer(change_of(revoked=to_revoke))\n"
-        "            self.phase = Phase.YIELDING\n",
+        "            self.phase = MembershipPhase.YIELDING\n",
         "            self._offer(change_of(revoked=to_revoke))\n"
-        "            self.phase = Phase.JOINING\n",
+        "            self.phase = MembershipPhase.JOINING\n",
         "A member joins only after the application has finished its part.",
         ("tests/client/group/test_classic_protocol.py",),
     ),

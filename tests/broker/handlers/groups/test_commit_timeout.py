@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC
-from ottla.client.cluster.cluster import Cluster
+from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.cluster.routing import Router
 from ottla.client.group.commits import Commits
-from ottla.client.group.identity import MemberIdentity
+from ottla.client.group.identity import GroupIdentity
 from ottla.client.process.environment import Environment
 from ottla.client.records.committed import Committed
 from ottla.client.settings.config import ConsumerConfig, parse_addresses
@@ -85,11 +85,11 @@ def test_the_client_commits_again_until_the_commit_is_replicated() -> None:
             environment = Environment(ports.net, ports.clock, ports.random)
             address = str(brokers[leader_id].address)
             config = ConsumerConfig(call_timeout_ms=60_000)
-            cluster = Cluster(environment, parse_addresses(address), config)
+            cluster = ClusterClient(environment, parse_addresses(address), config)
             await cluster.refresh()
             commits = Commits(Router(cluster), GROUP, ports.clock)
             started = elapsed_ms()
-            await commits.commit({TopicPartition("t", 0): Committed(7)}, MemberIdentity(GROUP))
+            await commits.commit({TopicPartition("t", 0): Committed(7)}, GroupIdentity(GROUP))
             waited_ms = elapsed_ms() - started
             await commits.stop()
             cluster.close()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.client.cli.progress import CLEAR_LINE, Progress, amount, bar_line
+from ottla.client.cli.progress import CLEAR_LINE, ProgressLine, amount, bar_line
 from ottla.client.cli.records.perf_figures import Figures, as_document, as_text, percentile
 from tests.client.cli.test_pipes import start
 
@@ -97,7 +97,7 @@ def test_progress_is_for_terminals_and_leaves_nothing_behind() -> None:
     """In a pipe or a log it would be litter."""
     plain, terminal = io.StringIO(), Terminal()
     for stream in (plain, terminal):
-        with Progress("records", 10, stream) as progress:
+        with ProgressLine("records", 10, stream) as progress:
             progress.add(10)
 
     assert plain.getvalue() == ""
@@ -110,7 +110,10 @@ def test_progress_stays_on_one_line_of_a_narrow_terminal(monkeypatch: pytest.Mon
     monkeypatch.setattr("ottla.client.cli.progress.SECONDS_BETWEEN", 0.0)
     ours, theirs = os.openpty()
     termios.tcsetwinsize(theirs, (24, 20))
-    with open(theirs, "w", encoding="utf-8") as stream, Progress("records", 9, stream) as progress:
+    with (
+        open(theirs, "w", encoding="utf-8") as stream,
+        ProgressLine("records", 9, stream) as progress,
+    ):
         progress.add(3)
         shown = os.read(ours, 4_096).decode()
     os.close(ours)
@@ -125,7 +128,7 @@ def test_a_dumb_terminal_gets_no_line_that_it_cannot_clear(
     """An editor's shell, say."""
     monkeypatch.setenv("TERM", "dumb")
     terminal = Terminal()
-    with Progress("records", 10, terminal) as progress:
+    with ProgressLine("records", 10, terminal) as progress:
         progress.add(10)
 
     assert terminal.getvalue() == ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.group.assignors.claims import Claim, rightful_owners
+from ottla.client.group.assignors.claims import OwnedClaim, rightful_owners
 from ottla.client.group.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
 from ottla.client.group.assignors.sticky_data import decode_sticky, encode_sticky
 from ottla.protocol.ids import TopicPartition
@@ -92,9 +92,9 @@ def test_everything_is_given_to_one_member_that_wants_it(
 def test_a_member_of_an_older_generation_claims_in_vain() -> None:
     """It was away while another was given its partitions (KIP-341)."""
     claims = [
-        Claim("away", partitions("tp0 tp1"), 4),
-        Claim("here", partitions("tp0"), 5),
-        Claim("old", partitions("tp1"), -1),
+        OwnedClaim("away", partitions("tp0 tp1"), 4),
+        OwnedClaim("here", partitions("tp0"), 5),
+        OwnedClaim("old", partitions("tp1"), -1),
     ]
 
     assert rightful_owners(claims) == {
@@ -105,7 +105,7 @@ def test_a_member_of_an_older_generation_claims_in_vain() -> None:
 
 def test_of_two_claims_of_one_generation_neither_counts() -> None:
     """One of the two is wrong, and nobody can say which."""
-    claims = [Claim("a", partitions("tp0 tp1"), 4), Claim("b", partitions("tp0"), 4)]
+    claims = [OwnedClaim("a", partitions("tp0 tp1"), 4), OwnedClaim("b", partitions("tp0"), 4)]
 
     assert rightful_owners(claims) == {TopicPartition("t", 1): "a"}
 

@@ -1,0 +1,71 @@
+"""One word, one meaning: a public class name stands for one class in the whole tree."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+
+from tests.tidy.tree import product_modules
+
+# The blocking clients are named like the asyncio clients; messages are named by Kafka.
+EXEMPT = ("ottla.client.sync", "ottla.protocol.messages")
+# Names that two or more classes have still. Rename one of them and take its name off this list.
+NOT_YET = {
+    "ConfigChange",
+    "ConfigEntry",
+    "ConfigOperation",
+    "ConfigSource",
+    "Connection",
+    "Delta",
+    "Entry",
+    "EventKind",
+    "FetchSession",
+    "Group",
+    "GroupState",
+    "Identity",
+    "Isolation",
+    "LoopThread",
+    "Member",
+    "Offsets",
+    "Outcome",
+    "Overview",
+    "Part",
+    "Place",
+    "Scope",
+    "Subscription",
+    "Timer",
+    "Transaction",
+    "Verdict",
+    "Wire",
+    "Writing",
+}
+
+
+def _modules_by_class() -> dict[str, list[str]]:
+    """The modules that define a public class of each name."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for module in product_modules():
+        if module.name.startswith(EXEMPT):
+            continue
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(module.name)
+    return found
+
+
+def test_a_class_name_stands_for_one_class() -> None:
+    """A reader who searches for a name should find one definition."""
+    shared = {
+        name: modules
+        for name, modules in _modules_by_class().items()
+        if len(modules) > 1 and name not in NOT_YET
+    }
+
+    assert shared == {}
+
+
+def test_names_that_are_used_once_leave_the_list() -> None:
+    """An entry that is no longer true would allow a second class of that name."""
+    by_class = _modules_by_class()
+
+    assert {name for name in NOT_YET if len(by_class.get(name, ())) < 2} == set()
