@@ -153,7 +153,7 @@ async def test_an_aborted_transaction_takes_back_nothing_outside_of_the_cluster(
         "| Retention |",
         "| Seek |",
         "| Part of the partitions |",
-        "nobody votes",
+        "no participant votes",
         "the outcome is fixed by one write of the coordinator",
         "Three-phase commit",
         "Commit or abort is the producer's decision",
