@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
+import sys
 import tomllib
 
 import ottla
@@ -31,6 +33,19 @@ def test_the_links_are_relative() -> None:
     """An absolute link would work on one machine only."""
     for package in PACKAGES:
         assert str((ROOT / "ottla" / package).readlink()) == f"../{package}"
+
+
+def test_the_extra_of_the_site_installs_what_the_pytest_plugin_imports() -> None:
+    """``make docs`` loads the plugin for its page, also where the tests are not installed."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    extra = {one.partition(">")[0] for one in listed["project"]["optional-dependencies"]["docs"]}
+    plugin = ast.parse((ROOT / "ottla" / "pytest_plugin.py").read_text("utf-8"))
+    imported = {
+        alias.name for one in plugin.body if isinstance(one, ast.Import) for alias in one.names
+    }
+
+    assert "pytest" in imported
+    assert imported - sys.stdlib_module_names - {"ottla"} <= extra
 
 
 ALLOWED_AT_THE_TOP = {
