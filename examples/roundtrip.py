@@ -2,8 +2,9 @@
 
     python examples/roundtrip.py [-b HOST:PORT] [FILE or DIRECTORY ...]
 
-Without files it takes the sources of Python's own standard library. Prints count, bytes and
-checksum of what was sent and of what came back; the exit status is 0 if they are equal.
+The broker is that of -b, else of OTTLA_BOOTSTRAP, else 127.0.0.1:9092. Without files it takes the
+sources of Python's own standard library. Prints count, bytes and checksum of what was sent and of
+what came back; the exit status is 0 if they are equal.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
+import os
 import sys
 import uuid
 from pathlib import Path
@@ -98,7 +100,12 @@ async def roundtrip(bootstrap: str, places: list[Path]) -> bool:
 def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description="Lines through a broker and back.")
-    parser.add_argument("-b", "--bootstrap", default="127.0.0.1:9092", metavar="HOST:PORT")
+    parser.add_argument(
+        "-b",
+        "--bootstrap",
+        default=os.environ.get("OTTLA_BOOTSTRAP", "127.0.0.1:9092"),
+        metavar="HOST:PORT",
+    )
     parser.add_argument("places", nargs="*", type=Path, metavar="FILE or DIRECTORY")
     arguments = parser.parse_args()
     for place in arguments.places:
