@@ -76,7 +76,6 @@ class ApiKey(IntEnum):
     ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
-    ALTER_PARTITION = 56
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
@@ -170,7 +169,6 @@ API: Mapping[int, ApiSpec] = MappingProxyType(
             ApiSpec(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, 1),
             ApiSpec(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, 0),
             ApiSpec(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, 0),
-            ApiSpec(ApiKey.ALTER_PARTITION, 0, 3, 0),
             ApiSpec(ApiKey.UPDATE_FEATURES, 0, 2, 0),
             ApiSpec(ApiKey.DESCRIBE_CLUSTER, 0, 2, 0),
             ApiSpec(ApiKey.DESCRIBE_PRODUCERS, 0, 0, 0),

@@ -3,7 +3,8 @@
 A declaration is a class under ``@message`` or ``@struct`` whose attributes call the specifiers
 below; the decorator turns it into a slotted class with every field defaulted. Version ranges are
 written as in Kafka's own descriptions: ``"3+"``, ``"0-7"``, ``"2"``. What the bytes look like
-follows from here alone: read ``compile.py`` for the fast codec, ``reference.py`` for the plain one.
+follows from here alone: ``compile.py`` builds the fast codec from it. The tests compare
+that codec with a plain one, ``tests/protocol/reference.py``.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from ottla.broker.api import request_log
 from ottla.broker.api.timing import TimedReply
 from ottla.broker.engine.context import (
     ClientPeer,
-    Dispatch,
     Paused,
     ReplyPart,
     ReplySlot,
@@ -103,14 +102,6 @@ class Dispatcher:
         self._told: set[str] = set()
         # By API key how long requests took until they were answered, in a sample.
         self.times: dict[int, Histogram] = {}
-
-    @property
-    def request_counts(self) -> dict[int, int]:
-        """How many well-formed requests there were, by API key."""
-        counts: dict[int, int] = {}
-        for key, _version, count in self.counts_by_version:
-            counts[key] = counts.get(key, 0) + count
-        return counts
 
     @property
     def counts_by_version(self) -> list[tuple[int, int, int]]:
@@ -306,8 +297,3 @@ def _splice(out: bytearray, regions: list[tuple[int, FileRegion]]) -> list[Reply
     if start < len(out):
         parts.append(view[start:])
     return parts
-
-
-def as_dispatch(dispatcher: Dispatcher) -> Dispatch:
-    """The dispatcher in the type that the network wants."""
-    return dispatcher.dispatch

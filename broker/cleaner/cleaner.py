@@ -59,14 +59,12 @@ class CleaningSeams(Protocol):
 
 
 class CleaningStatus(NamedTuple):
-    """Counters since the start; ``last_run_ms`` is wall clock, None before the first run."""
+    """Counters since the start."""
 
     runs: int
     # Runs that were abandoned because the log changed meanwhile (retention, truncation, deletion).
     aborted: int
     failures: int
-    last_failure: str | None
-    last_run_ms: int | None
     read_bytes: int
     freed_bytes: int
     # As of the last look at all partitions: what a run could clean, due or not.
@@ -93,8 +91,6 @@ class Cleaning:
         self._spoiled: dict[TopicPartition, tuple[PartitionLog, str]] = {}
         self._resting_until_ms: dict[TopicPartition, float] = {}
         self._runs = self._aborted = self._failures = 0
-        self._last_failure: str | None = None
-        self._last_run_ms: int | None = None
         self._read_bytes = self._freed_bytes = self._dirty_bytes = 0
 
     def status(self) -> CleaningStatus:
@@ -103,8 +99,6 @@ class Cleaning:
             self._runs,
             self._aborted,
             self._failures,
-            self._last_failure,
-            self._last_run_ms,
             self._read_bytes,
             self._freed_bytes,
             self._dirty_bytes,
@@ -208,7 +202,6 @@ class Cleaning:
 
     def _failed(self, one: PartitionRuntime, reason: str) -> None:
         self._failures += 1
-        self._last_failure = f"{one.partition.topic}-{one.partition.partition}: {reason}"
         logger.error("cleaning of %s-%d has failed: %s", *one.partition, reason)
 
     # ---- one run ----
@@ -242,7 +235,6 @@ class Cleaning:
             log.cleaned_offset = max(log.cleaned_offset, min(end_offset, log.log_end_offset))
             await log.home.save_cleaner_offsets()
         self._runs += 1
-        self._last_run_ms = clock.wall_ms()
         self._resting_until_ms.pop(one.partition, None)
         return True
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Address
 
 TIMEOUT_MS = 5_000
-ZOOKEEPER_PORT = 2181
 ANSWER_BYTES = 4096
 ADVERTISE = (
     "set advertised.listeners of that broker to an address that its clients can reach, such as "

@@ -57,39 +57,3 @@ class LogObserver(Protocol):
 
     def log_start_moved(self, log_start_offset: int) -> None:
         """The log starts there now: forget what concerns only offsets before it."""
-
-
-class Unobserved:
-    """For tools that open a log and keep no state about it."""
-
-    def reset(self) -> None:
-        return None
-
-    def load_snapshot(self, snapshot: bytes) -> bool:
-        return True
-
-    def snapshot(self) -> bytes:
-        return b""
-
-    @property
-    def has_seen_markers(self) -> bool:
-        return False
-
-    @property
-    def settled_offset(self) -> int:
-        return 0
-
-    def load_leader_epochs(self, entries: Sequence[tuple[int, int]]) -> None:
-        return None
-
-    def leader_epochs(self) -> Sequence[tuple[int, int]]:
-        return ()
-
-    def observe(self, batch: RecordBatch) -> tuple[int, int, int, int] | None:
-        return None
-
-    def truncated(self, log_end_offset: int) -> None:
-        return None
-
-    def log_start_moved(self, log_start_offset: int) -> None:
-        return None

@@ -65,7 +65,3 @@ def _of_led(partitions: Partitions, read: Callable[[PartitionRuntime], float]) -
         if one.replica.is_leader:
             topic, index = one.partition
             yield (topic, str(index)), read(one)
-
-
-def _stable_lag(one: PartitionRuntime) -> int:
-    return one.replica.high_watermark - one.replica.last_stable_offset

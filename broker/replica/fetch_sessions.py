@@ -140,7 +140,6 @@ class FetchSessions(Generic[Key, Wanted]):
         self._slots = slots
         self._eviction_ms = eviction_ms
         self._sessions: dict[int, FetchSession[Key, Wanted]] = {}
-        self.eviction_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -205,5 +204,4 @@ class FetchSessions(Generic[Key, Wanted]):
             if victim.rank >= (ask.is_follower, size):
                 return False
         del self._sessions[victim.session_id]
-        self.eviction_count += 1
         return True

@@ -258,7 +258,7 @@ class Leading:
         if asking is not None and self.may_join(asking, high_watermark):
             # The store refuses another incarnation than the one that asked.
             joining = ((asking, self.followers[asking].broker_epoch),)
-        target = staying + tuple(node for node, _broker_epoch in joining)
+        target = staying + tuple(node for node, _ in joining)
         if not self.in_sync.differs(target, self.min_insync):
             return None
         change = self.in_sync.propose(

@@ -27,7 +27,7 @@ from ottla.protocol.records.batch import NO_PRODUCER_ID, NO_SEQUENCE
 from ottla.protocol.records.control import ControlType, read_marker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from ottla.protocol.ports import Buffer
     from ottla.protocol.records.batch import RecordBatch
@@ -65,23 +65,6 @@ class ProducerTable:
         """What to do with a client's batch; the table stays as it is."""
         state = self._states.get(batch.producer_id)
         return APPEND if state is None else state.judge(batch)
-
-    def judge_all(self, batches: Sequence[RecordBatch]) -> list[Verdict]:
-        """Judge several batches of one request, each as if the good ones before it were written.
-
-        They must carry their offsets-to-be already. The copies are dropped: what is judged is not
-        written yet, and a failed write must leave no trace here (hazard T-04)."""
-        staged: dict[int, ProducerState] = {}
-        verdicts = []
-        for batch in batches:
-            state = staged.get(batch.producer_id) or self._states.get(batch.producer_id)
-            verdict = APPEND if state is None else state.judge(batch)
-            if verdict.action is Action.APPEND and batch.producer_id != NO_PRODUCER_ID:
-                copy = ProducerState() if state is None else state.copy()
-                copy.add(batch)
-                staged[batch.producer_id] = copy
-            verdicts.append(verdict)
-        return verdicts
 
     def judge_marker(self, marker: TransactionMarker, transaction_version: int = 0) -> Verdict:
         """What to do with a transaction marker that a coordinator wants written here.

@@ -16,7 +16,6 @@ from ottla.protocol.ids import ZERO_UUID, TopicPartition, Uuid
 from ottla.protocol.ports import Address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
 
     from ottla.protocol.messages.metadata import (
         MetadataResponse,
@@ -128,18 +127,6 @@ class ClusterMetadata:
     def partition(self, partition: TopicPartition) -> PartitionView | None:
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
-
-    def without_leader(self, topics: Iterable[str]) -> list[str]:
-        """Those of the topics that are unknown, broken, or have a partition without leader."""
-        return [name for name in topics if not self._is_complete(name)]
-
-    def _is_complete(self, name: str) -> bool:
-        topic = self.topics.get(name)
-        return (
-            topic is not None
-            and topic.error is ErrorCode.NONE
-            and len(topic.available) == len(topic.partitions) > 0
-        )
 
 
 def by_number(partition: MetadataResponsePartition) -> int:

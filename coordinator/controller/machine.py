@@ -183,11 +183,6 @@ class Controller:
         return sum(state.leader == NO_LEADER for state in self._states())
 
     @property
-    def displaced_leader_count(self) -> int:
-        """Partitions that are not led by their preferred leader."""
-        return sum(state.leader != state.replicas[0] for state in self._states())
-
-    @property
     def owes_leaderships(self) -> bool:
         """Whether a balance is due before its usual time: a full disk has room again."""
         return bool(self.context.relieved)

@@ -337,7 +337,7 @@ def parse_config_change(data: bytes) -> tuple[str, str] | None:
     value = znode.parse(data)
     match value.get("entity_path"), value.get("entity_type"), value.get("entity_name"):
         case str(entity_path), _, _ if "/" in entity_path:
-            entity_type, _slash, name = entity_path.partition("/")
+            entity_type, _, name = entity_path.partition("/")
             return entity_type, decode_entity(name)
         case _, str(entity_type), str(name):
             return entity_type, name

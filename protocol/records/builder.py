@@ -32,12 +32,7 @@ from ottla.protocol.records.record import record_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ottla.protocol.ports import Buffer
-    from ottla.protocol.records.record import Encoded, Entry, Headers
-
-_SIZE_BYTES_MAX = 5
-# Length, attributes, timestamp delta, offset delta, two sizes, header count, at their longest.
-RECORD_OVERHEAD_BYTES_MAX = _SIZE_BYTES_MAX + 1 + 10 + _SIZE_BYTES_MAX * 4
+    from ottla.protocol.records.record import Encoded, Entry
 
 
 class BatchOptions(NamedTuple):
@@ -119,54 +114,3 @@ def recompress(
     header += data
     refresh_crc(header, 0)
     return bytes(header)
-
-
-class BatchBuilder:
-    """Entries of one partition until they are sent: a producer's open batch.
-
-    Owned by one accumulator. ``append`` refuses what would grow the batch beyond its limit, but
-    never the first entry: one record may be larger than a batch is wanted to be.
-    """
-
-    __slots__ = ("_entries", "_limit_bytes", "size_bytes")
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._entries: list[Entry] = []
-        self._limit_bytes = limit_bytes
-        self.size_bytes = HEADER_BYTES
-        """Upper bound of the batch's size before compression."""
-
-    @property
-    def record_count(self) -> int:
-        return len(self._entries)
-
-    def append(
-        self, timestamp: int, key: Buffer | None, value: Buffer | None, headers: Headers = ()
-    ) -> bool:
-        """Take the entry and return True, or leave the builder as it was and return False."""
-        size = RECORD_OVERHEAD_BYTES_MAX
-        if key is not None:
-            size += len(key)
-        if value is not None:
-            size += len(value)
-        if headers:
-            size += _headers_bytes_max(headers)
-        if self._entries and self.size_bytes + size > self._limit_bytes:
-            return False
-        self._entries.append((timestamp, key, value, headers))
-        self.size_bytes += size
-        return True
-
-    def build(self, options: BatchOptions = PLAIN) -> bytes:
-        """The batch of all entries so far; may be called again with other options (a retry under
-        a new producer epoch)."""
-        assert self._entries, "a batch without records must not be sent"
-        return bytes(finish_batch(encode_entries(self._entries), options))
-
-
-def _headers_bytes_max(headers: Headers) -> int:
-    """UTF-8 takes up to four bytes for a character; that is cheaper than encoding twice."""
-    return sum(
-        2 * _SIZE_BYTES_MAX + 4 * len(key) + (len(value) if value is not None else 0)
-        for key, value in headers
-    )

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla.protocol import compile as codec
-from ottla.protocol import reference
 from ottla.protocol.errors import RemoteProtocolError
+from tests.protocol import reference
 from tests.support.messages import (
     Case,
     all_cases,

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla.protocol import compile as codec
-from ottla.protocol import reference
 from ottla.protocol.apis import API
 from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.protocol.schema import Field, Wire, schema_of
+from tests.protocol import reference
 from tests.support.messages import Case, bare_message, full_message, structs
 
 if TYPE_CHECKING:

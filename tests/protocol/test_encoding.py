@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from ottla.protocol import compile as codec
-from ottla.protocol import reference
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import write_response_header
@@ -36,6 +35,7 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
 )
 from ottla.protocol.ports import FileRegion
+from tests.protocol import reference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

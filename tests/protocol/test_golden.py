@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ottla.protocol import compile as codec
-from ottla.protocol import reference
 from ottla.protocol.apis import API, ApiKey
 from ottla.protocol.headers import (
     RequestHeader,
@@ -14,6 +13,7 @@ from ottla.protocol.headers import (
     encode_request_header,
     write_response_header,
 )
+from tests.protocol import reference
 from tests.support.golden import GoldenFrame, golden_frames, golden_text
 
 # librdkafka asks for all topics with an array count of the older encoding. Its first byte means

@@ -13,7 +13,7 @@ QUICK = {
 
 
 def test_classes_are_made_the_quick_way() -> None:
-    """There are hundreds; to compile functions for each takes a third of the time of a start."""
+    """There are hundreds; compiling functions for each takes a quarter of a start's CPU time."""
     wrong = [
         f"{module.where(node)} imports {name}: take {QUICK[name]}, which is the same"
         for module in product_modules()

@@ -65,8 +65,6 @@ class LogDirectory:
         # Copies that a move was making when the broker stopped: partition and directory.
         self.unfinished_copies: list[tuple[TopicPartition, str]] = []
         self.reserved_count = 0
-        self.load_total = 0
-        self.load_done = 0
         self._scanned: list[int] = []
         self.clean_broker_epoch: int | None = None
         self.checkpoints = DirectoryCheckpoints(home, self.logs)
@@ -136,7 +134,6 @@ class LogDirectory:
                 logger.warning("%s is no partition directory and is left alone", path)
             else:
                 found.append(partition)
-        self.load_total = len(found)
         return found
 
     async def _load_each(self, waiting: Iterator[TopicPartition], mark: CleanMark | None) -> None:
@@ -145,7 +142,6 @@ class LogDirectory:
                 return
             clean = None if mark is None else mark.logs.get(partition)
             await self._load(partition, clean, cut_damage=False)
-            self.load_done += 1
 
     async def _load(
         self, partition: TopicPartition, clean: CleanLog | None, *, cut_damage: bool

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 _NOTHING = CommittedOffset(-1, -1, "", -1)
 _GROUPS_VERSION = 8
-_GROUP_ERROR_VERSION = 2
 
 
 class _Wanted(NamedTuple):
@@ -76,23 +75,6 @@ def read_offsets(
         return response
     wanted = _Wanted(request.group_id, request.topics, request.require_stable)
     return OffsetFetchResponse(topics=_topics(_read(wanted, ledger)))
-
-
-def refuse_fetch(
-    request: OffsetFetchRequest, api_version: int, error: ErrorCode
-) -> OffsetFetchResponse:
-    """The answer where nothing can be read: the shard is loading, or not here."""
-    if api_version >= _GROUPS_VERSION:
-        return OffsetFetchResponse(
-            groups=[OffsetFetchResponseGroup(asked.group_id, [], error) for asked in request.groups]
-        )
-    if api_version >= _GROUP_ERROR_VERSION:
-        return OffsetFetchResponse(error_code=error)
-    topics = [
-        (topic.name, [_Found(index, _NOTHING, error) for index in topic.partition_indexes])
-        for topic in request.topics or ()
-    ]
-    return OffsetFetchResponse(topics=_topics(topics))
 
 
 def _read(wanted: _Wanted, ledger: OffsetLedger) -> _Topics:

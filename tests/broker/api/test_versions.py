@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.broker.api.table import TABLE
-from ottla.protocol.apis import ApiKey
+from ottla.protocol.apis import API, ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import alter_configs, describe_configs, incremental_alter_configs
 from ottla.protocol.messages.create_partitions import (
@@ -35,6 +35,16 @@ def served(key: ApiKey) -> list[int]:
     """The versions that are answered."""
     api = TABLE[key]
     return [version for version in range(api.max_version + 1) if api.serves(version)]
+
+
+def test_four_codecs_wait_for_the_security_settings() -> None:
+    """Every other codec has a handler: a codec that no broker uses would rot."""
+    assert set(API) - set(TABLE) == {
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    }
 
 
 @pytest.mark.parametrize("version", served(ApiKey.PRODUCE))

@@ -147,30 +147,9 @@ def test_judging_changes_nothing() -> None:
     table = ProducerTable()
     before = table.snapshot()
     table.judge(data_batch(0))
-    table.judge_all([data_batch(0), data_batch(1, at=1)])
 
     assert table.snapshot() == before
     assert table.judge(data_batch(0)) == APPEND
-
-
-def test_batches_of_one_request_are_judged_in_a_row() -> None:
-    """The second must see the first as written, though it is not (T-04)."""
-    table = table_of((0, 10))
-    before = table.snapshot()
-    verdicts = table.judge_all(
-        [
-            data_batch(10, count=5, at=110),
-            plain_batch(115),
-            data_batch(15, count=5, at=116),
-            data_batch(15, count=5, at=121),
-            data_batch(30, count=5, at=121),
-            data_batch(0, count=1, at=121, producer_id=1),
-            data_batch(1, count=1, at=122, producer_id=1),
-        ]
-    )
-
-    assert verdicts == [APPEND, APPEND, APPEND, repeated(116, 120), GAP, APPEND, APPEND]
-    assert table.snapshot() == before
 
 
 def test_a_later_epoch_forgets_the_sequences_of_the_one_before() -> None:

@@ -10,7 +10,6 @@ from hypothesis import given
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records.batch import check_crc, parse_batch, refresh_crc
 from ottla.protocol.records.builder import (
-    BatchBuilder,
     BatchOptions,
     encode_batch,
     recompress,
@@ -291,42 +290,6 @@ def test_compressing_the_batch_beats_compressing_single_messages(codec: Codec) -
     one_by_one = sum(len(encode_batch([entry], options)) for entry in entries)
 
     assert one_by_one >= 3 * together
-
-
-@quick
-@given(entries=batches_of_entries)
-def test_builder_never_exceeds_its_own_estimate(entries: list[Entry]) -> None:
-    """The accumulator closes a batch by the estimate; a broker refuses what is over the limit."""
-    builder = BatchBuilder(2**30)
-    for entry in entries:
-        assert builder.append(*entry)
-
-    data = builder.build()
-
-    assert len(data) <= builder.size_bytes
-    assert data == encode_batch(entries)
-
-
-def test_builder_refuses_what_does_not_fit_but_never_the_first() -> None:
-    """A record larger than the wanted batch size travels alone."""
-    builder = BatchBuilder(500)
-
-    assert builder.append(1, None, b"v" * 1_000)
-    assert not builder.append(2, None, b"")
-    assert builder.record_count == 1
-    assert [record.value for record in _records(builder.build())] == [b"v" * 1_000]
-
-
-def test_builder_can_build_again_for_a_new_producer_epoch() -> None:
-    """A retry after an epoch bump sends the same records under other numbers (KIP-360)."""
-    builder = BatchBuilder(500)
-    builder.append(1, b"k", b"v")
-
-    first = parse_batch(builder.build(BatchOptions(producer_id=5, producer_epoch=0)))
-    second = parse_batch(builder.build(BatchOptions(producer_id=5, producer_epoch=1)))
-
-    assert (first.producer_epoch, second.producer_epoch) == (0, 1)
-    assert list(read_records(first)) == list(read_records(second))
 
 
 def test_entries_may_be_views() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.group.offsets.reading import refuse_fetch
 from ottla.protocol.compile import decode, encode
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
@@ -125,20 +124,3 @@ def test_a_member_with_another_epoch_is_refused_as_a_whole(error: ErrorCode) -> 
 
     assert response.groups == [OffsetFetchResponseGroup(GROUP, [], error)]
     assert group.asked == [("m", 3)]
-
-
-def test_a_refusal_has_the_place_that_the_version_gives_it() -> None:
-    """A consumer that takes it for "nothing committed" starts at one end of the log (G-04)."""
-    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    single = OffsetFetchRequest(GROUP, [OffsetFetchRequestTopic("t", [3])])
-    many = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP), OffsetFetchRequestGroup("h")])
-
-    oldest = refuse_fetch(single, 1, error)
-    assert oldest.topics[0].partitions == [OffsetFetchResponsePartition(3, -1, -1, "", error)]
-    assert refuse_fetch(single, 2, error) == OffsetFetchResponse(error_code=error)
-    assert [
-        (group.group_id, group.error_code) for group in refuse_fetch(many, 8, error).groups
-    ] == [
-        (GROUP, error),
-        ("h", error),
-    ]
