@@ -3,7 +3,7 @@
 The shell hands in a request with a ``Ticket``; the machine gives back effects. An ``Append`` goes
 to the internal partition in the very same step, so that no rebalance slips between a check and its
 record (hazard G-02). What it means becomes visible when the shell reports it committed, and an
-``Answer`` that depends on it leaves only then (hazard G-03).
+``SendResponse`` that depends on it leaves only then (hazard G-03).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Moment(NamedTuple):
     is_wall_trusted: bool = True
 
 
-class Caller(NamedTuple):
+class RequestOrigin(NamedTuple):
     """Who asks: what group members are described with, and how the answer must be shaped.
 
     What has come over the same ``connection_id`` was sent in the order in which it came; "" is no
@@ -63,7 +63,7 @@ class Writer(NamedTuple):
 NOBODY = Writer()
 
 
-class Answer(NamedTuple):
+class SendResponse(NamedTuple):
     """Send this response message to whoever holds the ticket; each ticket is answered once."""
 
     ticket: Ticket
@@ -82,5 +82,5 @@ class Append(NamedTuple):
     writer: Writer = NOBODY
 
 
-Effect = Answer | Append
+Effect = SendResponse | Append
 Effects = list[Effect]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.coordinator.effects import NOBODY, Answer, Append, Effects, LogRecord, Writer
+from ottla.coordinator.effects import NOBODY, Append, Effects, LogRecord, SendResponse, Writer
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Outbox:
 
     def answer(self, ticket: Ticket, response: Any) -> None:
         """Answer a request."""
-        self._effects.append(Answer(ticket, response))
+        self._effects.append(SendResponse(ticket, response))
 
     def append(
         self,
@@ -63,7 +63,7 @@ class Outbox:
 
     def take_answers(self) -> Effects:
         """As ``take``, of a shard that may not write any more."""
-        return [effect for effect in self.take() if isinstance(effect, Answer)]
+        return [effect for effect in self.take() if isinstance(effect, SendResponse)]
 
     def committed(self, token: Token) -> None:
         """The high watermark has passed the records."""

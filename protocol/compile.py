@@ -20,7 +20,7 @@ from ottla.protocol.schema import schema_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.protocol.source import Source
+    from ottla.protocol.source import SourceWriter
 
 M = TypeVar("M")
 
@@ -86,7 +86,9 @@ def _encoder(declared: type, version: int) -> Callable[[Any, bytearray, Regions]
     return function
 
 
-def _compiled(write: Callable[[type, int], Source], verb: str, declared: type, version: int) -> Any:
+def _compiled(
+    write: Callable[[type, int], SourceWriter], verb: str, declared: type, version: int
+) -> Any:
     schema = schema_of(declared)
     if not schema.versions.holds(version):
         raise ValueError(f"{schema.name} has no version {version}")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ottla.protocol.compile import decoder, encoder
 from ottla.protocol.errors import RemoteProtocolError
-from ottla.protocol.schema import Wire, array, blob, int32, message, string, struct
+from ottla.protocol.schema import WireType, array, blob, int32, message, string, struct
 
 PROTOCOL_TYPE = "consumer"
 VERSION_MAX = 3
@@ -22,14 +22,14 @@ Message = TypeVar("Message")
 @struct
 class OwnedPartitions:
     topic: str = string()
-    partitions: list[int] = array(Wire.INT32)
+    partitions: list[int] = array(WireType.INT32)
 
 
 @message("0-3")
 class ConsumerSubscription:
     """What a member wants and, from version 1 on, what it holds."""
 
-    topics: list[str] = array(Wire.STRING)
+    topics: list[str] = array(WireType.STRING)
     user_data: bytes | None = blob(nullable="0+", default=None)
     owned_partitions: list[OwnedPartitions] = array(OwnedPartitions, "1+", ignorable=True)
     generation_id: int = int32("2+", default=-1, ignorable=True)

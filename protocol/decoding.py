@@ -15,8 +15,8 @@ from ottla.protocol import primitives
 from ottla.protocol.constructors import FRESH
 from ottla.protocol.errors import RemoteProtocolError
 from ottla.protocol.layout import FIXED_SIZES, default_expression, layout_of, minimum_bytes
-from ottla.protocol.schema import Wire, schema_of
-from ottla.protocol.source import Source
+from ottla.protocol.schema import WireType, schema_of
+from ottla.protocol.source import SourceWriter
 
 if TYPE_CHECKING:
     from ottla.protocol.layout import Layout, Slot
@@ -40,7 +40,7 @@ _SCOPE: dict[str, Any] = {
 }
 
 
-def decoder_source(declared: type, version: int) -> Source:
+def decoder_source(declared: type, version: int) -> SourceWriter:
     """The page that defines ``decode(b, p) -> (message, position)``.
 
     ``b`` is the buffer, ``p`` the position, ``n`` the length at hand, ``left`` how many elements
@@ -56,7 +56,7 @@ class _DecoderWriter:
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
         self.flexible = flexible
-        self.source = Source(dict(_SCOPE))
+        self.source = SourceWriter(dict(_SCOPE))
 
     def function(self, declared: type) -> None:
         source = self.source
@@ -95,7 +95,7 @@ class _DecoderWriter:
             self.source.run.append((slot.format, target))
         elif slot.wire is None:
             self.single(slot, target)
-        elif slot.wire is Wire.STRING:
+        elif slot.wire is WireType.STRING:
             self.string(target, slot.nullable)
         else:
             self.opaque(slot, target)
@@ -127,7 +127,7 @@ class _DecoderWriter:
         if not self.flexible:
             return "n < 0"
         with source.block("if n > 127"):
-            if slot.wire is Wire.RECORDS:
+            if slot.wire is WireType.RECORDS:
                 self.long_length()
             else:
                 source.add("n, p = read_long_uvarint(b, p, n)")
@@ -174,7 +174,9 @@ class _DecoderWriter:
             source.add("q = p + n - 1" if self.flexible else "q = p + n")
             with source.block("if q > end"):
                 source.add(f"refuse(f'{{n}} bytes of {slot.name} in {{end - p}}')")
-            source.add(f"{target} = {'b[p:q]' if slot.wire is Wire.RECORDS else 'bytes(b[p:q])'}")
+            source.add(
+                f"{target} = {'b[p:q]' if slot.wire is WireType.RECORDS else 'bytes(b[p:q])'}"
+            )
             source.add("p = q")
 
     def single(self, slot: Slot, target: str) -> None:
@@ -209,7 +211,7 @@ class _DecoderWriter:
     def elements(self, slot: Slot, target: str) -> None:
         source = self.source
         wire = slot.wire
-        if wire in FIXED_SIZES and wire is not Wire.UUID:
+        if wire in FIXED_SIZES and wire is not WireType.UUID:
             unpack = f"list(unpack_from(f'>{{n}}{wire.value}', b, p))"
             source.scope["unpack_from"] = struct.unpack_from
             source.add(f"q = p + n * {FIXED_SIZES[wire]}")
@@ -228,11 +230,11 @@ class _DecoderWriter:
             self.unpack()
             source.add(f"{items}.append({item})")
 
-    def element(self, wire: Wire, target: str) -> None:
-        if wire is Wire.UUID:
+    def element(self, wire: WireType, target: str) -> None:
+        if wire is WireType.UUID:
             self.source.run.append((wire.value, target))
         else:
-            assert wire is Wire.STRING, f"no message has an array of {wire}"
+            assert wire is WireType.STRING, f"no message has an array of {wire}"
             self.string(target, nullable=False)
 
     def tags(self, layout: Layout, made: str) -> None:

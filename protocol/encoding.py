@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ottla.protocol import primitives
 from ottla.protocol.layout import FIXED_SIZES, differs_from_default, layout_of
 from ottla.protocol.ports import FileRegion
-from ottla.protocol.schema import Wire, schema_of
-from ottla.protocol.source import Source
+from ottla.protocol.schema import WireType, schema_of
+from ottla.protocol.source import SourceWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ _SCOPE: dict[str, Any] = {
 }
 
 
-def encoder_source(declared: type, version: int) -> Source:
+def encoder_source(declared: type, version: int) -> SourceWriter:
     """The page that defines ``encode(m, out, regions)``."""
     writer = _EncoderWriter(version, schema_of(declared).flexible.holds(version))
     writer.function(declared)
@@ -46,7 +46,7 @@ class _EncoderWriter:
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
         self.flexible = flexible
-        self.source = Source(dict(_SCOPE))
+        self.source = SourceWriter(dict(_SCOPE))
 
     def function(self, declared: type) -> None:
         source = self.source
@@ -79,9 +79,9 @@ class _EncoderWriter:
             self.nullable(slot, value, "i", self.array)
         elif slot.wire is None:
             self.single(slot, value)
-        elif slot.wire is Wire.STRING:
+        elif slot.wire is WireType.STRING:
             self.nullable(slot, value, "h", self.string)
-        elif slot.wire is Wire.RECORDS:
+        elif slot.wire is WireType.RECORDS:
             self.nullable(slot, value, "i", self.records)
         else:
             self.nullable(slot, value, "i", self.opaque)
@@ -194,17 +194,17 @@ class _EncoderWriter:
         source = self.source
         self.length(f"len({value})", "i")
         wire = slot.wire
-        if wire in FIXED_SIZES and wire is not Wire.UUID:
+        if wire in FIXED_SIZES and wire is not WireType.UUID:
             source.add(f"out += pack(f'>{{len({value})}}{wire.value}', *{value})")
             return
         item = source.fresh("e")
         with source.block(f"for {item} in {value}"):
             if wire is None:
                 self.struct(slot.struct, item)
-            elif wire is Wire.UUID:
+            elif wire is WireType.UUID:
                 source.run.append((wire.value, item))
             else:
-                assert wire is Wire.STRING, f"no message has an array of {wire}"
+                assert wire is WireType.STRING, f"no message has an array of {wire}"
                 self.string(slot, item)
             self.pack()
 
@@ -226,7 +226,7 @@ class _EncoderWriter:
 
     def tag(self, slot: Slot, value: str) -> None:
         source = self.source
-        assert slot.wire is not Wire.RECORDS, (
+        assert slot.wire is not WireType.RECORDS, (
             "a region inside a tag would be noted at a wrong place"
         )
         whole = source.fresh("out")

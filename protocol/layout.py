@@ -10,17 +10,17 @@ from functools import cache
 
 from ottla.protocol.constructors import FRESH
 from ottla.protocol.data_classes import dataclass
-from ottla.protocol.schema import Field, Wire, schema_of
+from ottla.protocol.schema import Field, WireType, schema_of
 
 FIXED_SIZES = {
-    Wire.BOOLEAN: 1,
-    Wire.INT8: 1,
-    Wire.INT16: 2,
-    Wire.INT32: 4,
-    Wire.INT64: 8,
-    Wire.UINT16: 2,
-    Wire.FLOAT64: 8,
-    Wire.UUID: 16,
+    WireType.BOOLEAN: 1,
+    WireType.INT8: 1,
+    WireType.INT16: 2,
+    WireType.INT32: 4,
+    WireType.INT64: 8,
+    WireType.UINT16: 2,
+    WireType.FLOAT64: 8,
+    WireType.UUID: 16,
 }
 
 
@@ -33,9 +33,9 @@ class Slot:
     nullable: bool
 
     @property
-    def wire(self) -> Wire | None:
+    def wire(self) -> WireType | None:
         """The primitive type of the field or its elements; None for structs."""
-        return self.field.kind if isinstance(self.field.kind, Wire) else None
+        return self.field.kind if isinstance(self.field.kind, WireType) else None
 
     @property
     def struct(self) -> type:
@@ -86,7 +86,7 @@ def minimum_bytes(slot: Slot, version: int, flexible: bool) -> int:
     if wire in FIXED_SIZES:
         return FIXED_SIZES[wire]
     if wire is not None:
-        return 1 if flexible else 2 if wire is Wire.STRING else 4
+        return 1 if flexible else 2 if wire is WireType.STRING else 4
     size = 1 if flexible else 0
     for part in layout_of(slot.struct, version).plain:
         if part.field.is_array:

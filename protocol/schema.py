@@ -31,7 +31,7 @@ Records: TypeAlias = Buffer | FileRegion
 EVERY_VERSION = 1 << 15
 
 
-class Wire(Enum):
+class WireType(Enum):
     """The primitive types; the value of a fixed one is its ``struct`` format."""
 
     BOOLEAN = "?"
@@ -47,7 +47,7 @@ class Wire(Enum):
     RECORDS = "records"
 
 
-VARIABLE = frozenset({Wire.STRING, Wire.BYTES, Wire.RECORDS})
+VARIABLE = frozenset({WireType.STRING, WireType.BYTES, WireType.RECORDS})
 
 
 class Versions(NamedTuple):
@@ -81,7 +81,7 @@ class Field:
     A field with a tag is written in the tag section, and only when it differs from its default.
     ``ignorable``: a value may be dropped silently for a version that lacks the field."""
 
-    kind: Wire | type
+    kind: WireType | type
     is_array: bool
     versions: Versions
     nullable: Versions
@@ -101,7 +101,7 @@ class Schema:
 
 
 def _field(
-    kind: Wire | type,
+    kind: WireType | type,
     versions: str,
     default: object,
     options: dict[str, Any],
@@ -122,52 +122,52 @@ def _field(
 
 
 def boolean(versions: str = "0+", **options: Any) -> Any:
-    return _field(Wire.BOOLEAN, versions, False, options)
+    return _field(WireType.BOOLEAN, versions, False, options)
 
 
 def int8(versions: str = "0+", **options: Any) -> Any:
-    return _field(Wire.INT8, versions, 0, options)
+    return _field(WireType.INT8, versions, 0, options)
 
 
 def int16(versions: str = "0+", **options: Any) -> Any:
-    return _field(Wire.INT16, versions, 0, options)
+    return _field(WireType.INT16, versions, 0, options)
 
 
 def int32(versions: str = "0+", **options: Any) -> Any:
-    return _field(Wire.INT32, versions, 0, options)
+    return _field(WireType.INT32, versions, 0, options)
 
 
 def int64(versions: str = "0+", **options: Any) -> Any:
-    return _field(Wire.INT64, versions, 0, options)
+    return _field(WireType.INT64, versions, 0, options)
 
 
 def uint16(versions: str = "0+", **options: Any) -> Any:
-    return _field(Wire.UINT16, versions, 0, options)
+    return _field(WireType.UINT16, versions, 0, options)
 
 
 def float64(versions: str = "0+", **options: Any) -> Any:
-    return _field(Wire.FLOAT64, versions, 0.0, options)
+    return _field(WireType.FLOAT64, versions, 0.0, options)
 
 
 def uuid(versions: str = "0+", **options: Any) -> Any:
-    return _field(Wire.UUID, versions, ZERO_UUID, options)
+    return _field(WireType.UUID, versions, ZERO_UUID, options)
 
 
 def string(versions: str = "0+", **options: Any) -> Any:
-    return _field(Wire.STRING, versions, "", options)
+    return _field(WireType.STRING, versions, "", options)
 
 
 def blob(versions: str = "0+", **options: Any) -> Any:
     """Kafka's ``bytes``."""
-    return _field(Wire.BYTES, versions, b"", options)
+    return _field(WireType.BYTES, versions, b"", options)
 
 
 def record_set(versions: str = "0+", **options: Any) -> Any:
     """Kafka's ``records``: bytes that are never copied on their way."""
-    return _field(Wire.RECORDS, versions, None, options)
+    return _field(WireType.RECORDS, versions, None, options)
 
 
-def array(element: Wire | type, versions: str = "0+", **options: Any) -> Any:
+def array(element: WireType | type, versions: str = "0+", **options: Any) -> Any:
     return _field(element, versions, FRESH, options, is_array=True)
 
 

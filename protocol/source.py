@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 INDENT = "    "
 
 
-class Source:
+class SourceWriter:
     """Collects one function's lines; ``scope`` becomes its global names.
 
     Fixed-size values are gathered in a run, so that neighbours share one ``struct`` call. Whoever

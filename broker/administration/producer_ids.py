@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.coordinator.store.paths import ProducerIdBlock
-    from ottla.coordinator.store.store import Session
+    from ottla.coordinator.store.store import MetadataSession
 
 _ATTEMPTS_MAX = 20
 
@@ -22,7 +22,7 @@ _ATTEMPTS_MAX = 20
 class ProducerIds:
     """Owned by the server. What is left of a block at a stop is never given out."""
 
-    def __init__(self, node_id: int, session: Callable[[], Session]) -> None:
+    def __init__(self, node_id: int, session: Callable[[], MetadataSession]) -> None:
         self._node_id = node_id
         self._session = session
         self._next = 0

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.log.directories.directory import LogDirectory
 from ottla.broker.log.recovery.examining import Damage, examine
+from ottla.broker.log.storage.directory_services import LogDirectoryServices, OpenSegments
 from ottla.broker.log.storage.health import DirectoryHealth
-from ottla.broker.log.storage.home import LogHome, OpenSegments
 from ottla.broker.log.storage.names import LOCK, META_PROPERTIES, mark_of, parse_partition_name
 from ottla.broker.log.storage.settings import LogSettings
 from ottla.broker.replica.history import ReplicaHistory
@@ -79,7 +79,7 @@ class _Repair:
         offload = RealOffload()
         seams = _Seams(RealClock(), RealRandom(), RealDisk(offload), offload)
         self._disk = seams.disk
-        home = LogHome(seams, DirectoryHealth(seams.disk, str(given)), OpenSegments())
+        home = LogDirectoryServices(seams, DirectoryHealth(seams.disk, str(given)), OpenSegments())
         self._directory = LogDirectory(home, lambda _partition: (LogSettings(), ReplicaHistory()))
 
     async def run(self) -> int:

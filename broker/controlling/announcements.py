@@ -16,7 +16,7 @@ from ottla.coordinator.store.store import Check, Delete, GroupFailed, NoNode
 from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
-    from ottla.coordinator.store.store import Session, Watch, Znode
+    from ottla.coordinator.store.store import MetadataSession, Watch, Znode
     from ottla.protocol.ids import TopicPartition
 
 logger = logging.getLogger("ottla.controller")
@@ -28,7 +28,7 @@ _TAKEN_PER_GROUP = 500
 class Announcements:
     """One controller's ears. ``guard`` checks that it still is the controller (C-02)."""
 
-    session: Session
+    session: MetadataSession
     watch: Watch
     guard: Check
 

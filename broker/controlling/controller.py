@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from ottla.broker.controlling.controllership import Controllership
-from ottla.coordinator.controller.events import Identity
+from ottla.coordinator.controller.events import ControllerEpoch
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import (
     ConnectionLoss,
@@ -30,8 +30,8 @@ from ottla.protocol.errors import Fenced
 if TYPE_CHECKING:
     from ottla.broker.controlling.controllership import ControllerParts
     from ottla.broker.metadata.metadata import MetadataCache
-    from ottla.coordinator.metadata.delta import Delta
-    from ottla.coordinator.store.store import Session, WatchEvent
+    from ottla.coordinator.metadata.delta import MetadataDelta
+    from ottla.coordinator.store.store import MetadataSession, WatchEvent
 
 logger = logging.getLogger("ottla.controller")
 
@@ -67,7 +67,7 @@ class ControllerCandidate:
         is_complete = self._current is not None and self._current.is_complete
         return BrokerState.RUNNING_AS_CONTROLLER if is_complete else BrokerState.RUNNING_AS_BROKER
 
-    async def begin(self, session: Session) -> None:
+    async def begin(self, session: MetadataSession) -> None:
         """Stand for election in this session."""
         assert self._campaign is None, "one session at a time"
         self._campaign = self._parts.tasks.spawn("controller", self._run(session))
@@ -79,7 +79,7 @@ class ControllerCandidate:
             campaign.cancel()
             await asyncio.gather(campaign, return_exceptions=True)
 
-    async def _run(self, session: Session) -> None:
+    async def _run(self, session: MetadataSession) -> None:
         while session.state is SessionState.CONNECTED:
             try:
                 current = await self._elect(session)
@@ -97,7 +97,7 @@ class ControllerCandidate:
         finally:
             self._current = None
 
-    async def _elect(self, session: Session) -> Controllership | None:
+    async def _elect(self, session: MetadataSession) -> Controllership | None:
         """Win, or wait until there is something to be won."""
         changed = asyncio.Event()
 
@@ -135,11 +135,11 @@ class ControllerCandidate:
             if not await self._has_won(session, epoch):
                 return None
         version = found.stat.version + 1
-        identity = Identity(self._node_id, epoch)
+        identity = ControllerEpoch(self._node_id, epoch)
         cluster_id = self._metadata.cluster_id
         return Controllership(session, cluster_id, identity, version, self._parts, doubted)
 
-    async def _holder(self, session: Session) -> int | None:
+    async def _holder(self, session: MetadataSession) -> int | None:
         """Return the id of the current controller. This broker's own id in another session is an
         earlier process of it: no other process can be registered under the id now."""
         try:
@@ -155,7 +155,7 @@ class ControllerCandidate:
             return False
         return await vigil.is_dead_before(changed, holder)
 
-    async def _has_won(self, session: Session, epoch: int) -> bool:
+    async def _has_won(self, session: MetadataSession, epoch: int) -> bool:
         """After a lost answer: the place is ours and the epoch is the one we tried (C-03)."""
         standing = await session.exists(paths.CONTROLLER)
         stored = paths.parse_number((await session.get(paths.CONTROLLER_EPOCH)).data)
@@ -165,6 +165,6 @@ class ControllerCandidate:
             and stored == epoch
         )
 
-    def _on_delta(self, delta: Delta) -> None:
+    def _on_delta(self, delta: MetadataDelta) -> None:
         if self._current is not None and delta.configs:
             self._current.configs_changed(delta.configs)

@@ -58,11 +58,11 @@ if TYPE_CHECKING:
     from ottla.broker.controlling.peer_watch import PeerWatch
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.partitions.control import ControlChannel, ControlResponse
-    from ottla.coordinator.controller.events import AnyControlRequest, Identity, Reply, Write
+    from ottla.coordinator.controller.events import AnyControlRequest, ControllerEpoch, Reply, Write
     from ottla.coordinator.controller.specs import ControllerSettings
     from ottla.coordinator.controller.topics import ConfigCheck
     from ottla.coordinator.metadata.image import Entity
-    from ottla.coordinator.store.store import Session, WatchEvent
+    from ottla.coordinator.store.store import MetadataSession, WatchEvent
     from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import Clock, Random
 
@@ -98,9 +98,9 @@ class Controllership:
 
     def __init__(
         self,
-        session: Session,
+        session: MetadataSession,
         cluster_id: str,
-        identity: Identity,
+        identity: ControllerEpoch,
         epoch_version: int,
         parts: ControllerParts,
         doubted: frozenset[int] = frozenset(),

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ottla.broker.engine.concurrently import pipelined
-from ottla.coordinator.controller.events import TopicsRead, World
+from ottla.coordinator.controller.events import StoredCluster, TopicsRead
 from ottla.coordinator.controller.reading import registration_of, state_of, topic_of
 from ottla.coordinator.controller.specs import TopicDeletion
 from ottla.coordinator.metadata.changes import (
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ottla.broker.controlling.announcements import Announcements
-    from ottla.coordinator.controller.events import Identity
+    from ottla.coordinator.controller.events import ControllerEpoch
     from ottla.coordinator.metadata.image import BrokerRegistration, PartitionState, TopicImage
     from ottla.coordinator.store.deleted_topics import DeletedTopic
     from ottla.coordinator.store.full_disks import RoomReport
-    from ottla.coordinator.store.store import Session, Watch, Znode
+    from ottla.coordinator.store.store import MetadataSession, Watch, Znode
     from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import Random
 
@@ -53,7 +53,7 @@ _NONE: Mapping[str, TopicImage] = MappingProxyType({})
 class StoreReader:
     """One controller's eyes. ``guard`` checks that it still is the controller (C-02)."""
 
-    session: Session
+    session: MetadataSession
     watch: Watch
     guard: Check
     draw_id: Callable[[], Uuid]
@@ -62,7 +62,7 @@ class StoreReader:
     # Topics whose znode is being watched.
     watched: set[str] = field(default_factory=set)
 
-    async def read(self, cluster_id: str, identity: Identity) -> World:
+    async def read(self, cluster_id: str, identity: ControllerEpoch) -> StoredCluster:
         """Everything. Raises StoreError.
 
         What is announced meanwhile is heard: watches are set first, and announcements of what is
@@ -83,7 +83,7 @@ class StoreReader:
         seen = await self._seen_generations()
         after = next_image(image, changes)
         deleted = await self._deleted_topics()
-        return World(
+        return StoredCluster(
             after,
             seen,
             frozenset(deleting),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC
 from ottla.broker.coordinating.shards_table import Coordinator
 from ottla.broker.metadata.group_settings import OwnTimes
-from ottla.coordinator.effects import Caller
+from ottla.coordinator.effects import RequestOrigin
 from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.metadata.metadata import MetadataCache
     from ottla.coordinator.configs.broker_configs import BrokerConfig
-    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.common.scope import GroupScope
     from ottla.coordinator.group.shard import GroupShard
     from ottla.protocol.ports import Random
 
@@ -32,9 +32,9 @@ _MINUTE_MS = 60_000
 _BATCH_OVERHEAD_BYTES = 1_024
 
 
-def caller_of(context: RequestContext) -> Caller:
+def caller_of(context: RequestContext) -> RequestOrigin:
     """Who asks, as groups describe their members: Kafka shows addresses with a slash."""
-    return Caller(
+    return RequestOrigin(
         context.client_id,
         f"/{context.client_host}",
         context.api_version,
@@ -91,13 +91,13 @@ def group_machines(
     return make
 
 
-def _load_shard() -> tuple[type[Scope], type[GroupShard]]:
+def _load_shard() -> tuple[type[GroupScope], type[GroupShard]]:
     """Called with the first partition that is led: groups are a seventh of all code, and a broker
     that has no groups yet starts without it."""
-    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.common.scope import GroupScope
     from ottla.coordinator.group.shard import GroupShard
 
-    return Scope, GroupShard
+    return GroupScope, GroupShard
 
 
 class GroupCoordinator(Coordinator["GroupMachine"]):

@@ -26,7 +26,7 @@ from ottla.broker.coordinating.shards_appends import (
 from ottla.broker.coordinating.shards_machine import M, Machine, MachineReplay
 from ottla.broker.coordinating.shards_markers import ShardMarkers
 from ottla.broker.replica.append import AppendPlan
-from ottla.coordinator.effects import Answer, Append, Moment
+from ottla.coordinator.effects import Append, Moment, SendResponse
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import parse_batch
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.partitions.produces import Flushes
     from ottla.broker.partitions.read_barriers import ReadBarriers
-    from ottla.coordinator.effects import Caller, Ticket, Token
+    from ottla.coordinator.effects import RequestOrigin, Ticket, Token
     from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.coordinator")
@@ -246,7 +246,7 @@ class Shard(Generic[M]):
             self._parts.performer.forget(self.machine)
         effects += self.machine.unload(error) if ask_machine else []
         for effect in effects:
-            if isinstance(effect, Answer):
+            if isinstance(effect, SendResponse):
                 self._asked.pop(effect.ticket).later.complete(effect.response)
         asked, self._asked = self._asked, {}
         for one in asked.values():
@@ -255,7 +255,7 @@ class Shard(Generic[M]):
 
     # ---- asking the machine ----
 
-    def handle(self, request: Any, caller: Caller, asked: PendingReply) -> None:
+    def handle(self, request: Any, caller: RequestOrigin, asked: PendingReply) -> None:
         """Ask the machine, which ``check`` allows; the answer comes now or later."""
         self._last_ticket = ticket = self._last_ticket + 1
         self._asked[ticket] = asked
@@ -321,7 +321,7 @@ class Shard(Generic[M]):
         try:
             while self._effects:
                 effect = self._effects.popleft()
-                if isinstance(effect, Answer):
+                if isinstance(effect, SendResponse):
                     self._asked.pop(effect.ticket).later.complete(effect.response)
                 elif isinstance(effect, Append):
                     self._append(effect)

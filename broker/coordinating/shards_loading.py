@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.broker.replica.inside import INLINE_BYTES_MAX
+from ottla.broker.replica.record_checks import INLINE_BYTES_MAX
 from ottla.coordinator.effects import NOBODY, LogRecord, Writer
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records.batch import HEADER_BYTES, check_crc, iterate_batches

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ottla.coordinator.effects import Caller, LogRecord, Moment, Ticket, Token, Writer
+    from ottla.coordinator.effects import LogRecord, Moment, RequestOrigin, Ticket, Token, Writer
     from ottla.coordinator.group.common.timeline import Event
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.ids import TopicPartition
@@ -33,7 +33,7 @@ class Machine(Protocol):
     def on_loaded(self, moment: Moment) -> Sequence[object]: ...
 
     def handle(
-        self, request: Any, caller: Caller, ticket: Ticket, moment: Moment
+        self, request: Any, caller: RequestOrigin, ticket: Ticket, moment: Moment
     ) -> Sequence[object]: ...
 
     def committed(self, token: Token, moment: Moment) -> Sequence[object]: ...

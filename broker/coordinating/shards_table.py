@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ottla.broker.engine.purgatory import OperationOwner
     from ottla.broker.metadata.metadata import MetadataCache
     from ottla.broker.partitions.partition import PartitionRuntime
-    from ottla.coordinator.effects import Caller, Moment
-    from ottla.coordinator.metadata.delta import Delta
+    from ottla.coordinator.effects import Moment, RequestOrigin
+    from ottla.coordinator.metadata.delta import MetadataDelta
 
 logger = logging.getLogger("ottla.coordinator")
 
@@ -92,7 +92,7 @@ class Coordinator(Generic[M]):
         for shard in shards.values():
             shard.end(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    def _on_metadata(self, delta: Delta) -> None:
+    def _on_metadata(self, delta: MetadataDelta) -> None:
         # Not of leaders and replicas that change: every shard compares all topics then.
         if delta.made_topics or delta.gone_topics:
             for shard in list(self._shards.values()):
@@ -104,7 +104,7 @@ class Coordinator(Generic[M]):
         self,
         key: str,
         request: Any,
-        caller: Caller,
+        caller: RequestOrigin,
         refuse: Callable[[ErrorCode], Any],
     ) -> DeferredAnswer[Any]:
         """The answer of the id's machine to one request about that id alone.
@@ -122,7 +122,7 @@ class Coordinator(Generic[M]):
         self,
         key: str,
         request: Any,
-        caller: Caller,
+        caller: RequestOrigin,
         refuse: Callable[[ErrorCode], Any],
         owner: OperationOwner | None,
     ) -> DeferredAnswer[Any]:
@@ -187,7 +187,7 @@ class Coordinator(Generic[M]):
 
 
 def _ask(
-    shard: Shard[Any], request: Any, caller: Caller, asked: PendingReply, is_current: bool
+    shard: Shard[Any], request: Any, caller: RequestOrigin, asked: PendingReply, is_current: bool
 ) -> None:
     """Behind the barrier: the shard may have been loaded again meanwhile, or have ended."""
     error = shard.check() if is_current else ErrorCode.NOT_COORDINATOR

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinating.internal_topics import TRANSACTIONS_TOPIC
 from ottla.broker.coordinating.shards_table import Coordinator
-from ottla.coordinator.effects import Caller
+from ottla.coordinator.effects import RequestOrigin
 from ottla.coordinator.transaction.effects import DrawId, WriteMarkers
 from ottla.coordinator.transaction.requests import Added
 from ottla.coordinator.transaction.settings import TransactionSettings
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # Of the largest batch that the internal topic takes, what is not a transactional id's own record.
 _BATCH_OVERHEAD_BYTES = 1_024
 # Of AddPartitionsToTxn, as other brokers would ask it.
-_THIS_BROKER = Caller("verification", "", 5)
+_THIS_BROKER = RequestOrigin("verification", "", 5)
 
 
 def transaction_settings(config: BrokerConfig) -> TransactionSettings:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.membership.peers import Peers
     from ottla.broker.metadata.metadata import MetadataCache
-    from ottla.coordinator.metadata.delta import Delta
+    from ottla.coordinator.metadata.delta import MetadataDelta
     from ottla.coordinator.transaction.effects import WriteMarkers
     from ottla.coordinator.transaction.owed import Ended, Parcel
     from ottla.protocol.ports import Clock, Timer
@@ -133,7 +133,7 @@ class MarkerSender:
         leader, _epoch = self._parts.metadata.leader_of(*partition)
         return leader if leader in self._parts.metadata.image.brokers else None
 
-    def _on_metadata(self, delta: Delta) -> None:
+    def _on_metadata(self, delta: MetadataDelta) -> None:
         for node_id in delta.gone_brokers:
             self._close_lanes(node_id)
         if not self._owed.order_count:

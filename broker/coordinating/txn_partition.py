@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.coordinating.shards_appends import OpenAppends
 from ottla.broker.engine.deferred import DeferredAnswer, gathered
-from ottla.broker.replica.verification import Claim, is_open
+from ottla.broker.replica.verification import TransactionClaim, is_open
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
@@ -73,7 +73,7 @@ def begin_verification(
     if leading is None:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     state = partition.replica.history.producers.get(producer_id)
-    claim = Claim(producer_id, producer_epoch, base_sequence, adds)
+    claim = TransactionClaim(producer_id, producer_epoch, base_sequence, adds)
     return leading.verifications.begin(claim, state, now_ms)
 
 

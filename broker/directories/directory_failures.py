@@ -16,7 +16,7 @@ from ottla.coordinator.store.store import StoreError
 
 if TYPE_CHECKING:
     from ottla.broker.engine.tasks import Tasks
-    from ottla.coordinator.store.store import Session
+    from ottla.coordinator.store.store import MetadataSession
     from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.lifecycle")
@@ -31,12 +31,12 @@ class DirectoryFailures:
         self._node_id = node_id
         self._clock = clock
         self._tasks = tasks
-        self._session: Session | None = None
+        self._session: MetadataSession | None = None
         self._has_session = asyncio.Event()
         self._untold_count = 0
         self._teller: asyncio.Task[None] | None = None
 
-    async def begin(self, session: Session) -> None:
+    async def begin(self, session: MetadataSession) -> None:
         """Announcements go to this session from now on."""
         self._session = session
         self._has_session.set()

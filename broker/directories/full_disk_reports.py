@@ -15,7 +15,7 @@ from ottla.coordinator.store.store import NodeExists, NoNode, StoreError
 if TYPE_CHECKING:
     from ottla.broker.log.directories.directories import LogDirectories
     from ottla.coordinator.store.full_disks import RoomReport
-    from ottla.coordinator.store.store import Session
+    from ottla.coordinator.store.store import MetadataSession
     from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.lifecycle")
@@ -29,13 +29,13 @@ class FullDiskReports:
     def __init__(self, node_id: int, clock: Clock) -> None:
         self._path = full_disks.path_of(node_id)
         self._clock = clock
-        self._session: Session | None = None
+        self._session: MetadataSession | None = None
         # What the present session's znode says; None: there is none. Unknown until it was written
         # or removed once: an earlier report may stand there.
         self._told: RoomReport | None = None
         self._is_known = False
 
-    async def begin(self, session: Session) -> None:
+    async def begin(self, session: MetadataSession) -> None:
         """Reports go to this session from now on."""
         self._is_known = False
         self._session = session
@@ -63,7 +63,7 @@ class FullDiskReports:
         if self._session is session:
             self._told, self._is_known = report, True
 
-    async def _write(self, session: Session, report: RoomReport | None) -> None:
+    async def _write(self, session: MetadataSession, report: RoomReport | None) -> None:
         if report is None:
             try:
                 await session.delete(self._path)
@@ -79,7 +79,7 @@ class FullDiskReports:
         else:
             logger.warning("a disk is full: other in-sync replicas with room are to lead instead")
 
-    async def _replace(self, session: Session, data: bytes) -> None:
+    async def _replace(self, session: MetadataSession, data: bytes) -> None:
         """Write the report; a node of an earlier session, which vanishes with it, is replaced."""
         standing = await session.exists(self._path)
         if standing is not None and standing.ephemeral_owner == session.session_id:

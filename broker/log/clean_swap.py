@@ -180,7 +180,7 @@ async def _rename_all(log: OpenLog, sources: Sources, files: CleanedFiles) -> No
             path = segment.path_of(suffix)
             if disk.exists(path):
                 await disk.rename(path, path + DELETED)
-                log.home.graveyard.bury(path + DELETED, due_ms)
+                log.home.late_deletions.schedule(path + DELETED, due_ms)
     await disk.fsync_directory(directory)
     # The log first: while it is called .swap a start removes all indexes in its range, and the
     # list of aborted transactions cannot be made again.

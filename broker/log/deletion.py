@@ -126,7 +126,7 @@ async def bury_segments(log: OpenLog, segments: Iterable[Segment]) -> None:
                 if disk.exists(path):
                     await disk.rename(path, path + DELETED)
                     log.names_changed += 1
-                    log.home.graveyard.bury(path + DELETED, due_ms)
+                    log.home.late_deletions.schedule(path + DELETED, due_ms)
             except OSError as error:
                 raise log.home.health.latch(f"cannot delete {path}", error) from error
         if segment.base_offset in log.snapshot_offsets:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ottla.broker.log.observer import LogObserver
-    from ottla.broker.log.storage.home import LogHome
+    from ottla.broker.log.storage.directory_services import LogDirectoryServices
     from ottla.broker.log.storage.settings import LogSettings
     from ottla.protocol.ids import TopicPartition, Uuid
     from ottla.protocol.ports import File
@@ -37,7 +37,7 @@ class OpenLog:
 
     def __init__(
         self,
-        home: LogHome,
+        home: LogDirectoryServices,
         directory: str,
         partition: TopicPartition,
         topic_id: Uuid | None,

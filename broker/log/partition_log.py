@@ -14,7 +14,7 @@ from ottla.broker.log.flushing import close_log, flush_log, save_leader_epochs
 from ottla.broker.log.open_log import OpenLog
 from ottla.broker.log.segment_view import SegmentView, view_segments
 from ottla.broker.log.storage.health import is_out_of_descriptors, is_passing
-from ottla.broker.log.storage.scan import Place
+from ottla.broker.log.storage.scan import BatchPosition
 from ottla.broker.log.storage.settings import INT32_MAX, INT64_MAX
 from ottla.broker.log.storage.slices import LogRead, slice_batch, slice_segment
 from ottla.broker.log.storage.txn_index import AbortedTransaction, touching
@@ -160,7 +160,7 @@ class PartitionLog(OpenLog):
                 found = slice_segment(segment, offset, max_bytes, upper_bound_offset)
                 if type(found) is LogRead:
                     return found
-                if type(found) is Place:
+                if type(found) is BatchPosition:
                     return slice_batch(segment, found) if at_least_one else LogRead(None, offset)
         except OSError as error:
             raise self.home.health.judge(f"cannot read {segment.path}", error) from error

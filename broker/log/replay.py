@@ -40,7 +40,7 @@ def load_newest_snapshot(log: OpenLog, limit_offset: int) -> int:
     return first_offset
 
 
-class Part(NamedTuple):
+class SegmentRange(NamedTuple):
     """Of a segment: from a batch's start to the segment's end, as far as an offset."""
 
     file: File
@@ -49,11 +49,11 @@ class Part(NamedTuple):
     end_offset: int
 
 
-def unsettled_parts(log: OpenLog, settled_offset: int, snapshot_offset: int) -> list[Part]:
+def unsettled_parts(log: OpenLog, settled_offset: int, snapshot_offset: int) -> list[SegmentRange]:
     """Where transactions may have ended that the observer, given its snapshot, believes settled.
 
     Nowhere, mostly. Raises OSError, CorruptLogError."""
-    parts: list[Part] = []
+    parts: list[SegmentRange] = []
     if settled_offset >= snapshot_offset or not log.observer.has_seen_markers:
         return parts
     for segment in log.segments[log.segment_number(settled_offset) :]:
@@ -61,11 +61,13 @@ def unsettled_parts(log: OpenLog, settled_offset: int, snapshot_offset: int) -> 
             break
         place = locate(segment, settled_offset) if segment.size_bytes else None
         if place is not None:
-            parts.append(Part(segment.file, place.position, segment.size_bytes, snapshot_offset))
+            parts.append(
+                SegmentRange(segment.file, place.position, segment.size_bytes, snapshot_offset)
+            )
     return parts
 
 
-def holds_marker(parts: list[Part]) -> bool:
+def holds_marker(parts: list[SegmentRange]) -> bool:
     """Whether there is a control batch. For a worker. Raises OSError, CorruptLogError."""
     for file, start, end, end_offset in parts:
         for place in walk(file, start, end):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.broker.log.storage.home import LogHome, OpenSegments
+from ottla.broker.log.storage.directory_services import LogDirectoryServices, OpenSegments
 from ottla.broker.log.storage.scan import BatchScan
 from ottla.broker.log.storage.segment import Segment
 from ottla.broker.log.storage.slices import locate
@@ -123,7 +123,7 @@ async def _search(
 async def _apart(
     log: OpenLog, segments: list[Segment], work: Callable[[list[Segment]], Result]
 ) -> Result | _Changed:
-    home = LogHome(log.home, log.home.health, OpenSegments())
+    home = LogDirectoryServices(log.home, log.home.health, OpenSegments())
     copies = [_copy(segment, home) for segment in segments]
     pairs = list(zip(segments, copies, strict=True))
     try:
@@ -158,7 +158,7 @@ async def _judge(
     raise log.home.health.judge(f"cannot read {log.directory}", error) from error
 
 
-def _copy(segment: Segment, home: LogHome) -> Segment:
+def _copy(segment: Segment, home: LogDirectoryServices) -> Segment:
     """The same segment as it lies on the disk now, shared with nobody."""
     interval_bytes = segment.index_interval_bytes
     copy = Segment(home, segment.directory, segment.base_offset, interval_bytes)

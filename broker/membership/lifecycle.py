@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from ottla.broker.engine.tasks import Tasks
-    from ottla.coordinator.store.store import Session, Stat, Store
+    from ottla.coordinator.store.store import MetadataSession, Stat, Store
     from ottla.protocol.ports import Clock, Random
 
 logger = logging.getLogger("ottla.lifecycle")
@@ -56,7 +56,7 @@ _EXPIRY_TIMEOUTS = 1.5
 class SessionFollower(Protocol):
     """Something that lives in one session at a time."""
 
-    async def begin(self, session: Session) -> None:
+    async def begin(self, session: MetadataSession) -> None:
         """The broker is registered in this session. Raises StoreError."""
 
     async def end(self) -> None:
@@ -97,7 +97,7 @@ class Lifecycle:
         self._registration: Registration | None = None
         # The first generation since which nothing was lost.
         self._kept_since = -1
-        self._session: Session | None = None
+        self._session: MetadataSession | None = None
         self._own_sessions: set[int] = set()
         self._followers: Sequence[SessionFollower] = ()
         # State changes of a session; None: its registration znode has changed.
@@ -108,12 +108,12 @@ class Lifecycle:
         self.controller_epoch_at_start = 0
         self.on_registered: Callable[[int], object] = lambda _broker_epoch: None
         # Told of each session before anything is done in it.
-        self.on_session: Callable[[Session], object] = lambda _session: None
+        self.on_session: Callable[[MetadataSession], object] = lambda _session: None
         # Told when another process has taken this broker's place: one of them must go.
         self.on_displaced: Callable[[], object] = lambda: None
 
     @property
-    def session(self) -> Session:
+    def session(self) -> MetadataSession:
         """The current session. Raises KafkaError while there is none."""
         if self._session is None or self._session.state is not SessionState.CONNECTED:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no session with {self._store}")
@@ -139,7 +139,7 @@ class Lifecycle:
         self._keeper = self._tasks.spawn("session", self._keep())
         return self.broker_epoch
 
-    async def _patiently(self, step: Callable[[Session], Awaitable[Outcome]]) -> Outcome:
+    async def _patiently(self, step: Callable[[MetadataSession], Awaitable[Outcome]]) -> Outcome:
         """Done in this session, or in another when it is lost before: the logs that were opened
         meanwhile can have kept this process from it for longer than a session lives.
 
@@ -181,7 +181,7 @@ class Lifecycle:
             except StoreError as error:
                 logger.info("the session was left open: %s", error)
 
-    async def _connect(self) -> Session:
+    async def _connect(self) -> MetadataSession:
         session = await self._store.connect(self._timeout_ms)
         session_id = session.session_id
         self._own_sessions.add(session_id)
@@ -191,7 +191,7 @@ class Lifecycle:
         self.on_session(session)
         return session
 
-    async def _enter(self, session: Session) -> None:
+    async def _enter(self, session: MetadataSession) -> None:
         self.broker_epoch = await self._register(session)
         await self._watch_registration(session)
         self.on_registered(self.broker_epoch)
@@ -219,7 +219,7 @@ class Lifecycle:
             elif state is SessionState.LOST:
                 await self._replace()
 
-    async def _watch_registration(self, session: Session) -> Stat | None:
+    async def _watch_registration(self, session: MetadataSession) -> Stat | None:
         assert self._registration is not None
         session_id = session.session_id
         return await session.exists(
@@ -227,7 +227,7 @@ class Lifecycle:
             lambda _event: self._states.put_nowait((session_id, None)),
         )
 
-    async def _look_at_registration(self, session: Session) -> None:
+    async def _look_at_registration(self, session: MetadataSession) -> None:
         """Gone, it is made again; another process's, this one is not the broker any more."""
         try:
             standing = await self._watch_registration(session)
@@ -243,7 +243,7 @@ class Lifecycle:
         except (StoreError, KafkaError) as error:
             logger.warning("the registration cannot be looked after: %s", error)
 
-    async def _begin_again(self, session: Session) -> None:
+    async def _begin_again(self, session: MetadataSession) -> None:
         try:
             # Watches went with the connection.
             self._states.put_nowait((session.session_id, None))
@@ -271,7 +271,7 @@ class Lifecycle:
         await self._give_up_session()
         await self._clock.sleep(_RETRY_MS)
 
-    async def _register(self, session: Session) -> int:
+    async def _register(self, session: MetadataSession) -> int:
         registration = self._registration
         assert registration is not None
         node_id = registration.node_id
@@ -309,7 +309,9 @@ class Lifecycle:
                 logger.info("registered broker %d, epoch %d", node_id, version + 1)
                 return version + 1
 
-    async def _try(self, session: Session, operations: list[Operation], node_id: int) -> bool:
+    async def _try(
+        self, session: MetadataSession, operations: list[Operation], node_id: int
+    ) -> bool:
         try:
             await session.multi(operations)
         except GroupFailed as failed:
@@ -333,7 +335,7 @@ class Lifecycle:
         return registration.home != "" and paths.parse_home(generation) == registration.home
 
     async def _is_mine(
-        self, session: Session, node_id: int, standing: Stat, generation: bytes
+        self, session: MetadataSession, node_id: int, standing: Stat, generation: bytes
     ) -> bool:
         """Whether the registration in the way is one of this process (C-08), or of one that had
         locked the data directory which this one has locked now, and is dead.
@@ -365,7 +367,7 @@ class Lifecycle:
             )
         return False
 
-    async def _rival(self, session: Session, node_id: int) -> str:
+    async def _rival(self, session: MetadataSession, node_id: int) -> str:
         """Describe the other registration of this broker id: its address and age."""
         try:
             payload = paths.parse_broker((await session.get(paths.broker(node_id))).data)

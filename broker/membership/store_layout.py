@@ -16,11 +16,11 @@ from ottla.protocol.ids import is_usable_uuid, uuid_to_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ottla.coordinator.store.store import Session
+    from ottla.coordinator.store.store import MetadataSession
     from ottla.protocol.ports import Random
 
 
-async def found_cluster(session: Session, random: Random) -> tuple[str, int]:
+async def found_cluster(session: MetadataSession, random: Random) -> tuple[str, int]:
     """The cluster's id and its controller epoch, made if they are not there.
 
     Raises StoreError, and KafkaError (INCONSISTENT_CLUSTER_ID) if the id is unreadable."""
@@ -35,7 +35,7 @@ async def found_cluster(session: Session, random: Random) -> tuple[str, int]:
     return cluster_id, epoch or 0
 
 
-async def ensure(session: Session, path: str, data: bytes = b"") -> None:
+async def ensure(session: MetadataSession, path: str, data: bytes = b"") -> None:
     """Make the znode unless it is there. Raises StoreError."""
     if await session.exists(path) is None:
         try:
@@ -44,7 +44,7 @@ async def ensure(session: Session, path: str, data: bytes = b"") -> None:
             return
 
 
-async def _ensure_all(session: Session, wanted: Mapping[str, bytes]) -> None:
+async def _ensure_all(session: MetadataSession, wanted: Mapping[str, bytes]) -> None:
     """Make the znodes that are not there, parents first: in one write, as each waits for a disk."""
     missing = [
         Create(path, data) for path, data in wanted.items() if await session.exists(path) is None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.metadata.metadata import MetadataCache
-    from ottla.coordinator.store.store import Session, WatchEvent
+    from ottla.coordinator.store.store import MetadataSession, WatchEvent
     from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.configs")
@@ -39,14 +39,14 @@ class ConfigWatch:
         self._metadata = metadata
         self._clock = clock
         self._tasks = tasks
-        self._session: Session | None = None
+        self._session: MetadataSession | None = None
         self._follower: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._last_read = ""
         # Reading and taking in are one step: of two overlapping reads the older must not win.
         self._lock = asyncio.Lock()
 
-    async def begin(self, session: Session) -> None:
+    async def begin(self, session: MetadataSession) -> None:
         """Read everything in the new session, and follow it. Raises StoreError."""
         self._session = session
         # First the watch, then the reading: a change in between is read twice, not never (C-13).
@@ -87,7 +87,7 @@ class ConfigWatch:
         except StoreError as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the metadata store: {error}") from error
 
-    async def _refresh(self, session: Session, entities: Iterable[Entity]) -> None:
+    async def _refresh(self, session: MetadataSession, entities: Iterable[Entity]) -> None:
         async with self._lock:
             changes: list[Change] = []
             for entity in entities:
@@ -106,7 +106,7 @@ class ConfigWatch:
     def _on_event(self, _event: WatchEvent) -> None:
         self._changed.set()
 
-    async def _follow(self, session: Session) -> None:
+    async def _follow(self, session: MetadataSession) -> None:
         try:
             while True:
                 await self._changed.wait()
@@ -116,7 +116,7 @@ class ConfigWatch:
             # The session is over or in doubt; the next one reads everything anew.
             logger.info("settings are not followed any more: %s", error)
 
-    async def _read_announcements(self, session: Session) -> None:
+    async def _read_announcements(self, session: MetadataSession) -> None:
         names = await session.children(paths.CONFIG_CHANGES, self._on_event)
         entities: dict[Entity, None] = {}
         for name in names:
@@ -127,7 +127,7 @@ class ConfigWatch:
         await self._refresh(session, entities)
 
     async def _read_one(
-        self, session: Session, path: str, name: str, entities: dict[Entity, None]
+        self, session: MetadataSession, path: str, name: str, entities: dict[Entity, None]
     ) -> None:
         found = await session.get(path)
         if name > self._last_read:

@@ -10,12 +10,12 @@ from ottla.coordinator.store.store import NoNode
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from ottla.coordinator.store.store import Session
+    from ottla.coordinator.store.store import MetadataSession
     from ottla.protocol.ids import TopicPartition
 
 
 async def missing_partitions(
-    session: Session, partitions: Iterable[TopicPartition]
+    session: MetadataSession, partitions: Iterable[TopicPartition]
 ) -> set[TopicPartition]:
     """Those of the partitions that do not exist. Raises StoreError."""
     wanted = list(partitions)
@@ -29,7 +29,7 @@ async def missing_partitions(
     }
 
 
-async def _indexes(session: Session, topic: str) -> Collection[int] | None:
+async def _indexes(session: MetadataSession, topic: str) -> Collection[int] | None:
     """The partitions of a topic; None if the store gives no answer."""
     try:
         found = await session.get(paths.topic(topic))

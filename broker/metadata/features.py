@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.engine.tasks import stopped
 from ottla.coordinator.metadata.features import (
+    FeatureRefusal,
     Finalized,
     Levels,
-    Refusal,
     first_levels,
     judge_update,
 )
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.metadata.metadata import MetadataCache
-    from ottla.coordinator.metadata.delta import Delta
+    from ottla.coordinator.metadata.delta import MetadataDelta
     from ottla.coordinator.metadata.features import FeatureUpdate
-    from ottla.coordinator.store.store import Session, WatchEvent
+    from ottla.coordinator.store.store import MetadataSession, WatchEvent
     from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.features")
@@ -53,14 +53,14 @@ class FinalizedFeatures:
         self._metadata = metadata
         self._clock = clock
         self._tasks = tasks
-        self._session: Session | None = None
+        self._session: MetadataSession | None = None
         self._follower: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._known = asyncio.Event()
         self.finalized = Finalized()
         metadata.subscribe(self._on_metadata)
 
-    async def begin(self, session: Session) -> None:
+    async def begin(self, session: MetadataSession) -> None:
         """Read what is finalized, and follow it. Raises StoreError."""
         self._session = session
         self._changed.set()
@@ -85,7 +85,7 @@ class FinalizedFeatures:
 
     async def update(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool
-    ) -> list[Refusal | None]:
+    ) -> list[FeatureRefusal | None]:
         """Bring features to other levels, all of them or none; each named once. Returns for each
         why it must not be, if so. Raises KafkaError."""
         try:
@@ -106,7 +106,7 @@ class FinalizedFeatures:
 
     # ---- following ----
 
-    def _on_metadata(self, delta: Delta) -> None:
+    def _on_metadata(self, delta: MetadataDelta) -> None:
         # A newly elected controller may have to create the znode; so has a controller whose
         # last broker that could not support it is gone.
         if delta.has_new_controller or delta.brokers or delta.gone_brokers:
@@ -115,7 +115,7 @@ class FinalizedFeatures:
     def _on_event(self, _event: WatchEvent) -> None:
         self._changed.set()
 
-    async def _follow(self, session: Session) -> None:
+    async def _follow(self, session: MetadataSession) -> None:
         try:
             while True:
                 await self._changed.wait()
@@ -126,7 +126,7 @@ class FinalizedFeatures:
             # The session is over or in doubt; the next one reads it anew.
             logger.info("features are not followed any more: %s", error)
 
-    async def _read(self, session: Session) -> int:
+    async def _read(self, session: MetadataSession) -> int:
         """Take in what stands there; its version."""
         if await session.exists(paths.FEATURE, self._on_event) is None:
             return _NO_NODE
@@ -150,7 +150,7 @@ class FinalizedFeatures:
             logger.info("features of the cluster, epoch %d: %s", epoch, text or "none")
             self._known.set()
 
-    async def _make(self, session: Session) -> None:
+    async def _make(self, session: MetadataSession) -> None:
         if self._metadata.controller_id != self._node_id:
             return
         levels = first_levels((await self._brokers(session)).values())
@@ -165,8 +165,8 @@ class FinalizedFeatures:
     # ---- changing ----
 
     async def _try_update(
-        self, session: Session, updates: Sequence[FeatureUpdate], *, validate_only: bool
-    ) -> list[Refusal | None] | None:
+        self, session: MetadataSession, updates: Sequence[FeatureUpdate], *, validate_only: bool
+    ) -> list[FeatureRefusal | None] | None:
         """Return None if another broker changed the features meanwhile."""
         version, current = _NO_NODE, {}
         try:
@@ -195,7 +195,7 @@ class FinalizedFeatures:
         self._learn(znode.parse_levels(data) or {}, version)
         return refusals
 
-    async def _brokers(self, session: Session) -> dict[int, Mapping[str, Levels]]:
+    async def _brokers(self, session: MetadataSession) -> dict[int, Mapping[str, Levels]]:
         """What each live broker supports."""
         supports: dict[int, Mapping[str, Levels]] = {}
         for name in await session.children(paths.BROKER_IDS):

@@ -10,7 +10,7 @@ from ottla.coordinator.configs.group_configs import GroupTimes, group_times
 if TYPE_CHECKING:
     from ottla.broker.metadata.metadata import MetadataCache
     from ottla.coordinator.configs.configs import ConfigSources
-    from ottla.coordinator.metadata.delta import Delta
+    from ottla.coordinator.metadata.delta import MetadataDelta
 
 
 class OwnTimes:
@@ -29,7 +29,7 @@ class OwnTimes:
         """What counts for the group; None where nothing is set for it alone. HOT."""
         return self._known.get(group_id)
 
-    def _on_metadata(self, delta: Delta) -> None:
+    def _on_metadata(self, delta: MetadataDelta) -> None:
         for entity_type, name in delta.configs:
             self._take(entity_type, name)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.controller.names import find_name_fault
 from ottla.coordinator.metadata.changes import FULL_UPDATE, Change, ConfigGone, changes_of_update
-from ottla.coordinator.metadata.delta import Delta, apply_changes, next_image
+from ottla.coordinator.metadata.delta import MetadataDelta, apply_changes, next_image
 from ottla.coordinator.metadata.image import NO_LEADER, Entity, MetadataImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.update_metadata import UpdateMetadataResponse
@@ -46,7 +46,7 @@ class MetadataCache:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._listeners: list[Callable[[Delta], object]] = []
+        self._listeners: list[Callable[[MetadataDelta], object]] = []
         self._waiters: list[_Waiter] = []
         # Listener -> its nodes; asked for by every client request about topics.
         self._nodes: dict[str, tuple[ListenerNode, ...]] = {}
@@ -97,7 +97,7 @@ class MetadataCache:
 
     # ---- hearing ----
 
-    def subscribe(self, listener: Callable[[Delta], object]) -> None:
+    def subscribe(self, listener: Callable[[MetadataDelta], object]) -> None:
         """Call with every later difference. A listener must not change the metadata itself."""
         self._listeners.append(listener)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.broker.metrics.exposition import Sample
     from ottla.broker.partitions.partitions import Partitions
     from ottla.coordinator.group.shard import GroupShard
-    from ottla.coordinator.group.standing import CommittedPlace, GroupStanding
+    from ottla.coordinator.group.summaries import GroupSummary, PartitionCommit
 
 _PLACE = ("consumergroup", "topic", "partition")
 # What the newer protocol says beside these is told as it comes.
@@ -83,26 +83,26 @@ def _active_machines(groups: GroupCoordinator) -> list[Any]:
     return [shard.machine for shard in groups.shards if shard.state is ShardState.ACTIVE]
 
 
-def _load_standing() -> tuple[
-    Callable[[GroupShard], Iterator[GroupStanding]],
-    Callable[[GroupShard], Iterator[CommittedPlace]],
+def _load_summaries() -> tuple[
+    Callable[[GroupShard], Iterator[GroupSummary]],
+    Callable[[GroupShard], Iterator[PartitionCommit]],
 ]:
     """Called when there is a group: a broker without groups has not loaded their code."""
-    from ottla.coordinator.group.standing import committed_places, standings
+    from ottla.coordinator.group.summaries import group_summaries, partition_commits
 
-    return standings, committed_places
+    return group_summaries, partition_commits
 
 
-def _standings(groups: GroupCoordinator) -> Iterator[GroupStanding]:
+def _standings(groups: GroupCoordinator) -> Iterator[GroupSummary]:
     for machine in _active_machines(groups):
-        standings, _ = _load_standing()
-        yield from standings(machine)
+        group_summaries, _ = _load_summaries()
+        yield from group_summaries(machine)
 
 
 def _committed(groups: GroupCoordinator, partitions: Partitions) -> Iterator[_Committed]:
     for machine in _active_machines(groups):
-        _, committed_places = _load_standing()
-        for group_id, place, offset in committed_places(machine):
+        _, partition_commits = _load_summaries()
+        for group_id, place, offset in partition_commits(machine):
             here = partitions.find(*place)
             lag = None if here is None else max(0, here.replica.high_watermark - offset)
             yield _Committed((group_id, place.topic, str(place.partition)), offset, lag)

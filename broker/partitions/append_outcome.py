@@ -9,7 +9,7 @@ from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.broker.log.partition_log import PartitionLog
-    from ottla.broker.replica.producer import Verdict
+    from ottla.broker.replica.producer import AppendVerdict
 
 NOTHING = -1
 
@@ -32,7 +32,7 @@ def refused(log: PartitionLog, error: ErrorCode, message: str | None = None) -> 
     return AppendOutcome(error, log_start_offset=log.log_start_offset, error_message=message)
 
 
-def repeated(log: PartitionLog, verdict: Verdict, leader_epoch: int) -> AppendOutcome:
+def repeated(log: PartitionLog, verdict: AppendVerdict, leader_epoch: int) -> AppendOutcome:
     """It was there already: where, and of what time."""
     return AppendOutcome(
         base_offset=verdict.base_offset,

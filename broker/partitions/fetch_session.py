@@ -13,7 +13,7 @@ from ottla.broker.replica.fetch_sessions import (
     NO_SESSION,
     FetchSession,
     FetchSessions,
-    Offsets,
+    SentOffsets,
 )
 from ottla.broker.replica.fetch_sessions import SessionAsk as SessionAsk
 from ottla.protocol.data_classes import dataclass
@@ -79,7 +79,7 @@ class SessionPart:
             for read in reads
             if session.tell(
                 self.key(read.wanted),
-                Offsets(read.high_watermark, read.log_start_offset),
+                SentOffsets(read.high_watermark, read.log_start_offset),
                 has_content=read.has_content or _has_missed_log_start(read),
                 has_failed=read.error_code != ErrorCode.NONE,
             )

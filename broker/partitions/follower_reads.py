@@ -14,8 +14,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.broker.replica.leadership_proofs import NOT_PROVEN
 from ottla.broker.replica.progress import FollowerFetch
-from ottla.broker.replica.proofs import NOT_PROVEN
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ottla.broker.engine.purgatory import Purgatory
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.partitions.partition_read import FetchPlan, PartitionFetch
+    from ottla.broker.replica.leadership_proofs import LeadershipProofs
     from ottla.broker.replica.leading import Leading
     from ottla.broker.replica.progress import FollowerProgress
-    from ottla.broker.replica.proofs import Proofs
     from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import Clock
 
@@ -102,7 +102,7 @@ class QuietPartitions:
 class FollowerReads:
     """Owned by the reads of one broker. ``proofs`` is told what fetches say of followers."""
 
-    def __init__(self, waiting: Purgatory, clock: Clock, proofs: Proofs) -> None:
+    def __init__(self, waiting: Purgatory, clock: Clock, proofs: LeadershipProofs) -> None:
         self._waiting = waiting
         self.clock = clock
         self._proofs = proofs

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ottla.broker.replica.isr import IsrChange
     from ottla.broker.replica.leading import Leading
     from ottla.coordinator.store.paths import StatePayload
-    from ottla.coordinator.store.store import Session
+    from ottla.coordinator.store.store import MetadataSession
     from ottla.protocol.ids import TopicPartition, Uuid
     from ottla.protocol.ports import Clock
 
@@ -93,7 +93,7 @@ class IsrWriter:
         self._clock = clock
         self._tasks = tasks
         self._check_ms = lag_time_max_ms / 2
-        self._session: Session | None = None
+        self._session: MetadataSession | None = None
         self._has_session = asyncio.Event()
         self._unannounced: dict[TopicPartition, None] = {}
         self._announces = False
@@ -104,7 +104,7 @@ class IsrWriter:
 
     # ---- the session ----
 
-    async def begin(self, session: Session) -> None:
+    async def begin(self, session: MetadataSession) -> None:
         """The broker is registered in this session, or connected in it again."""
         self._session = session
         self._has_session.set()
@@ -115,7 +115,7 @@ class IsrWriter:
         self._session = None
         self._has_session.clear()
 
-    async def _connected(self) -> Session:
+    async def _connected(self) -> MetadataSession:
         while True:
             await self._has_session.wait()
             session = self._session
@@ -214,7 +214,7 @@ class IsrWriter:
                 logger.info("isr of %s-%d: %s", *attempt.partition.partition, error)
                 await self._clock.sleep(RETRY_MS)
 
-    async def _try(self, session: Session, attempt: _Attempt) -> bool:
+    async def _try(self, session: MetadataSession, attempt: _Attempt) -> bool:
         """Whether the outcome is known now. Raises StoreError: it is not."""
         partition, leading, change = attempt
         state_path = paths.state(*partition.partition)
@@ -347,7 +347,7 @@ class _TopicIds:
     def __init__(self) -> None:
         self._known: dict[str, tuple[bytes, Uuid | None]] = {}
 
-    async def check(self, session: Session, partition: PartitionRuntime) -> Check | None:
+    async def check(self, session: MetadataSession, partition: PartitionRuntime) -> Check | None:
         """What holds as long as the topic is the one that the partition is of; None if it is not.
 
         One that was deleted and made again has states with the same versions (C-22)."""
@@ -374,7 +374,7 @@ class _TopicIds:
         return known[1]
 
 
-async def _announced(session: Session, changed: Iterable[TopicPartition]) -> bool:
+async def _announced(session: MetadataSession, changed: Iterable[TopicPartition]) -> bool:
     try:
         await session.create(
             paths.ISR_CHANGE_PREFIX, paths.build_partition_list(changed), sequential=True

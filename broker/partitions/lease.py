@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.store.store import SessionState
 
 if TYPE_CHECKING:
-    from ottla.coordinator.store.store import Session
+    from ottla.coordinator.store.store import MetadataSession
 
 SAFE_PART = 2 / 3
 # Until a session is asked again how it is.
@@ -30,12 +30,12 @@ class Lease:
     __slots__ = ("_session", "term", "until_ms")
 
     def __init__(self, until_ms: float = -inf) -> None:
-        self._session: Session | None = None
+        self._session: MetadataSession | None = None
         self.term = 0
         # Until then appends need not ask; not the end of the lease.
         self.until_ms = until_ms
 
-    def enter(self, session: Session) -> None:
+    def enter(self, session: MetadataSession) -> None:
         """A new session has begun, in which the broker is about to register."""
         self._session = session
         self.term += 1

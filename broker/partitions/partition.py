@@ -15,13 +15,13 @@ from ottla.broker.partitions.append_outcome import NOTHING, AppendOutcome, refus
 from ottla.broker.partitions.lease import Lease, endless_lease
 from ottla.broker.partitions.traffic import Traffic
 from ottla.broker.replica.append import AppendPlan, AppendTime, judge_produced
-from ottla.broker.replica.inside import compressed
 from ottla.broker.replica.partition import FetchVerdict
-from ottla.broker.replica.producer import APPEND, Action
+from ottla.broker.replica.producer import APPEND, AppendAction
+from ottla.broker.replica.record_checks import compressed
 from ottla.broker.replica.refusals import Refusals
 from ottla.broker.replica.transaction_ages import TransactionAges
 from ottla.broker.replica.verification import judge_batch
-from ottla.broker.replica.watermark import Isolation
+from ottla.broker.replica.watermark import FetchIsolation
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records.batch import NO_PRODUCER_ID, TRANSACTIONAL_BIT, parse_batch
 from ottla.protocol.records.control import encode_marker
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ottla.broker.engine.purgatory import Purgatory
     from ottla.broker.log.partition_log import PartitionLog
     from ottla.broker.metadata.topic_settings import TopicSettings
-    from ottla.broker.replica.leading import Leadership
+    from ottla.broker.replica.leading import PartitionLeadership
     from ottla.broker.replica.partition import Replica
     from ottla.broker.replica.progress import FollowerFetch
     from ottla.broker.replica.roles import RoleChange
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 ACKS_ALL = -1
 # Looked up once: reading a member of an enumeration costs as much as a call.
 _NONE = ErrorCode.NONE
-_DUPLICATE = Action.DUPLICATE
-_REFUSE = Action.REFUSE
+_DUPLICATE = AppendAction.DUPLICATE
+_REFUSE = AppendAction.REFUSE
 
 
 class PartitionRuntime:
@@ -97,7 +97,7 @@ class PartitionRuntime:
 
     # ---- roles ----
 
-    async def become(self, leadership: Leadership, term: int | None = None) -> RoleChange:
+    async def become(self, leadership: PartitionLeadership, term: int | None = None) -> RoleChange:
         """Lead or follow as the controller says; serves again once the epoch is on the disk.
 
         ``term``: the lease's when the order was judged, the present one unless said. An order of
@@ -377,8 +377,8 @@ class PartitionRuntime:
     def latest_offset(self, *, read_committed: bool, follower: bool) -> int:
         """The first offset that a reader of this kind may not see."""
         if follower:
-            return self.replica.upper_bound(Isolation.LOG_END)
-        kind = Isolation.READ_COMMITTED if read_committed else Isolation.READ_UNCOMMITTED
+            return self.replica.upper_bound(FetchIsolation.LOG_END)
+        kind = FetchIsolation.READ_COMMITTED if read_committed else FetchIsolation.READ_UNCOMMITTED
         return self.replica.upper_bound(kind)
 
     def epoch_at(self, offset: int) -> int:

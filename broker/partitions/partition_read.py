@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.replica.watermark import Isolation
+from ottla.broker.replica.watermark import FetchIsolation
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
@@ -60,11 +60,15 @@ class FetchPlan:
     quietness: Any = None
 
     @property
-    def isolation(self) -> Isolation:
+    def isolation(self) -> FetchIsolation:
         """How far this reader may see."""
         if self.replica_id >= 0 or self.replica_id == DEBUG_REPLICA_ID:
-            return Isolation.LOG_END
-        return Isolation.READ_COMMITTED if self.read_committed else Isolation.READ_UNCOMMITTED
+            return FetchIsolation.LOG_END
+        return (
+            FetchIsolation.READ_COMMITTED
+            if self.read_committed
+            else FetchIsolation.READ_UNCOMMITTED
+        )
 
     @property
     def is_follower(self) -> bool:
@@ -73,7 +77,7 @@ class FetchPlan:
     @property
     def sees_log_end(self) -> bool:
         """Followers, and tools that ask as the debug replica, read what is not committed yet."""
-        return self.isolation is Isolation.LOG_END
+        return self.isolation is FetchIsolation.LOG_END
 
 
 @dataclass(slots=True)

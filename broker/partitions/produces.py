@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.replica.append import AppendPlan, Look
-from ottla.broker.replica.inside import RecordErrors, look_at_length, look_here
+from ottla.broker.replica.append import AppendPlan, ReadReason
+from ottla.broker.replica.record_checks import RecordErrors, look_at_length, look_here
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import LeaderIdAndEpoch, NodeEndpoint
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
     from ottla.protocol.ports import Offload
 
-_NOT = Look.NOT
+_NOT = ReadReason.NOT
 ACKS_ALL = -1
 VALID_ACKS = (ACKS_ALL, 0, 1)
 # From there on an answer says where the leader is.

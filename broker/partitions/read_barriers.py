@@ -5,7 +5,8 @@ than its successor. What it writes is refused, since no replica follows it; what
 alone would be believed: a position from before, a transaction that has long ended (hazards P-02,
 G-12, T-15). While the leadership's lease is held no rival can be elected, and nothing waits.
 Without it, a question is answered once every rival has shown that it followed after the question
-came (replica/proofs.py). That takes a round trip and no store, so groups go on while it is away.
+came (replica/leadership_proofs.py). That takes a round trip and no store, so groups go on while it
+is away.
 
 Questions to one partition are answered in the order in which they came, those that come with the
 lease behind those that still wait: requests of one connection, or about one id, do not overtake.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.replica.proofs import Proofs
+from ottla.broker.replica.leadership_proofs import LeadershipProofs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +38,7 @@ class ReadBarriers:
     A question goes with its connection, its partition's role or its time, whichever ends first."""
 
     def __init__(self, waiting: Purgatory, clock: Clock) -> None:
-        self.proofs = Proofs()
+        self.proofs = LeadershipProofs()
         self._waiting = waiting
         self._clock = clock
         # Partitions with waiting requests, as of the last poll.

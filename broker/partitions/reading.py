@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.partitions.partition_read import PartitionRead
-from ottla.broker.replica.watermark import Isolation
+from ottla.broker.replica.watermark import FetchIsolation
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def read_partition(
     bound = replica.upper_bound(plan.isolation)
     try:
         found = log.read(wanted.offset, max_bytes, bound, at_least_one)
-        if plan.isolation is Isolation.READ_COMMITTED:
+        if plan.isolation is FetchIsolation.READ_COMMITTED:
             # Of what is sent, not of all that is readable: a log may know of millions.
             read.aborted = log.aborted_transactions(wanted.offset, found.next_offset)
     except KafkaError as error:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.partitions.partitions import Partitions
     from ottla.broker.partitions.throttles import ReplicationThrottles
-    from ottla.broker.replica.proofs import Proofs
+    from ottla.broker.replica.leadership_proofs import LeadershipProofs
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import Ports
@@ -45,7 +45,7 @@ class Reads:
         ports: Ports,
         config: BrokerConfig,
         throttles: ReplicationThrottles,
-        proofs: Proofs,
+        proofs: LeadershipProofs,
     ) -> None:
         self._partitions = partitions
         self._waiting = waiting

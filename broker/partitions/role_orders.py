@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.broker.replica.leading import Leadership
+from ottla.broker.replica.leading import PartitionLeadership
 from ottla.coordinator.controller.names import find_name_fault
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -22,13 +22,13 @@ logger = logging.getLogger("ottla.partitions")
 
 def leadership_of(
     partition: TopicPartition, state: LeaderAndIsrPartitionState, node_id: int
-) -> Leadership:
+) -> PartitionLeadership:
     """The role that this broker is to take on. Raises KafkaError(INVALID_REQUEST)."""
     fault = _fault_of(partition, state, node_id)
     if fault is not None:
         logger.warning("an order about partition %d of %r: %s", partition[1], partition[0], fault)
         raise KafkaError(ErrorCode.INVALID_REQUEST, fault)
-    return Leadership(
+    return PartitionLeadership(
         leader=state.leader,
         leader_epoch=state.leader_epoch,
         partition_epoch=state.partition_epoch,

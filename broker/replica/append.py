@@ -1,8 +1,8 @@
 """The verdict on produced records before they touch the log, and what must be done to them first.
 
 Judges header and checksum, and walks over records that are not compressed. All other records are
-read for the reasons that ``Look`` names (by the caller, who may give that to a worker), and
-inside.py judges what was found. Sequence numbers are for producer.py, acks and roles for
+read for the reasons that ``ReadReason`` names (by the caller, who may give that to a worker), and
+record_checks.py judges what was found. Sequence numbers are for producer.py, acks and roles for
 partition.py. Codes are those of Apache Kafka. HOT: once for each partition of a request.
 
 The checksum is checked before any field under it is believed: a flipped bit must answer
@@ -81,7 +81,7 @@ class AppendRules:
         object.__setattr__(self, "is_plain", is_plain)
 
 
-class Look(Flag):
+class ReadReason(Flag):
     """Why the records of a batch have to be read."""
 
     NOT = 0
@@ -101,8 +101,8 @@ class Look(Flag):
 
 # Looked up once: reading a member of an enumeration costs as much as a call.
 _NONE = ErrorCode.NONE
-_NOT = Look.NOT
-_FORM = Look.FORM
+_NOT = ReadReason.NOT
+_FORM = ReadReason.FORM
 _ZSTD = Codec.ZSTD
 _new_tuple = tuple.__new__
 
@@ -114,7 +114,7 @@ class AppendPlan(NamedTuple):
     # What is wrong, for people: in the broker's log, and in the answer if ``is_told``.
     message: str | None = None
     batch: RecordBatch | None = None
-    look: Look = Look.NOT
+    look: ReadReason = ReadReason.NOT
     # The codec to write with, None to keep the bytes as they came.
     recompress: Codec | None = None
     # Stamp the batch with the append time instead of the producer's times.
@@ -308,18 +308,18 @@ def _plan(batch: RecordBatch, codec: Codec, rules: AppendRules) -> AppendPlan:
     # Operators of Flag cost a microsecond each, so the ordinary batch meets none.
     look = _FORM if rules.validates else _NOT
     if rules.is_compacted:
-        look |= Look.KEYS
+        look |= ReadReason.KEYS
     if batch.attributes & BROKERS_BITS:
-        look |= Look.HEADER
+        look |= ReadReason.HEADER
     recompress = None
     if rules.codec is not None and rules.codec is not codec:
-        look |= Look.CODEC
+        look |= ReadReason.CODEC
         recompress = rules.codec
     if rules.uses_append_time:
         if batch.is_compressed:
-            look |= Look.APPEND_TIME
+            look |= ReadReason.APPEND_TIME
     elif rules.timestamp_before_max_ms < INT64_MAX:
-        look |= Look.TIMESTAMPS
+        look |= ReadReason.TIMESTAMPS
     # Made directly: the tuple's own constructor is a Python function and twice as slow.
     plan: AppendPlan = _new_tuple(
         AppendPlan,

@@ -33,7 +33,7 @@ _EPOCH_MAX = (1 << 31) - 1
 EVICTION_MS = 120_000.0
 
 
-class Offsets(NamedTuple):
+class SentOffsets(NamedTuple):
     """What an answer says of a partition, beside records."""
 
     high_watermark: int
@@ -41,7 +41,7 @@ class Offsets(NamedTuple):
 
 
 # After an error, and before the first answer, everything is news.
-_UNTOLD = Offsets(-1, -1)
+_UNTOLD = SentOffsets(-1, -1)
 
 
 class SessionAsk(NamedTuple):
@@ -90,7 +90,7 @@ class FetchSession(Generic[Key, Wanted]):
         # What the leader remembers of its last answer while the request stays the same.
         self.memory: Any = None
         self._wanted: dict[Key, Wanted] = {}
-        self._told: dict[Key, Offsets] = {}
+        self._told: dict[Key, SentOffsets] = {}
 
     def __len__(self) -> int:
         return len(self._wanted)
@@ -118,7 +118,7 @@ class FetchSession(Generic[Key, Wanted]):
             self._wanted[key] = wanted
             self.memory = None
 
-    def tell(self, key: Key, offsets: Offsets, *, has_content: bool, has_failed: bool) -> bool:
+    def tell(self, key: Key, offsets: SentOffsets, *, has_content: bool, has_failed: bool) -> bool:
         """Whether the answer must speak of the partition; it is taken for told then.
 
         ``has_content``: records, or something else that is not in the offsets."""

@@ -14,7 +14,7 @@ from ottla.protocol.data_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Leadership:
+class PartitionLeadership:
     """What the controller says about one partition (the state znode and the assignment).
 
     ``leader`` is -1 while there is none. ``partition_epoch`` is the version of the state, and
@@ -63,7 +63,7 @@ class Leading:
     def __init__(
         self,
         node_id: int,
-        leadership: Leadership,
+        leadership: PartitionLeadership,
         epoch_start_offset: int,
         limits: ReplicaLimits,
         now_ms: float,
@@ -90,7 +90,7 @@ class Leading:
         self._follow(now_ms)
         self._count()
 
-    def update(self, leadership: Leadership, now_ms: float) -> bool:
+    def update(self, leadership: PartitionLeadership, now_ms: float) -> bool:
         """Merge what the controller says later within the same leader epoch; True if it is news."""
         assert leadership.leader_epoch == self.leadership.leader_epoch
         members = self.in_sync.committed

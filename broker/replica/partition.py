@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.replica.leading import Leadership, Leading, ReplicaLimits
+from ottla.broker.replica.leading import Leading, PartitionLeadership, ReplicaLimits
 from ottla.broker.replica.roles import LogBounds, Role, RoleChange
-from ottla.broker.replica.watermark import Isolation, clamped_watermark, raised_watermark
+from ottla.broker.replica.watermark import FetchIsolation, clamped_watermark, raised_watermark
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -63,7 +63,7 @@ class Replica:
         self.leader_epoch = NO_EPOCH
         # The first epoch of the leadership that has gone on here without a break.
         self.led_since = NO_EPOCH
-        self.leadership: Leadership | None = None
+        self.leadership: PartitionLeadership | None = None
         self.leading: Leading | None = None
         self.log_start_offset = bounds.log_start_offset
         self.log_end_offset = bounds.log_end_offset
@@ -100,7 +100,7 @@ class Replica:
         stable = self.history.producers.transactions.last_stable_offset(self.high_watermark)
         return max(stable, self.log_start_offset)
 
-    def become_leader(self, leadership: Leadership, now_ms: float) -> RoleChange:
+    def become_leader(self, leadership: PartitionLeadership, now_ms: float) -> RoleChange:
         """Lead from the log end on, or merge what is new about an epoch that is led already."""
         assert leadership.leader == self.node_id
         if _is_stale(self, leadership):
@@ -119,7 +119,7 @@ class Replica:
         self.leading = Leading(self.node_id, leadership, start_offset, self.limits, now_ms)
         return RoleChange(is_new_epoch=True, watermark_moved=self.maybe_raise_watermark(now_ms))
 
-    def become_follower(self, leadership: Leadership) -> RoleChange:
+    def become_follower(self, leadership: PartitionLeadership) -> RoleChange:
         """Follow whoever leads, or nobody while leader is -1.
 
         Nothing is truncated here: what to cut is for the leader's epochs to say and never for the
@@ -141,7 +141,7 @@ class Replica:
         self.leadership = None
         self.leading = None
 
-    def _enter(self, role: Role, leadership: Leadership) -> None:
+    def _enter(self, role: Role, leadership: PartitionLeadership) -> None:
         self.role = role
         self.leadership = leadership
         self.leader_epoch = leadership.leader_epoch
@@ -287,11 +287,11 @@ class Replica:
 
     # ---- reading ----
 
-    def upper_bound(self, isolation: Isolation) -> int:
+    def upper_bound(self, isolation: FetchIsolation) -> int:
         """The first offset that a reader of this kind may not see."""
-        if isolation is Isolation.LOG_END:
+        if isolation is FetchIsolation.LOG_END:
             return self.log_end_offset
-        if isolation is Isolation.READ_COMMITTED:
+        if isolation is FetchIsolation.READ_COMMITTED:
             return self.last_stable_offset
         return self.high_watermark
 
@@ -365,7 +365,7 @@ class Replica:
 _OF_ASSIGNED_REPLICAS = (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE)
 
 
-def _is_stale(replica: Replica, leadership: Leadership) -> bool:
+def _is_stale(replica: Replica, leadership: PartitionLeadership) -> bool:
     """Whether the controller's word is older than what the replica or its log has heard."""
     if leadership.leader_epoch < max(replica.leader_epoch, replica.history.epochs.latest_epoch):
         return True

@@ -32,7 +32,7 @@ NO_OFFSET = -1
 SEQUENCE_MASK = 0x7FFFFFFF
 
 
-class Action(Enum):
+class AppendAction(Enum):
     """What the caller does with a judged batch."""
 
     APPEND = auto()
@@ -41,23 +41,23 @@ class Action(Enum):
     REFUSE = auto()
 
 
-class Verdict(NamedTuple):
+class AppendVerdict(NamedTuple):
     """The answer to a judged batch. Offsets and timestamp are those of the original, or -1.
 
     With acks=all a duplicate too is answered only once ``last_offset`` is replicated."""
 
-    action: Action
+    action: AppendAction
     error: ErrorCode = ErrorCode.NONE
     base_offset: int = NO_OFFSET
     last_offset: int = NO_OFFSET
     timestamp: int = -1
 
 
-APPEND = Verdict(Action.APPEND)
+APPEND = AppendVerdict(AppendAction.APPEND)
 
 
-def _refuse(error: ErrorCode) -> Verdict:
-    return Verdict(Action.REFUSE, error)
+def _refuse(error: ErrorCode) -> AppendVerdict:
+    return AppendVerdict(AppendAction.REFUSE, error)
 
 
 class WrittenBatch(NamedTuple):
@@ -146,7 +146,7 @@ class ProducerState:
         self.coordinator_epoch = max(self.coordinator_epoch, coordinator_epoch)
         self.transaction_first_offset = NO_OFFSET
 
-    def judge(self, batch: RecordBatch) -> Verdict:
+    def judge(self, batch: RecordBatch) -> AppendVerdict:
         """What to do with a batch of this producer; see the table at the top."""
         if batch.producer_epoch < self.producer_epoch:
             return _refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -164,7 +164,7 @@ class ProducerState:
             return APPEND
         return self._judge_older(batch)
 
-    def _judge_older(self, batch: RecordBatch) -> Verdict:
+    def _judge_older(self, batch: RecordBatch) -> AppendVerdict:
         last_sequence, delta = batch.last_sequence, batch.last_offset_delta
         for written in self.batches:
             if written.last_sequence == last_sequence and written.offset_delta == delta:
@@ -172,8 +172,8 @@ class ProducerState:
                 # one again after an abort means other records (hazard T-09).
                 if batch.is_transactional and not self._is_in_open_transaction(written):
                     break
-                return Verdict(
-                    Action.DUPLICATE,
+                return AppendVerdict(
+                    AppendAction.DUPLICATE,
                     base_offset=written.base_offset,
                     last_offset=written.last_offset,
                     timestamp=written.timestamp,

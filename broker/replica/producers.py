@@ -15,13 +15,13 @@ from ottla.broker.replica.producer import (
     BATCHES_MAX,
     NO_EPOCH,
     NO_OFFSET,
-    Action,
+    AppendAction,
+    AppendVerdict,
     ProducerState,
-    Verdict,
     WrittenBatch,
 )
 from ottla.broker.replica.snapshots import SnapshotEntry, decode_snapshot, encode_snapshot
-from ottla.broker.replica.transactions import CompletedTransaction, Transactions
+from ottla.broker.replica.transactions import CompletedTransaction, PartitionTransactions
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import NO_PRODUCER_ID, NO_SEQUENCE
 from ottla.protocol.records.control import ControlType, read_marker
@@ -43,7 +43,7 @@ class ProducerTable:
         self._states: dict[int, ProducerState] = {}
         # Batches before it are accounted for; the log may show some of them again.
         self._next_offset = 0
-        self.transactions = Transactions()
+        self.transactions = PartitionTransactions()
 
     def __len__(self) -> int:
         return len(self._states)
@@ -61,12 +61,14 @@ class ProducerTable:
         """What is known of a producer. Not to be changed by the caller."""
         return self._states.get(producer_id)
 
-    def judge(self, batch: RecordBatch) -> Verdict:
+    def judge(self, batch: RecordBatch) -> AppendVerdict:
         """What to do with a client's batch; the table stays as it is."""
         state = self._states.get(batch.producer_id)
         return APPEND if state is None else state.judge(batch)
 
-    def judge_marker(self, marker: TransactionMarker, transaction_version: int = 0) -> Verdict:
+    def judge_marker(
+        self, marker: TransactionMarker, transaction_version: int = 0
+    ) -> AppendVerdict:
         """What to do with a transaction marker that a coordinator wants written here.
 
         A coordinator that has been replaced is fenced for good (hazard T-15). A marker that would
@@ -77,15 +79,19 @@ class ProducerTable:
         if state is None:
             return APPEND
         if marker.coordinator_epoch < state.coordinator_epoch:
-            return Verdict(Action.REFUSE, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+            return AppendVerdict(AppendAction.REFUSE, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
         if marker.producer_epoch < state.producer_epoch:
-            return Verdict(Action.REFUSE, ErrorCode.INVALID_PRODUCER_EPOCH)
+            return AppendVerdict(AppendAction.REFUSE, ErrorCode.INVALID_PRODUCER_EPOCH)
         if state.has_open_transaction:
             is_late = transaction_version >= 2 and marker.producer_epoch == state.producer_epoch
-            return Verdict(Action.REFUSE, ErrorCode.INVALID_PRODUCER_EPOCH) if is_late else APPEND
+            return (
+                AppendVerdict(AppendAction.REFUSE, ErrorCode.INVALID_PRODUCER_EPOCH)
+                if is_late
+                else APPEND
+            )
         known = (state.producer_epoch, state.coordinator_epoch)
         is_new = known != (marker.producer_epoch, marker.coordinator_epoch)
-        return APPEND if is_new else Verdict(Action.DUPLICATE)
+        return APPEND if is_new else AppendVerdict(AppendAction.DUPLICATE)
 
     def observe(self, batch: RecordBatch) -> CompletedTransaction | None:
         """Take in a batch that is in the log now; the transaction it has ended, if any.

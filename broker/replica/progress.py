@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import inf
 
-from ottla.broker.replica.proofs import NOT_PROVEN
+from ottla.broker.replica.leadership_proofs import NOT_PROVEN
 from ottla.protocol.named_tuples import NamedTuple
 
 UNKNOWN_OFFSET = -1
@@ -54,7 +54,8 @@ class FollowerProgress:
         # What the last answer to it said.
         self.told_watermark = UNKNOWN_OFFSET
         self.told_log_start_offset = UNKNOWN_OFFSET
-        # The last question after which it certainly followed this leader (read proofs.py).
+        # The last question after which it certainly followed this leader; read
+        # leadership_proofs.py.
         self.proven_question = NOT_PROVEN
         # A member of the ISR has the whole lag time to make itself heard after an election; any
         # other has yet to show that it keeps up.

@@ -27,7 +27,7 @@ class CompletedTransaction(NamedTuple):
     last_stable_offset: int
 
 
-class Transactions:
+class PartitionTransactions:
     """Owned by the producer table, which feeds it every batch of the log in order."""
 
     __slots__ = ("_ended", "_first_unstable", "_open", "on_begin", "settled_offset")

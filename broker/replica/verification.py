@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.replica.producer import SEQUENCE_MASK, Action, Verdict
+from ottla.broker.replica.producer import SEQUENCE_MASK, AppendAction, AppendVerdict
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import NO_SEQUENCE
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _NONE = ErrorCode.NONE
 
 
-class Claim(NamedTuple):
+class TransactionClaim(NamedTuple):
     """A producer says that it is in a transaction. ``adds``: that transaction bumps its epoch at
     its end, and is told of the partition by the same question (transaction version 2)."""
 
@@ -45,7 +45,7 @@ class Guard:
 
     __slots__ = ("adds", "is_confirmed", "is_standing", "lowest_sequence", "since_ms")
 
-    def __init__(self, claim: Claim, now_ms: float) -> None:
+    def __init__(self, claim: TransactionClaim, now_ms: float) -> None:
         # While nothing of the transaction is in the log, no later batch may come before this.
         self.lowest_sequence = claim.base_sequence
         self.adds = claim.adds
@@ -72,7 +72,7 @@ class Verifications:
         return sum(map(len, self._guards.values()))
 
     def begin(
-        self, claim: Claim, state: ProducerState | None, now_ms: float
+        self, claim: TransactionClaim, state: ProducerState | None, now_ms: float
     ) -> Guard | ErrorCode | None:
         """The guard to ask the coordinator for, None if there is no need (the transaction is open
         here, or was found open and has not ended since), or why it is no use to ask. ``state`` is
@@ -130,19 +130,19 @@ class Verifications:
 
 def judge_batch(
     producers: ProducerTable, verifications: Verifications, batch: RecordBatch
-) -> Verdict:
+) -> AppendVerdict:
     """What to do with a batch that has a producer id: its sequence and its transaction judged.
 
     A repetition is recognised before its transaction is asked for, which may have ended."""
     verdict = producers.judge(batch)
     if (
         not batch.is_transactional
-        or verdict.action is Action.DUPLICATE
+        or verdict.action is AppendAction.DUPLICATE
         or verdict.error is ErrorCode.INVALID_PRODUCER_EPOCH
     ):
         return verdict
     error = verifications.judge(batch, producers.get(batch.producer_id))
-    return verdict if error is _NONE else Verdict(Action.REFUSE, error)
+    return verdict if error is _NONE else AppendVerdict(AppendAction.REFUSE, error)
 
 
 def is_open(state: ProducerState, producer_epoch: int) -> bool:

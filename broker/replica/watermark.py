@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Isolation(IntEnum):
+class FetchIsolation(IntEnum):
     """How far a reader may look. The first two are the wire's; followers read to the log end."""
 
     READ_UNCOMMITTED = 0

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ottla.broker.server.requests import RequestParts
     from ottla.broker.server.stores import OpenedStore
     from ottla.coordinator.configs.broker_configs import BrokerConfig
-    from ottla.coordinator.store.store import Session, Store
+    from ottla.coordinator.store.store import MetadataSession, Store
     from ottla.protocol.ports import Address, Ports
 
 logger = logging.getLogger("ottla.broker")
@@ -205,12 +205,12 @@ class Broker:
 
     # ---- while it runs ----
 
-    def _session(self) -> Session:
+    def _session(self) -> MetadataSession:
         """Raises KafkaError while there is none."""
         assert self.state.lifecycle is not None, "a broker leads nothing before it has joined"
         return self.state.lifecycle.session
 
-    def _on_session(self, session: Session) -> None:
+    def _on_session(self, session: MetadataSession) -> None:
         self.parts.lease.enter(session)
         self.parts.receiver.on_session()
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.following.fetchers import Fetchers
     from ottla.broker.server.shared_parts import SharedParts
-    from ottla.coordinator.metadata.delta import Delta
+    from ottla.coordinator.metadata.delta import MetadataDelta
 
 
 class BrokerParts(NamedTuple):
@@ -156,10 +156,12 @@ def _connect(parts: BrokerParts) -> None:
     coordinators.trust_clock(parts.housekeeping.trusts_clock)
 
 
-def _settings_follower(settings: Settings, partitions: Partitions) -> Callable[[Delta], None]:
+def _settings_follower(
+    settings: Settings, partitions: Partitions
+) -> Callable[[MetadataDelta], None]:
     """Return a metadata subscriber that drops cached settings when a config entity changes."""
 
-    def on_metadata(delta: Delta) -> None:
+    def on_metadata(delta: MetadataDelta) -> None:
         for entity in delta.configs:
             if entity.entity_type == BROKERS:
                 settings.forget()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.coordinator.configs.broker_configs import BrokerConfig
-    from ottla.coordinator.store.store import Session
+    from ottla.coordinator.store.store import MetadataSession
     from ottla.protocol.ports import Ports
 
 
@@ -27,7 +27,7 @@ class SharedParts(NamedTuple):
     ports: Ports
     config: BrokerConfig
     # Raises KafkaError while the broker has no session with the metadata store.
-    session: Callable[[], Session]
+    session: Callable[[], MetadataSession]
     # Tasks that end last, after the session, and chores, which end before the logs are closed.
     tasks: Tasks
     chores: Tasks
@@ -41,7 +41,7 @@ def build_shared_parts(
     ports: Ports,
     config: BrokerConfig,
     node_id: int,
-    session: Callable[[], Session],
+    session: Callable[[], MetadataSession],
     on_crash: Callable[[str, BaseException], object],
 ) -> SharedParts:
     """Build the record. ``on_crash`` hears of each task that dies of an unexpected error."""

@@ -27,7 +27,7 @@ from ottla.protocol.data_classes import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from ottla.coordinator.store.store import Session, Store
+    from ottla.coordinator.store.store import MetadataSession, Store
 
 Answer = TypeVar("Answer")
 
@@ -96,7 +96,7 @@ class GatedStore:
 class GatedSession:
     """``store.Session`` behind the gate; see there for the meaning of each call."""
 
-    def __init__(self, gate: GatedStore, below: Session) -> None:
+    def __init__(self, gate: GatedStore, below: MetadataSession) -> None:
         self._gate = gate
         self._below = below
         # As far as the broker has heard.

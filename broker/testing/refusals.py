@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.protocol.apis import API, ApiKey
 from ottla.protocol.compile import decoder, encoder
 from ottla.protocol.headers import decode_request_header, response_header
-from ottla.protocol.schema import Wire, schema_of
+from ottla.protocol.schema import WireType, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +87,7 @@ def _answer(declared: type, asked: object, error: int, version: int) -> Any:
             if _holds_error(field):
                 parts = [_answer(field.kind, p, error, version) for p in _listed(asked, name)]
                 setattr(made, name, parts)
-        elif not field.is_array and isinstance(field.kind, Wire):
+        elif not field.is_array and isinstance(field.kind, WireType):
             _copy_name(made, name, asked)
     return made
 

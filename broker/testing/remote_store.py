@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ottla.broker.testing.wire import CallChannel
-    from ottla.coordinator.store.store import Session, Store
+    from ottla.coordinator.store.store import MetadataSession, Store
     from ottla.protocol.ports import Clock
 
 # What one end says to the other.
@@ -42,7 +42,7 @@ class StoreHost:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, MetadataSession] = {}
 
     async def connect(self, wire: CallChannel, timeout_ms: int) -> int:
         """Open a session for the other end; its id."""

@@ -16,7 +16,6 @@ from ottla.protocol.ids import ZERO_UUID, TopicPartition, Uuid
 from ottla.protocol.ports import Address
 
 if TYPE_CHECKING:
-
     from ottla.protocol.messages.metadata import (
         MetadataResponse,
         MetadataResponsePartition,

@@ -26,7 +26,7 @@ from ottla.protocol.ids import TopicPartition, uuid_from_text
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from ottla.coordinator.controller.events import Identity, World, Write
+    from ottla.coordinator.controller.events import ControllerEpoch, StoredCluster, Write
     from ottla.coordinator.controller.specs import ControllerSettings
     from ottla.coordinator.metadata.image import MetadataImage, PartitionState
     from ottla.protocol.ids import Uuid
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 class ControllerContext:
     """Made from the world that was read; changed by ``replay`` and by what brokers report."""
 
-    def __init__(self, identity: Identity, settings: ControllerSettings, world: World) -> None:
+    def __init__(
+        self, identity: ControllerEpoch, settings: ControllerSettings, world: StoredCluster
+    ) -> None:
         self.identity = identity
         self.settings = settings
         self.image = world.image

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 AnyControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
 
-class Identity(NamedTuple):
+class ControllerEpoch(NamedTuple):
     """Which controller: the epoch was obtained once, in the election (C-01)."""
 
     node_id: int
@@ -65,7 +65,7 @@ ControllerDecision = Decision[Write, ControlRequest, Reply]
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class StoredCluster:
     """All that a controller reads when it begins. Every partition of the image has its znode,
     though not necessarily the state below it.
 
@@ -94,7 +94,7 @@ class BrokersRead(NamedTuple):
 class TopicsRead(NamedTuple):
     """All topic names there are now, and those topics that were read again.
 
-    ``without_id`` and ``versions`` of their znodes: as in ``World``."""
+    ``without_id`` and ``versions`` of their znodes: as in ``StoredCluster``."""
 
     names: frozenset[str]
     topics: tuple[TopicImage, ...]

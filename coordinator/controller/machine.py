@@ -29,6 +29,7 @@ from ottla.coordinator.controller.events import (
     BrokerSuspected,
     ConfigRead,
     ControllerDecision,
+    ControllerEpoch,
     ControlRequest,
     CreatePartitions,
     CreateTopics,
@@ -36,7 +37,6 @@ from ottla.coordinator.controller.events import (
     DirectoryFailed,
     ElectLeaders,
     Event,
-    Identity,
     MovesAsked,
     PreferredAsked,
     ReplicasAwaited,
@@ -47,8 +47,8 @@ from ottla.coordinator.controller.events import (
     RoomRead,
     ShutdownAsked,
     StatesRead,
+    StoredCluster,
     TopicsRead,
-    World,
     Write,
 )
 from ottla.coordinator.controller.settlement import Settlement
@@ -71,9 +71,9 @@ class Controller:
 
     def __init__(
         self,
-        identity: Identity,
+        identity: ControllerEpoch,
         settings: ControllerSettings,
-        world: World,
+        world: StoredCluster,
         check_configs: ConfigCheck,
     ) -> None:
         self.identity = identity

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.controller.events import AnyControlRequest, ControlRequest, Identity
+from ottla.coordinator.controller.events import AnyControlRequest, ControllerEpoch, ControlRequest
 from ottla.coordinator.metadata.changes import (
     FULL_UPDATE,
     INCREMENTAL_UPDATE,
@@ -57,7 +57,7 @@ EPOCH_DURING_DELETE = -2
 class RequestWriter:
     """Made for one decision: who speaks, about which image."""
 
-    identity: Identity
+    identity: ControllerEpoch
     image: MetadataImage
     # Node -> replicas that it holds but cannot serve.
     offline: dict[int, set[TopicPartition]] = field(default_factory=dict)
@@ -276,7 +276,7 @@ class RequestWriter:
         )
 
 
-def _gone(topic: TopicImage, identity: Identity) -> UpdateMetadataTopicState:
+def _gone(topic: TopicImage, identity: ControllerEpoch) -> UpdateMetadataTopicState:
     return UpdateMetadataTopicState(
         topic.name,
         topic.topic_id,

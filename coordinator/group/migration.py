@@ -11,18 +11,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import ClassicGroup
-from ottla.coordinator.group.common.timeline import EventKind
+from ottla.coordinator.group.common.timeline import GroupEventKind
 from ottla.coordinator.group.consumer.embedded import held_by, wish_of
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.consumer.member import ClassicMetadata, Subscription
+from ottla.coordinator.group.consumer.member import ClassicMetadata, MemberSubscription
 from ottla.coordinator.group.consumer.takeover import Migrant
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
-    from ottla.coordinator.group.classic.member import Member
+    from ottla.coordinator.group.classic.member import ClassicGroupMember
     from ottla.coordinator.group.common.record_values import GroupMetadataValue
-    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.common.scope import GroupScope
     from ottla.coordinator.group.consumer.context import ConsumerContext
     from ottla.coordinator.metadata.image import MetadataImage
 
@@ -36,7 +36,7 @@ def upgraded(classic: ClassicGroup, context: ConsumerContext) -> ConsumerGroup |
     group = ConsumerGroup(classic.group_id, context)
     members = list(classic.roster.members.values())
     if not members:
-        group.take_over(classic.standing.generation_id, (), classic.tombstones())
+        group.take_over(classic.generation.generation_id, (), classic.tombstones())
         return group
     settings = context.scope.settings
     if (
@@ -51,7 +51,7 @@ def upgraded(classic: ClassicGroup, context: ConsumerContext) -> ConsumerGroup |
     except RemoteProtocolError as error:
         note(context.scope, classic.group_id, f"refused, a member's bytes are malformed: {error}")
         return None
-    group.take_over(classic.standing.generation_id, migrants, classic.tombstones())
+    group.take_over(classic.generation.generation_id, migrants, classic.tombstones())
     # As much again is left for what the join itself changes, maybe of every member.
     if 2 * group.opening_bytes > settings.max_record_bytes:
         # The log would refuse it, and the shard be loaded again, at every try (hazard G-10).
@@ -60,15 +60,15 @@ def upgraded(classic: ClassicGroup, context: ConsumerContext) -> ConsumerGroup |
     return group
 
 
-def _migrant(member: Member, classic: ClassicGroup, image: MetadataImage) -> Migrant:
+def _migrant(member: ClassicGroupMember, classic: ClassicGroup, image: MetadataImage) -> Migrant:
     # Before a generation there is no chosen protocol; then the one it likes best has to do.
-    chosen = classic.standing.protocol_name
+    chosen = classic.generation.protocol_name
     protocols = sorted(member.protocols, key=lambda protocol: protocol[0] != chosen)
     wish = wish_of(protocols[0][1], image)
     # While a round is completed nobody has an assignment; those who keep their partitions over a
     # round (KIP-429) have said which.
     held = held_by(member.assignment, image) if member.assignment else wish.owned
-    subscription = Subscription(
+    subscription = MemberSubscription(
         instance_id=member.instance_id,
         rack_id=wish.rack_id,
         client_id=member.client_id,
@@ -80,7 +80,7 @@ def _migrant(member: Member, classic: ClassicGroup, image: MetadataImage) -> Mig
     return Migrant(member.member_id, subscription, held)
 
 
-def downgraded(group_id: str, stored: GroupMetadataValue, scope: Scope) -> ClassicGroup:
+def downgraded(group_id: str, stored: GroupMetadataValue, scope: GroupScope) -> ClassicGroup:
     """The classic group whose record has just been appended; its members are called to join."""
     group = ClassicGroup(group_id, scope)
     group.restore(stored)
@@ -90,6 +90,6 @@ def downgraded(group_id: str, stored: GroupMetadataValue, scope: Scope) -> Class
     return group
 
 
-def note(scope: Scope, group_id: str, detail: str) -> None:
+def note(scope: GroupScope, group_id: str, detail: str) -> None:
     """For whoever asks what kind of group it was at what time."""
-    scope.timeline.note(scope.moment, group_id, EventKind.CONVERTED, detail=detail)
+    scope.timeline.note(scope.moment, group_id, GroupEventKind.CONVERTED, detail=detail)

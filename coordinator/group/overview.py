@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.failures import answer_to
 from ottla.coordinator.group.classic.group import GROUP_TYPE as CLASSIC
 from ottla.coordinator.group.classic.group import ClassicGroup
-from ottla.coordinator.group.classic.states import GroupState
-from ottla.coordinator.group.common.timeline import EventKind
+from ottla.coordinator.group.classic.states import ClassicGroupState
+from ottla.coordinator.group.common.timeline import GroupEventKind
 from ottla.coordinator.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ottla.coordinator.effects import Ticket
-    from ottla.coordinator.group.classic.member import Member
+    from ottla.coordinator.group.classic.member import ClassicGroupMember
     from ottla.coordinator.group.common.membership import Group, Groups
-    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.common.scope import GroupScope
     from ottla.coordinator.group.offsets.offsets import OffsetTable
     from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
     from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 NOT_FOUND_VERSION = 6
 
 
-class Overview:
+class GroupOverview:
     """A group of which only offsets are known is an empty classic one, without a protocol."""
 
-    def __init__(self, scope: Scope, groups: Groups, offsets: OffsetTable) -> None:
+    def __init__(self, scope: GroupScope, groups: Groups, offsets: OffsetTable) -> None:
         self._scope = scope
         self._groups = groups
         self._offsets = offsets
@@ -74,7 +74,11 @@ class Overview:
         for group_id in self._offsets.ledger.visit_ids():
             is_new = group_id not in self._groups and group_id not in listed
             listed.add(group_id)
-            yield ListedGroup(group_id, "", GroupState.EMPTY.value, CLASSIC) if is_new else None
+            yield (
+                ListedGroup(group_id, "", ClassicGroupState.EMPTY.value, CLASSIC)
+                if is_new
+                else None
+            )
 
     # Describing.
 
@@ -89,8 +93,8 @@ class Overview:
         if isinstance(group, ClassicGroup):
             return _described(group)
         if group is None and self._offsets.has_group(group_id):
-            return DescribedGroup(group_id=group_id, group_state=GroupState.EMPTY.value)
-        dead = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+            return DescribedGroup(group_id=group_id, group_state=ClassicGroupState.EMPTY.value)
+        dead = DescribedGroup(group_id=group_id, group_state=ClassicGroupState.DEAD.value)
         if api_version >= NOT_FOUND_VERSION:
             dead.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             dead.error_message = f"Group {group_id} not found."
@@ -123,7 +127,7 @@ class Overview:
             if group is not None and self._groups.get(group_id) is group and _is_left(group):
                 del self._groups[group_id]
             timeline = self._scope.timeline
-            timeline.note(self._scope.moment, group_id, EventKind.DELETED)
+            timeline.note(self._scope.moment, group_id, GroupEventKind.DELETED)
             deletion.settle(result, ErrorCode.NONE)
 
         def on_failed(error: ErrorCode) -> None:
@@ -146,7 +150,9 @@ class Overview:
 class _Deletion:
     """One DeleteGroups request, which waits for what it writes about each group."""
 
-    def __init__(self, scope: Scope, ticket: Ticket, results: list[DeletableGroupResult]) -> None:
+    def __init__(
+        self, scope: GroupScope, ticket: Ticket, results: list[DeletableGroupResult]
+    ) -> None:
         self._scope = scope
         self._ticket = ticket
         self._results = results
@@ -175,8 +181,8 @@ def _is_left(group: Group) -> bool:
 
 
 def _described(group: ClassicGroup) -> DescribedGroup:
-    is_stable = group.state is GroupState.STABLE
-    protocol = group.standing.protocol_name if is_stable else None
+    is_stable = group.state is ClassicGroupState.STABLE
+    protocol = group.generation.protocol_name if is_stable else None
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -186,7 +192,7 @@ def _described(group: ClassicGroup) -> DescribedGroup:
     )
 
 
-def _described_member(member: Member, protocol: str | None) -> DescribedGroupMember:
+def _described_member(member: ClassicGroupMember, protocol: str | None) -> DescribedGroupMember:
     """What it subscribes to is known once its generation is settled."""
     return DescribedGroupMember(
         member_id=member.member_id,

@@ -1,9 +1,9 @@
 """All groups of one partition of ``__consumer_offsets``: the single door of the machine.
 
-The shell gives it the log, then requests, outcomes and the time; it hands each to the group that
-is meant and returns the effects. A group id belongs to one kind of group at a time: kinds.py finds
-the group, those of the classic protocol are in classic/, those of KIP-848 in consumer/, offsets of
-both in offsets.py, and what is asked about many groups in overview.py.
+The shell gives it the log, then requests, outcomes and the time; it hands each to the group that is
+meant and returns the effects. A group id belongs to one kind of group at a time: group_table.py
+finds the group, those of the classic protocol are in classic/, those of KIP-848 in consumer/,
+offsets of both in offsets.py, and what is asked about many groups in overview.py.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.common.records import (
     decode_record,
 )
-from ottla.coordinator.group.kinds import GroupKinds
+from ottla.coordinator.group.group_table import GroupTable
 from ottla.coordinator.group.offsets.expiry import EXAMINED_PER_SLICE_MAX, OffsetExpiry
 from ottla.coordinator.group.offsets.offsets import OffsetTable
-from ottla.coordinator.group.overview import Overview
+from ottla.coordinator.group.overview import GroupOverview
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ottla.coordinator.effects import (
-        Caller,
         Effects,
         LogRecord,
         Moment,
+        RequestOrigin,
         Ticket,
         Token,
         Writer,
     )
     from ottla.coordinator.group.common.membership import Groups
-    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.common.scope import GroupScope
     from ottla.coordinator.group.common.timeline import Event
     from ottla.coordinator.metadata.image import MetadataImage
     from ottla.protocol.errors import ErrorCode
@@ -63,15 +63,15 @@ class GroupShard:
 
     Every call returns what to do, in order; nothing is done by itself."""
 
-    def __init__(self, scope: Scope, image: Callable[[], MetadataImage]) -> None:
+    def __init__(self, scope: GroupScope, image: Callable[[], MetadataImage]) -> None:
         self.scope = scope
         self.groups: Groups = {}
         self.skipped = Skipped()
         self.offsets = OffsetTable(scope, self.groups, lambda topic: topic in image().topics)
         self._image = image
         self._topics = image().topics
-        self._kinds = GroupKinds(scope, self.groups, image)
-        self._overview = Overview(scope, self.groups, self.offsets)
+        self._kinds = GroupTable(scope, self.groups, image)
+        self._overview = GroupOverview(scope, self.groups, self.offsets)
         self._expiry = OffsetExpiry(
             scope, self.offsets, self.groups, lambda group_id: self.groups.pop(group_id)
         )
@@ -120,7 +120,9 @@ class GroupShard:
 
     # Working.
 
-    def handle(self, request: Any, caller: Caller, ticket: Ticket, moment: Moment) -> Effects:
+    def handle(
+        self, request: Any, caller: RequestOrigin, ticket: Ticket, moment: Moment
+    ) -> Effects:
         """One request about groups of this shard: JoinGroup, SyncGroup, Heartbeat, LeaveGroup,
         DescribeGroups, DeleteGroups, OffsetCommit, OffsetFetch (one group),
         OffsetDelete, TxnOffsetCommit, ConsumerGroupHeartbeat, ConsumerGroupDescribe."""
@@ -210,7 +212,7 @@ class GroupShard:
 
     # Inside.
 
-    def _make_handlers(self) -> dict[type, Callable[[Any, Caller, Ticket], object]]:
+    def _make_handlers(self) -> dict[type, Callable[[Any, RequestOrigin, Ticket], object]]:
         kinds, offsets, overview = self._kinds, self.offsets, self._overview
         answer, scope = self.scope.outbox.answer, self.scope
         return {
@@ -234,7 +236,7 @@ class GroupShard:
             DeleteGroupsRequest: lambda request, caller, ticket: overview.delete(request, ticket),
         }
 
-    def _heartbeat(self, request: HeartbeatRequest, caller: Caller, ticket: Ticket) -> None:
+    def _heartbeat(self, request: HeartbeatRequest, caller: RequestOrigin, ticket: Ticket) -> None:
         """Nearly all there is to do, so it takes no way round. HOT."""
         group = self.groups.get(request.group_id)
         if type(group) is ClassicGroup:

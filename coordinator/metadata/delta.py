@@ -42,7 +42,7 @@ class PartitionDelta(NamedTuple):
 
 
 @dataclass(slots=True)
-class Delta:
+class MetadataDelta:
     """What differs between two images. A topic that was made again under its name is in both
     lists, with its old id in ``gone_topics``."""
 
@@ -78,7 +78,7 @@ def next_image(image: MetadataImage, changes: Iterable[Change]) -> MetadataImage
     return drawing.finish()
 
 
-def apply_changes(image: MetadataImage, changes: Iterable[Change]) -> Delta:
+def apply_changes(image: MetadataImage, changes: Iterable[Change]) -> MetadataDelta:
     """The next image and what differs; a change that changes nothing is not in the result."""
     return _compare(image, next_image(image, changes))
 
@@ -153,8 +153,8 @@ class _Drawing:
         return {topic.topic_id: name for name, topic in topics.items()}
 
 
-def _compare(before: MetadataImage, after: MetadataImage) -> Delta:
-    delta = Delta(before, after)
+def _compare(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
+    delta = MetadataDelta(before, after)
     delta.has_new_controller = (before.controller_id, before.controller_epoch) != (
         after.controller_id,
         after.controller_epoch,
@@ -175,7 +175,7 @@ def _compare(before: MetadataImage, after: MetadataImage) -> Delta:
     return delta
 
 
-def _compare_topic(delta: Delta, old: TopicImage | None, new: TopicImage | None) -> None:
+def _compare_topic(delta: MetadataDelta, old: TopicImage | None, new: TopicImage | None) -> None:
     if old is new:
         return
     if old is not None and (new is None or old.topic_id != new.topic_id):

@@ -56,7 +56,7 @@ class FeatureUpdate(NamedTuple):
     upgrade_type: int = UpgradeType.UPGRADE
 
 
-class Refusal(NamedTuple):
+class FeatureRefusal(NamedTuple):
     """Why a change is not allowed."""
 
     error_code: ErrorCode
@@ -74,7 +74,7 @@ def first_levels(brokers: Iterable[Mapping[str, Levels]]) -> dict[str, int]:
 
 def judge_update(
     update: FeatureUpdate, current_level: int, brokers: Mapping[int, Mapping[str, Levels]]
-) -> Refusal | None:
+) -> FeatureRefusal | None:
     """Whether a feature may be brought to a level; ``brokers`` tells what each of them supports."""
     name, level, upgrade_type = update
     if not name:
@@ -100,8 +100,8 @@ def _supports(
         yield f"broker {node_id}", support.get(name, _NO_LEVELS)
 
 
-def _invalid(update: FeatureUpdate, reason: str) -> Refusal:
-    return Refusal(
+def _invalid(update: FeatureUpdate, reason: str) -> FeatureRefusal:
+    return FeatureRefusal(
         ErrorCode.INVALID_UPDATE_VERSION,
         f"{update.feature} cannot be brought to level {update.level}: {reason}",
     )

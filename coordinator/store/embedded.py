@@ -33,7 +33,7 @@ from ottla.coordinator.store.store import (
     WatchEvent,
     Znode,
 )
-from ottla.coordinator.store.tree import CloseSession, OpenSession, Transaction, in_group
+from ottla.coordinator.store.tree import CloseSession, OpenSession, StoreTransaction, in_group
 from ottla.coordinator.store.watches import Watches
 from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.named_tuples import NamedTuple
@@ -157,7 +157,7 @@ class EmbeddedStore:
 
     def _do(self, steps: tuple[Step, ...], session_id: int) -> Applied:
         self._refuse_if_failed()
-        transaction = Transaction(
+        transaction = StoreTransaction(
             self._tree.last_zxid + 1, self._clock.wall_ms(), session_id, steps
         )
         applied = self._tree.apply(transaction)

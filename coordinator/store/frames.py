@@ -15,11 +15,11 @@ from zlib import crc32
 from ottla.coordinator.store.store import Check, Create, Delete, Replace
 from ottla.coordinator.store.tree import (
     CloseSession,
-    Node,
     OpenSession,
     Step,
-    Transaction,
+    StoreTransaction,
     Tree,
+    TreeNode,
 )
 from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.named_tuples import NamedTuple
@@ -45,10 +45,10 @@ _CREATE, _SET, _DELETE, _CHECK, _OPEN, _CLOSE = range(1, 7)
 _EPHEMERAL, _SEQUENTIAL = 1, 2
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """A transaction as it stands in the file."""
 
-    transaction: Transaction
+    transaction: StoreTransaction
     synced_bytes: int
 
 
@@ -129,11 +129,11 @@ def _restore_node(tree: Tree, payload: bytes, at: int) -> int:
     path, at = _take_text(payload, at)
     czxid, mzxid, version, creations, owner, created_ms = _NODE.unpack_from(payload, at)
     node_data, at = _take_bytes(payload, at + _NODE.size)
-    tree.restore(path, Node(node_data, czxid, mzxid, owner, created_ms, version, creations))
+    tree.restore(path, TreeNode(node_data, czxid, mzxid, owner, created_ms, version, creations))
     return at
 
 
-def encode_transaction(transaction: Transaction, synced_bytes: int) -> bytes:
+def encode_transaction(transaction: StoreTransaction, synced_bytes: int) -> bytes:
     """One frame."""
     out = bytearray(
         _TRANSACTION.pack(
@@ -150,7 +150,7 @@ def encode_transaction(transaction: Transaction, synced_bytes: int) -> bytes:
     return frame(bytes(out))
 
 
-def decode_transaction(payload: bytes) -> Entry | None:
+def decode_transaction(payload: bytes) -> JournalEntry | None:
     """The entry, or None if the payload is something else."""
     if payload[:1] != _KIND_TRANSACTION or len(payload) < _TRANSACTION.size:
         return None
@@ -160,7 +160,7 @@ def decode_transaction(payload: bytes) -> Entry | None:
     for _ in range(count):
         step, at = _take_step(payload, at)
         steps.append(step)
-    return Entry(Transaction(zxid, wall_ms, session_id, tuple(steps)), synced)
+    return JournalEntry(StoreTransaction(zxid, wall_ms, session_id, tuple(steps)), synced)
 
 
 def _put_step(out: bytearray, step: Step) -> None:

@@ -21,7 +21,7 @@ from ottla.coordinator.store.tree import Tree
 from ottla.protocol.errors import CorruptLogError
 
 if TYPE_CHECKING:
-    from ottla.coordinator.store.tree import Transaction
+    from ottla.coordinator.store.tree import StoreTransaction
     from ottla.protocol.ports import Disk, File
 
 _NAME = "store.journal"
@@ -92,7 +92,7 @@ class Journal:
         grown = self._file.size_bytes - self._snapshot_bytes
         return not self._is_replacing and grown > max(self._snapshot_bytes, COMPACTION_BYTES_MIN)
 
-    def append(self, transaction: Transaction) -> None:
+    def append(self, transaction: StoreTransaction) -> None:
         """Write the entry, not yet durable. Raises OSError, after which the file is as before;
 
         if not even that could be restored, raises CorruptLogError and the journal is finished."""

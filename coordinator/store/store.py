@@ -150,7 +150,7 @@ Operation = Create | Replace | Delete | Check
 OperationResult = str | Stat | None
 
 
-class EventKind(Enum):
+class WatchEventKind(Enum):
     """What happened to a watched path."""
 
     CREATED = "created"
@@ -162,14 +162,14 @@ class EventKind(Enum):
 class WatchEvent(NamedTuple):
     """One firing of a one-shot watch; it carries no data: whoever hears it reads again (C-07)."""
 
-    kind: EventKind
+    kind: WatchEventKind
     path: str
 
 
 Watch = Callable[[WatchEvent], object]
 
 
-class Session(Protocol):
+class MetadataSession(Protocol):
     """One session of the store, with everything that can be asked or done through it.
 
     A watch fires once, on the event loop, before any later answer of the same session can show the
@@ -232,5 +232,5 @@ class Session(Protocol):
 class Store(Protocol):
     """Where sessions come from. Every session is its own; a lost one is replaced by a new one."""
 
-    async def connect(self, timeout_ms: int = SESSION_TIMEOUT_MS) -> Session:
+    async def connect(self, timeout_ms: int = SESSION_TIMEOUT_MS) -> MetadataSession:
         """Open a session. Raises ConnectionLoss."""

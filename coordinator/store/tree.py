@@ -16,7 +16,6 @@ from ottla.coordinator.store.store import (
     Create,
     Created,
     Delete,
-    EventKind,
     GroupFailed,
     NoChildrenForEphemerals,
     NodeExists,
@@ -28,6 +27,7 @@ from ottla.coordinator.store.store import (
     Stat,
     StoreError,
     WatchEvent,
+    WatchEventKind,
     Znode,
 )
 from ottla.protocol.data_classes import dataclass
@@ -56,7 +56,7 @@ Step = Operation | OpenSession | CloseSession
 StepResult = Created | Stat | None
 
 
-class Transaction(NamedTuple):
+class StoreTransaction(NamedTuple):
     """One entry of the journal. ``session_id`` becomes the owner of ephemeral znodes."""
 
     zxid: int
@@ -66,7 +66,7 @@ class Transaction(NamedTuple):
 
 
 @dataclass(slots=True)
-class Node:
+class TreeNode:
     """One znode. ``creations`` counts children ever made: the next sequence number."""
 
     data: bytes
@@ -109,7 +109,7 @@ class Tree:
     """Owned by one store. Reading never changes it; ``apply`` is the only mutator."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {ROOT: Node(b"", 0, 0, 0, 0)}
+        self.nodes: dict[str, TreeNode] = {ROOT: TreeNode(b"", 0, 0, 0, 0)}
         # Session id -> the paths of its ephemeral znodes.
         self.sessions: dict[int, set[str]] = {}
         self.last_zxid = 0
@@ -130,7 +130,7 @@ class Tree:
         """Sorted names. Raises NoNode."""
         return sorted(self._node(path).children)
 
-    def walk(self) -> Iterator[tuple[str, Node]]:
+    def walk(self) -> Iterator[tuple[str, TreeNode]]:
         """Every znode, each parent before its children, in one order for one tree."""
         waiting = [ROOT]
         while waiting:
@@ -140,7 +140,7 @@ class Tree:
             prefix = "" if path == ROOT else path
             waiting.extend(f"{prefix}/{name}" for name in sorted(node.children, reverse=True))
 
-    def restore(self, path: str, node: Node) -> None:
+    def restore(self, path: str, node: TreeNode) -> None:
         """Put a znode of a snapshot in its place; parents must come before children."""
         assert path == ROOT or path not in self.nodes
         if path != ROOT:
@@ -150,7 +150,7 @@ class Tree:
         if node.owner:
             self.sessions.setdefault(node.owner, set()).add(path)
 
-    def apply(self, transaction: Transaction) -> Applied:
+    def apply(self, transaction: StoreTransaction) -> Applied:
         """Do all steps or none. Raises GroupFailed; the tree is then as it was."""
         assert transaction.zxid == self.last_zxid + 1, "transactions come in order"
         self._undo, self._events = [], []
@@ -171,7 +171,7 @@ class Tree:
 
         return Applied(results, self._events, take_back)
 
-    def _step(self, step: Step, transaction: Transaction) -> StepResult:
+    def _step(self, step: Step, transaction: StoreTransaction) -> StepResult:
         match step:
             case Create():
                 return self._create(step, transaction)
@@ -193,7 +193,7 @@ class Tree:
                 self._undo.append(lambda: self.sessions.__setitem__(session_id, owned))
         return None
 
-    def _create(self, step: Create, transaction: Transaction) -> Created:
+    def _create(self, step: Create, transaction: StoreTransaction) -> Created:
         parent_path, _name = split(step.path)
         parent = self._node(parent_path)
         if parent.owner:
@@ -203,7 +203,7 @@ class Tree:
         if path in self.nodes:
             raise NodeExists(path)
         owner = transaction.session_id if step.ephemeral else 0
-        node = Node(step.data, transaction.zxid, transaction.zxid, owner, transaction.wall_ms)
+        node = TreeNode(step.data, transaction.zxid, transaction.zxid, owner, transaction.wall_ms)
         self.nodes[path] = node
         name = split(path)[1]
         parent.children.add(name)
@@ -211,11 +211,11 @@ class Tree:
         if owner:
             self.sessions[owner].add(path)
         self._undo.append(lambda: self._undo_create(path, parent, name))
-        self._events.append(WatchEvent(EventKind.CREATED, path))
-        self._events.append(WatchEvent(EventKind.CHILDREN, parent_path))
+        self._events.append(WatchEvent(WatchEventKind.CREATED, path))
+        self._events.append(WatchEvent(WatchEventKind.CHILDREN, parent_path))
         return Created(path, node.stat())
 
-    def _undo_create(self, path: str, parent: Node, name: str) -> None:
+    def _undo_create(self, path: str, parent: TreeNode, name: str) -> None:
         node = self.nodes.pop(path)
         parent.children.discard(name)
         parent.creations -= 1
@@ -231,7 +231,7 @@ class Tree:
 
         node.data, node.mzxid, node.version = data, zxid, node.version + 1
         self._undo.append(undo)
-        self._events.append(WatchEvent(EventKind.CHANGED, path))
+        self._events.append(WatchEvent(WatchEventKind.CHANGED, path))
         return node.stat()
 
     def _remove(self, path: str) -> None:
@@ -252,16 +252,16 @@ class Tree:
                 self.sessions[node.owner].add(path)
 
         self._undo.append(undo)
-        self._events.append(WatchEvent(EventKind.DELETED, path))
-        self._events.append(WatchEvent(EventKind.CHILDREN, parent_path))
+        self._events.append(WatchEvent(WatchEventKind.DELETED, path))
+        self._events.append(WatchEvent(WatchEventKind.CHILDREN, parent_path))
 
-    def _node(self, path: str) -> Node:
+    def _node(self, path: str) -> TreeNode:
         node = self.nodes.get(path)
         if node is None:
             raise NoNode(path)
         return node
 
-    def _checked(self, path: str, version: int) -> Node:
+    def _checked(self, path: str, version: int) -> TreeNode:
         node = self._node(path)
         if version not in (ANY_VERSION, node.version):
             raise BadVersion(f"{path} is at {node.version}, not {version}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.store.store import EventKind
+from ottla.coordinator.store.store import WatchEventKind
 
 if TYPE_CHECKING:
     from ottla.coordinator.store.store import Watch, WatchEvent
@@ -29,9 +29,9 @@ class Watches:
     def take(self, event: WatchEvent) -> list[Watch]:
         """The watches that this event uses up."""
         taken: dict[Watch, None] = {}
-        if event.kind is not EventKind.CHILDREN:
+        if event.kind is not WatchEventKind.CHILDREN:
             taken |= self._of_nodes.pop(event.path, {})
-        if event.kind in (EventKind.CHILDREN, EventKind.DELETED):
+        if event.kind in (WatchEventKind.CHILDREN, WatchEventKind.DELETED):
             taken |= self._of_children.pop(event.path, {})
         return list(taken)
 

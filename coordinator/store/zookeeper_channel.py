@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.coordinator.store.store import WatchEvent
-    from ottla.coordinator.store.zookeeper_requests import Answered, Link, Request
+    from ottla.coordinator.store.zookeeper_requests import Answered, ConnectionLink, Request
     from ottla.protocol.ports import Clock, Timer
 
 logger = logging.getLogger("ottla.store")
@@ -63,7 +63,7 @@ class _Call:
 class Channel:
     """Owned by one session. Starts in doubt, and is lost once and for all."""
 
-    def __init__(self, link: Link, clock: Clock, timeout_ms: int) -> None:
+    def __init__(self, link: ConnectionLink, clock: Clock, timeout_ms: int) -> None:
         self.session_id = 0
         # As wished, until the servers have decided.
         self.timeout_ms = timeout_ms

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 from ottla.coordinator.store.store import StoreError, WatchEvent
 from ottla.coordinator.store.zookeeper_client import KazooSession, LinkOptions
 from ottla.coordinator.store.zookeeper_requests import Answered
-from ottla.coordinator.store.zookeeper_wire import EVENT_KINDS, Wire, error_of, result_of
+from ottla.coordinator.store.zookeeper_wire import (
+    EVENT_KINDS,
+    ZooKeeperRequests,
+    error_of,
+    result_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +35,7 @@ class ZooKeeperLink:
         self._inbox: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._is_woken = False
         self._events: LinkEvents | None = None
-        self._wire = Wire(self._on_watch, options.root, options.has_acl)
+        self._wire = ZooKeeperRequests(self._on_watch, options.root, options.has_acl)
         self._kazoo = KazooSession(options, clock, self._post)
         self._stopped: asyncio.Future[None] | None = None
 

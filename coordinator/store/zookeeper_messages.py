@@ -53,7 +53,7 @@ Delete = _careful(messages.Delete)
 Create, CheckVersion = messages.Create, messages.CheckVersion
 
 
-class Transaction:
+class MultiRequest:
     """A group of requests. Answered by one entry each: an error code, or the operation's answer;
     or by one entry that is ``Unreadable``."""
 

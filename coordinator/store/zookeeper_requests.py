@@ -45,7 +45,7 @@ class Sync(NamedTuple):
     path: str
 
 
-class Group(NamedTuple):
+class MultiOperation(NamedTuple):
     """All or none; answered by one result for each."""
 
     operations: tuple[Operation, ...]
@@ -57,12 +57,12 @@ REQUEST_BYTES_MAX = 1_000_000
 # What an operation costs beside its path and data, rounded up.
 _OPERATION_BYTES = 100
 
-Request = Create | Replace | Delete | Get | Exists | Children | Sync | Group
+Request = Create | Replace | Delete | Get | Exists | Children | Sync | MultiOperation
 
 
 def size_of(request: Request) -> int:
     """An upper bound of its bytes on the wire."""
-    operations = request.operations if isinstance(request, Group) else (request,)
+    operations = request.operations if isinstance(request, MultiOperation) else (request,)
     return sum(
         _OPERATION_BYTES + len(one.path.encode()) + len(getattr(one, "data", b""))
         for one in operations
@@ -96,7 +96,7 @@ class LinkEvents(Protocol):
         """A watched path has changed."""
 
 
-class Link(Protocol):
+class ConnectionLink(Protocol):
     """One session's connection, and the next one when it is gone."""
 
     def start(self, events: LinkEvents) -> None:

@@ -18,7 +18,7 @@ from ottla.coordinator.store.store import (
     Znode,
 )
 from ottla.coordinator.store.watches import Watches
-from ottla.coordinator.store.zookeeper_requests import Children, Exists, Get, Group, Sync
+from ottla.coordinator.store.zookeeper_requests import Children, Exists, Get, MultiOperation, Sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,7 +97,7 @@ class ZooKeeperSession:
     async def multi(self, operations: Sequence[Operation]) -> list[OperationResult]:
         """All or none."""
         full = tuple(one._replace(path=self._full(one.path)) for one in operations)
-        results = cast("list[OperationResult]", await self._channel.call(Group(full)))
+        results = cast("list[OperationResult]", await self._channel.call(MultiOperation(full)))
         return [one.removeprefix(self._root) if isinstance(one, str) else one for one in results]
 
     async def sync(self) -> None:

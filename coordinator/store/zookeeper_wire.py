@@ -20,7 +20,6 @@ from ottla.coordinator.store.store import (
     Create,
     Created,
     Delete,
-    EventKind,
     GroupFailed,
     NoChildrenForEphemerals,
     NodeExists,
@@ -31,13 +30,14 @@ from ottla.coordinator.store.store import (
     Replace,
     Stat,
     StoreError,
+    WatchEventKind,
     Znode,
 )
 from ottla.coordinator.store.zookeeper_requests import (
     Children,
     Exists,
     Get,
-    Group,
+    MultiOperation,
     Request,
     Sync,
 )
@@ -45,11 +45,11 @@ from ottla.coordinator.store.zookeeper_requests import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-EVENT_KINDS: dict[str, EventKind] = {
-    EventType.CREATED: EventKind.CREATED,
-    EventType.DELETED: EventKind.DELETED,
-    EventType.CHANGED: EventKind.CHANGED,
-    EventType.CHILD: EventKind.CHILDREN,
+EVENT_KINDS: dict[str, WatchEventKind] = {
+    EventType.CREATED: WatchEventKind.CREATED,
+    EventType.DELETED: WatchEventKind.DELETED,
+    EventType.CHANGED: WatchEventKind.CHANGED,
+    EventType.CHILD: WatchEventKind.CHILDREN,
 }
 
 # An operation of a group that was not at fault: one before it, one behind it.
@@ -75,7 +75,7 @@ _EPHEMERAL, _SEQUENTIAL = 1, 2
 _SECRET_PATHS = ("/config/users", "/delegation_token")
 
 
-class Wire:
+class ZooKeeperRequests:
     """Builds requests; knows who may touch what is created."""
 
     def __init__(self, on_watch: Callable[[Any], None], root: str, has_acl: bool) -> None:
@@ -93,8 +93,8 @@ class Wire:
                 return messages.GetChildren(path, self._on_watch if watched else None)
             case Sync(path):
                 return messages.Sync(path)
-            case Group(operations):
-                return messages.Transaction([self._in_group(one) for one in operations])
+            case MultiOperation(operations):
+                return messages.MultiRequest([self._in_group(one) for one in operations])
             case _:
                 return self._operation(asked)
 
@@ -146,7 +146,7 @@ def _result_of(asked: Request, answer: Any) -> object:
             if not isinstance(answer, list):
                 raise TypeError(f"{answer!r} is no list")
             return answer
-        case Group():
+        case MultiOperation():
             return _results_of(asked, answer)
         case Create():
             return Created(answer[0], stat_of(answer[1]))
@@ -171,7 +171,7 @@ def error_of(asked: Request, error: Exception) -> StoreError:
     if not isinstance(code, int):
         # Not an answer at all: what follows on this connection cannot be trusted.
         return _unreadable(asked, f"{type(error).__name__}: {error}")
-    path = "" if isinstance(asked, Group) else asked.path
+    path = "" if isinstance(asked, MultiOperation) else asked.path
     return _error(code, path)
 
 
@@ -187,7 +187,7 @@ def stat_of(stat: Any) -> Stat:
     )
 
 
-def _results_of(group: Group, answers: list[Any]) -> list[OperationResult]:
+def _results_of(group: MultiOperation, answers: list[Any]) -> list[OperationResult]:
     if answers and isinstance(answers[0], messages.Unreadable):
         raise _unreadable(group, answers[0].reason)
     operations = group.operations

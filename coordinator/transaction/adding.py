@@ -34,17 +34,17 @@ from ottla.coordinator.outbox import Continuation
 from ottla.coordinator.transaction.metadata import EPOCH_BUMPS_SINCE
 from ottla.coordinator.transaction.records import state_record
 from ottla.coordinator.transaction.replies import AddReplies, AddReply
-from ottla.coordinator.transaction.scope import Alarm, Move
+from ottla.coordinator.transaction.scope import Alarm, PendingTransition
 from ottla.coordinator.transaction.states import TransactionState
 from ottla.coordinator.transaction.transitions import added, completed
-from ottla.coordinator.transaction.waiting import Asked, Waiting
+from ottla.coordinator.transaction.waiting import WaitingRequest, WaitingRequests
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.coordinator.effects import Caller, Ticket
+    from ottla.coordinator.effects import RequestOrigin, Ticket
     from ottla.coordinator.transaction.metadata import TransactionMetadata
     from ottla.coordinator.transaction.requests import AddToTransaction
-    from ottla.coordinator.transaction.scope import Scope, Transaction
+    from ottla.coordinator.transaction.scope import TransactionEntry, TransactionScope
 
 # Of a batch and a record around key and value, and what the records that end the transaction may
 # have more than this one: one that could be added to but never ended would hang for ever.
@@ -54,13 +54,13 @@ _BATCH_OVERHEAD_BYTES = 256
 class Adding:
     """One per shard."""
 
-    def __init__(self, scope: Scope) -> None:
-        self.waiting = Waiting(scope)
+    def __init__(self, scope: TransactionScope) -> None:
+        self.waiting = WaitingRequests(scope)
         self._scope = scope
         scope.on_moved = self._on_moved
         scope.next_after = self._next_after
 
-    def handle(self, request: AddToTransaction, caller: Caller, ticket: Ticket) -> None:
+    def handle(self, request: AddToTransaction, caller: RequestOrigin, ticket: Ticket) -> None:
         """Answered with ``Added``."""
         reply = AddReply(
             self._scope.outbox, ticket, caller.api_version, partitions=request.partitions
@@ -79,14 +79,17 @@ class Adding:
             asked = self.waiting.asked(request, reply, is_next=is_next)
             self._add(transaction, transaction.metadata, [asked])
 
-    def _on_moved(self, transaction: Transaction) -> None:
+    def _on_moved(self, transaction: TransactionEntry) -> None:
         held = self.waiting.take(transaction.transactional_id)
         if held:
             assert transaction.metadata is not None
             self._add(transaction, transaction.metadata, held)
 
     def _add(
-        self, transaction: Transaction, known: TransactionMetadata, several: list[Asked]
+        self,
+        transaction: TransactionEntry,
+        known: TransactionMetadata,
+        several: list[WaitingRequest],
     ) -> None:
         """Together, in one record, as far as nothing speaks against one of them."""
         if transaction.is_moving:
@@ -105,7 +108,9 @@ class Adding:
         if move is not None:
             self._scope.move(transaction, move)
 
-    def _next_after(self, transaction: Transaction, ended: TransactionMetadata) -> Move | None:
+    def _next_after(
+        self, transaction: TransactionEntry, ended: TransactionMetadata
+    ) -> PendingTransition | None:
         """Who waits for the end of a transaction begins the next one with the record of that end:
         to wait until all replicas have it would take as long again, and tell nothing."""
         held = self.waiting.take(transaction.transactional_id)
@@ -121,11 +126,11 @@ class Adding:
 
     def _judged(
         self,
-        transaction: Transaction,
+        transaction: TransactionEntry,
         known: TransactionMetadata,
-        several: list[Asked],
+        several: list[WaitingRequest],
         bytes_max: int,
-    ) -> tuple[Move | None, list[Asked]]:
+    ) -> tuple[PendingTransition | None, list[WaitingRequest]]:
         """What those come to that may be added, if anything is to be written for them, and those
         for which there is no room."""
         is_begun = known.state is TransactionState.ONGOING
@@ -160,11 +165,11 @@ class Adding:
 
     def _move(
         self,
-        transaction: Transaction,
+        transaction: TransactionEntry,
         before: TransactionMetadata,
         after: TransactionMetadata,
         reply: AddReplies,
-    ) -> Move:
+    ) -> PendingTransition:
         scope = self._scope
         asked_ms = scope.moment.now_ms
 
@@ -174,17 +179,20 @@ class Adding:
                 scope.deadlines.set((transaction.transactional_id, Alarm.TIMEOUT), due_ms)
             reply.accept()
 
-        return Move(after, Continuation(on_committed, reply.refuse, reply.on_overdue))
+        return PendingTransition(after, Continuation(on_committed, reply.refuse, reply.on_overdue))
 
 
-def _record_bytes(transaction: Transaction, metadata: TransactionMetadata) -> int:
+def _record_bytes(transaction: TransactionEntry, metadata: TransactionMetadata) -> int:
     key, value = state_record(transaction.transactional_id, metadata)
     assert value is not None
     return len(key) + len(value)
 
 
 def _verify(
-    transaction: Transaction, known: TransactionMetadata, request: AddToTransaction, reply: AddReply
+    transaction: TransactionEntry,
+    known: TransactionMetadata,
+    request: AddToTransaction,
+    reply: AddReply,
 ) -> None:
     error = _check_producer(known, request)
     # Kafka lets this pass while the verdict is being written, and relies on the guard at the
@@ -205,7 +213,9 @@ def _verify(
         )
 
 
-def _is_early(transaction: Transaction, known: TransactionMetadata, asked: Asked) -> bool:
+def _is_early(
+    transaction: TransactionEntry, known: TransactionMetadata, asked: WaitingRequest
+) -> bool:
     """Whether the request will be one like any other when the id has moved.
 
     Of a classic producer, while its transaction ends, only what has come behind the end over the

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.outbox import Continuation
-from ottla.coordinator.transaction.scope import Alarm, Move
+from ottla.coordinator.transaction.scope import Alarm, PendingTransition
 from ottla.coordinator.transaction.transitions import completed
 
 if TYPE_CHECKING:
-    from ottla.coordinator.transaction.scope import Scope, Transaction
+    from ottla.coordinator.transaction.scope import TransactionEntry, TransactionScope
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.ids import TopicPartition
 
@@ -25,14 +25,14 @@ RETRY_PAUSE_MS = 1_000.0
 class Completing:
     """One per shard."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: TransactionScope) -> None:
         self._scope = scope
         # Those whose partitions all have their marker, while the record of that is not written.
         self._marked: set[str] = set()
         # Those that some partitions have refused, all others have their marker.
         self._refused: dict[str, tuple[TopicPartition, ...]] = {}
 
-    def start(self, transaction: Transaction) -> None:
+    def start(self, transaction: TransactionEntry) -> None:
         """The verdict is committed, or was found in the log."""
         known = transaction.metadata
         assert known is not None
@@ -56,14 +56,14 @@ class Completing:
             on_refused,
         )
 
-    def on_alarm(self, transaction: Transaction) -> None:
+    def on_alarm(self, transaction: TransactionEntry) -> None:
         """The pause is over."""
         if transaction.transactional_id in self._marked:
             self._complete(transaction)
         else:
             self.start(transaction)
 
-    def _complete(self, transaction: Transaction) -> None:
+    def _complete(self, transaction: TransactionEntry) -> None:
         scope, transactional_id = self._scope, transaction.transactional_id
         known = transaction.metadata
         assert known is not None
@@ -76,7 +76,7 @@ class Completing:
 
         after = completed(known, scope.moment.wall_ms)
         forget = Continuation(lambda: self._marked.discard(transactional_id), on_failed)
-        end, begin = Move(after, forget), scope.next_after(transaction, after)
+        end, begin = PendingTransition(after, forget), scope.next_after(transaction, after)
         scope.move(transaction, *((end,) if begin is None else (end, begin)))
 
     def _pause(self, transactional_id: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.effects import Answer, Append
+from ottla.coordinator.effects import Append, SendResponse
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -41,5 +41,5 @@ class WriteMarkers(NamedTuple):
     transaction_version: int
 
 
-TransactionEffect = Answer | Append | DrawId | WriteMarkers
+TransactionEffect = SendResponse | Append | DrawId | WriteMarkers
 TransactionEffects = list[TransactionEffect]

@@ -48,23 +48,23 @@ from ottla.coordinator.transaction.metadata import (
     TransactionMetadata,
 )
 from ottla.coordinator.transaction.replies import EndReply
-from ottla.coordinator.transaction.scope import Move
+from ottla.coordinator.transaction.scope import PendingTransition
 from ottla.coordinator.transaction.states import TransactionState
 from ottla.coordinator.transaction.transitions import completed, prepared, prepared_classic
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from ottla.coordinator.effects import Caller, Ticket
+    from ottla.coordinator.effects import RequestOrigin, Ticket
     from ottla.coordinator.transaction.completing import Completing
-    from ottla.coordinator.transaction.scope import Scope, Transaction
+    from ottla.coordinator.transaction.scope import TransactionEntry, TransactionScope
     from ottla.protocol.messages.end_txn import EndTxnRequest
 
 VERSION_2_SINCE = 5
 """The first version of EndTxn whose senders take the raised epoch from the answer."""
 
 
-class Verdict(NamedTuple):
+class EndVerdict(NamedTuple):
     """What EndTxn comes to: to be written, or to be answered."""
 
     is_new: bool
@@ -81,22 +81,22 @@ class _Ended(NamedTuple):
 
 
 _COMMITTED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT})
-_END = Verdict(True)
-_DONE = Verdict(False)
-_CONCURRENT = Verdict(False, ErrorCode.CONCURRENT_TRANSACTIONS)
-_INVALID = Verdict(False, ErrorCode.INVALID_TXN_STATE)
-_FENCED = Verdict(False, ErrorCode.PRODUCER_FENCED)
-_UNMAPPED = Verdict(False, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+_END = EndVerdict(True)
+_DONE = EndVerdict(False)
+_CONCURRENT = EndVerdict(False, ErrorCode.CONCURRENT_TRANSACTIONS)
+_INVALID = EndVerdict(False, ErrorCode.INVALID_TXN_STATE)
+_FENCED = EndVerdict(False, ErrorCode.PRODUCER_FENCED)
+_UNMAPPED = EndVerdict(False, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
 class Ending:
     """One per shard."""
 
-    def __init__(self, scope: Scope, completing: Completing) -> None:
+    def __init__(self, scope: TransactionScope, completing: Completing) -> None:
         self._scope = scope
         self._completing = completing
 
-    def handle(self, request: EndTxnRequest, caller: Caller, ticket: Ticket) -> None:
+    def handle(self, request: EndTxnRequest, caller: RequestOrigin, ticket: Ticket) -> None:
         """Answered when the verdict is in the log."""
         reply = EndReply(self._scope.outbox, ticket, caller.api_version)
         transaction = self._scope.find(request.transactional_id)
@@ -121,7 +121,9 @@ class Ending:
         else:
             self._end(transaction, request.committed, reply)
 
-    def fence(self, transaction: Transaction, then: Continuation, *, is_replaced: bool) -> None:
+    def fence(
+        self, transaction: TransactionEntry, then: Continuation, *, is_replaced: bool
+    ) -> None:
         """Abort an open transaction under a higher epoch, so that its producer cannot go on with
         it (TXN-54, TXN-57). ``then`` hears of the verdict, not of its end.
 
@@ -138,7 +140,7 @@ class Ending:
 
     def _end_classic(
         self,
-        transaction: Transaction,
+        transaction: TransactionEntry,
         is_commit: bool,
         connection_id: str,
         reply: EndReply,
@@ -154,9 +156,9 @@ class Ending:
             self._completing.start(transaction)
 
         outcome = Continuation(on_committed, reply.refuse, reply.on_overdue)
-        self._scope.move(transaction, Move(after, outcome))
+        self._scope.move(transaction, PendingTransition(after, outcome))
 
-    def _end(self, transaction: Transaction, is_commit: bool, reply: EndReply) -> None:
+    def _end(self, transaction: TransactionEntry, is_commit: bool, reply: EndReply) -> None:
         def on_committed() -> None:
             known = transaction.metadata
             assert known is not None
@@ -166,7 +168,7 @@ class Ending:
         told = Continuation(on_committed, reply.refuse, reply.on_overdue)
         self._prepare(transaction, _Ended(pending, is_commit), told)
 
-    def _prepare(self, transaction: Transaction, ended: _Ended, then: Continuation) -> None:
+    def _prepare(self, transaction: TransactionEntry, ended: _Ended, then: Continuation) -> None:
         """Write the verdict with a raised epoch, and with another producer id to go on with where
         the epoch cannot be raised again."""
         known = transaction.metadata
@@ -184,7 +186,7 @@ class Ending:
             if not ended.may_repeat:
                 after = after._replace(last_producer_epoch=NO_EPOCH)
             outcome = Continuation(on_committed, then.on_failed, late)
-            self._scope.move(transaction, Move(after, outcome))
+            self._scope.move(transaction, PendingTransition(after, outcome))
 
         def on_committed() -> None:
             if known.is_exhausted:
@@ -201,7 +203,7 @@ class Ending:
 
 def judge_classic(
     known: TransactionMetadata, request: EndTxnRequest, *, is_moving: bool
-) -> Verdict:
+) -> EndVerdict:
     """The first table."""
     if request.producer_id != known.producer_id:
         return _UNMAPPED
@@ -216,7 +218,7 @@ def judge_classic(
 
 def judge_version_2(
     known: TransactionMetadata, request: EndTxnRequest, *, is_moving: bool
-) -> Verdict:
+) -> EndVerdict:
     """The second table."""
     # After a classic end the epoch before belongs to a producer that has been replaced: it would
     # be given the epoch of its successor, and both could go on (TXN-03).
@@ -244,7 +246,7 @@ def judge_version_2(
     return _INVALID
 
 
-def _repeated(known: TransactionMetadata, request: EndTxnRequest) -> Verdict:
+def _repeated(known: TransactionMetadata, request: EndTxnRequest) -> EndVerdict:
     """The same verdict again, or another one over what is decided."""
     if known.state is TransactionState.EMPTY:
         return _INVALID

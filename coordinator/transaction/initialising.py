@@ -38,7 +38,11 @@ from ottla.coordinator.transaction.metadata import (
     is_exhausted,
 )
 from ottla.coordinator.transaction.replies import InitReply
-from ottla.coordinator.transaction.scope import Move, Scope, Transaction
+from ottla.coordinator.transaction.scope import (
+    PendingTransition,
+    TransactionEntry,
+    TransactionScope,
+)
 from ottla.coordinator.transaction.states import TransactionState
 from ottla.coordinator.transaction.transitions import initialised, rotated
 from ottla.protocol.errors import ErrorCode
@@ -46,7 +50,7 @@ from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.primitives import STRING_BYTES_MAX
 
 if TYPE_CHECKING:
-    from ottla.coordinator.effects import Caller, Ticket
+    from ottla.coordinator.effects import RequestOrigin, Ticket
     from ottla.coordinator.transaction.ending import Ending
     from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 
@@ -67,11 +71,11 @@ class _Asked(NamedTuple):
 class Initialising:
     """One per shard."""
 
-    def __init__(self, scope: Scope, ending: Ending) -> None:
+    def __init__(self, scope: TransactionScope, ending: Ending) -> None:
         self._scope = scope
         self._ending = ending
 
-    def handle(self, request: InitProducerIdRequest, caller: Caller, ticket: Ticket) -> None:
+    def handle(self, request: InitProducerIdRequest, caller: RequestOrigin, ticket: Ticket) -> None:
         """Answered when the producer id and epoch are in the log (TXN-11)."""
         transactional_id = request.transactional_id
         assert transactional_id is not None, "producers without an id need no coordinator"
@@ -85,7 +89,7 @@ class Initialising:
             return
         transaction = self._scope.transactions.get(transactional_id)
         if transaction is None:
-            transaction = Transaction(transactional_id)
+            transaction = TransactionEntry(transactional_id)
             self._scope.transactions[transactional_id] = transaction
         if transaction.is_moving:
             reply.refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -104,7 +108,9 @@ class Initialising:
             return ErrorCode.INVALID_TRANSACTION_TIMEOUT
         return ErrorCode.NONE
 
-    def _go_on(self, transaction: Transaction, known: TransactionMetadata, asked: _Asked) -> None:
+    def _go_on(
+        self, transaction: TransactionEntry, known: TransactionMetadata, asked: _Asked
+    ) -> None:
         """The id has been used before."""
         reply = asked.reply
         if not _may_be_known(known, asked):
@@ -126,7 +132,9 @@ class Initialising:
         else:
             reply.refuse(ErrorCode.PRODUCER_FENCED)
 
-    def _raise(self, transaction: Transaction, known: TransactionMetadata, asked: _Asked) -> None:
+    def _raise(
+        self, transaction: TransactionEntry, known: TransactionMetadata, asked: _Asked
+    ) -> None:
         if known.is_exhausted:
             self._rotate(transaction, asked)
         else:
@@ -134,7 +142,7 @@ class Initialising:
 
     def _give(
         self,
-        transaction: Transaction,
+        transaction: TransactionEntry,
         known: TransactionMetadata,
         asked: _Asked,
         producer_epoch: int,
@@ -148,7 +156,7 @@ class Initialising:
         after = initialised(known, producer_epoch, last_epoch, asked.timeout_ms, wall_ms)
         self._move(transaction, after, asked.reply)
 
-    def _rotate(self, transaction: Transaction, asked: _Asked) -> None:
+    def _rotate(self, transaction: TransactionEntry, asked: _Asked) -> None:
         """A producer id that nobody has had."""
 
         def on_drawn() -> None:
@@ -166,14 +174,16 @@ class Initialising:
         scope = self._scope
         scope.draw(transaction, TransactionState.EMPTY, on_drawn, asked.reply.refuse)
 
-    def _move(self, transaction: Transaction, after: TransactionMetadata, reply: InitReply) -> None:
+    def _move(
+        self, transaction: TransactionEntry, after: TransactionMetadata, reply: InitReply
+    ) -> None:
         def on_committed() -> None:
             if transaction.spare_producer_id == after.producer_id:
                 transaction.spare_producer_id = NO_PRODUCER_ID
             reply.accept(after.producer_id, after.producer_epoch)
 
         outcome = Continuation(on_committed, reply.refuse, reply.on_overdue)
-        self._scope.move(transaction, Move(after, outcome))
+        self._scope.move(transaction, PendingTransition(after, outcome))
 
 
 def _is_current(known: TransactionMetadata, asked: _Asked) -> bool:

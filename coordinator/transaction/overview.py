@@ -15,10 +15,10 @@ from ottla.protocol.messages.list_transactions import TransactionState as Listed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ottla.coordinator.effects import Caller, Ticket
+    from ottla.coordinator.effects import RequestOrigin, Ticket
     from ottla.coordinator.transaction.metadata import TransactionMetadata
     from ottla.coordinator.transaction.requests import DescribeTransaction
-    from ottla.coordinator.transaction.scope import Scope, Transaction
+    from ottla.coordinator.transaction.scope import TransactionEntry, TransactionScope
     from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 
 _LABELS = {state.label for state in TransactionState}
@@ -38,10 +38,10 @@ def check_listing(request: ListTransactionsRequest) -> ListTransactionsResponse:
     return response
 
 
-class Overview:
+class TransactionOverview:
     """One per shard. Ids whose first record is not committed are not there yet."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: TransactionScope) -> None:
         self._scope = scope
 
     def listing(self, request: ListTransactionsRequest, wall_ms: int) -> Iterator[Listed | None]:
@@ -67,7 +67,7 @@ class Overview:
             else:
                 yield Listed(transactional_id, known.producer_id, known.state.label)
 
-    def describe(self, request: DescribeTransaction, caller: Caller, ticket: Ticket) -> None:
+    def describe(self, request: DescribeTransaction, caller: RequestOrigin, ticket: Ticket) -> None:
         """What stands in the log of one id."""
         del caller
         described = Described(transactional_id=request.transactional_id)
@@ -81,7 +81,7 @@ class Overview:
         self._scope.outbox.answer(ticket, described)
 
 
-def _describe(transaction: Transaction, described: Described) -> None:
+def _describe(transaction: TransactionEntry, described: Described) -> None:
     known = transaction.metadata
     assert known is not None
     described.transaction_state = known.state.label

@@ -26,7 +26,7 @@ from ottla.protocol.ids import TopicPartition
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.primitives import STRING_BYTES_MAX
 from ottla.protocol.schema import (
-    Wire,
+    WireType,
     array,
     int8,
     int16,
@@ -51,7 +51,7 @@ _STATES = {int(state): state for state in STORED_STATES}
 @struct
 class TransactionPartitions:
     topic: str = string()
-    partition_ids: list[int] = array(Wire.INT32)
+    partition_ids: list[int] = array(WireType.INT32)
 
 
 @message("0-1", flexible="1+")

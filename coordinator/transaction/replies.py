@@ -22,7 +22,7 @@ END_FENCED_VERSION = 2
 
 
 @dataclass(slots=True)
-class Reply:
+class TransactionReply:
     """One request. What comes after the first answer is dropped: who has waited for too long was
     told so."""
 
@@ -45,7 +45,7 @@ class Reply:
             self.outbox.answer(self.ticket, response)
 
 
-class InitReply(Reply):
+class InitReply(TransactionReply):
     """InitProducerId."""
 
     def accept(self, producer_id: int, producer_epoch: int) -> None:
@@ -59,7 +59,7 @@ class InitReply(Reply):
         self._send(InitProducerIdResponse(0, error, -1, -1))
 
 
-class EndReply(Reply):
+class EndReply(TransactionReply):
     """EndTxn."""
 
     def accept(self, producer_id: int = -1, producer_epoch: int = -1) -> None:
@@ -74,7 +74,7 @@ class EndReply(Reply):
 
 
 @dataclass(slots=True)
-class AddReply(Reply):
+class AddReply(TransactionReply):
     """AddPartitionsToTxn and AddOffsetsToTxn, for one id."""
 
     partitions: tuple[TopicPartition, ...] = ()

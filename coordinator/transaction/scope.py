@@ -43,7 +43,7 @@ class Alarm(Enum):
 
 
 @dataclass(slots=True)
-class Transaction:
+class TransactionEntry:
     """One transactional id. ``metadata`` is what is committed, None before its first record is.
 
     ``pending`` is the state whose record is on its way, None when there is none: with one at a
@@ -68,7 +68,7 @@ class Transaction:
         return self.pending is not None or (known is not None and known.state.is_prepared)
 
 
-class Move(NamedTuple):
+class PendingTransition(NamedTuple):
     """Where an id goes to. ``then`` hears of it after the id has moved, or after it has turned out
     to stay: whatever the outcome, it is on no way any more (hazard T-19)."""
 
@@ -76,30 +76,32 @@ class Move(NamedTuple):
     then: Continuation
 
 
-def _ignore(moved: Transaction) -> None:
+def _ignore(moved: TransactionEntry) -> None:
     """Nobody needs to know."""
 
 
-def _nothing(ended: Transaction, after: TransactionMetadata) -> None:
+def _nothing(ended: TransactionEntry, after: TransactionMetadata) -> None:
     """Nobody waits for the end."""
 
 
 @dataclass(slots=True)
-class Scope:
+class TransactionScope:
     """Keys of ``deadlines`` are (transactional id, alarm). ``moment`` is that of the call the
     shard is in. ``batch_limit`` tells what the log takes as one batch at that moment, ``on_moved``
     hears of every id that has moved, or has turned out to stay. ``next_after`` says where an id
     goes to at once when it has come to the end of its transaction, if somebody waits for that."""
 
     settings: TransactionSettings
-    transactions: dict[str, Transaction] = field(default_factory=dict)
+    transactions: dict[str, TransactionEntry] = field(default_factory=dict)
     outbox: TransactionOutbox = field(default_factory=TransactionOutbox)
     deadlines: Deadlines[tuple[str, Alarm]] = field(default_factory=Deadlines)
     skipped: Skipped = field(default_factory=Skipped)
     moment: Moment = _BEFORE_ALL
     batch_limit: Callable[[], int] | None = None
-    on_moved: Callable[[Transaction], object] = _ignore
-    next_after: Callable[[Transaction, TransactionMetadata], Move | None] = _nothing
+    on_moved: Callable[[TransactionEntry], object] = _ignore
+    next_after: Callable[[TransactionEntry, TransactionMetadata], PendingTransition | None] = (
+        _nothing
+    )
 
     @property
     def batch_bytes_max(self) -> int:
@@ -108,12 +110,12 @@ class Scope:
         bytes_max = self.settings.max_record_bytes
         return bytes_max if limit is None else min(bytes_max, limit())
 
-    def find(self, transactional_id: str) -> Transaction | None:
+    def find(self, transactional_id: str) -> TransactionEntry | None:
         """An id that a producer has been given for, or was once."""
         found = self.transactions.get(transactional_id)
         return None if found is None or found.metadata is None else found
 
-    def move(self, transaction: Transaction, *moves: Move) -> None:
+    def move(self, transaction: TransactionEntry, *moves: PendingTransition) -> None:
         """Write where the id goes to, step by step; it is there when that is committed. Several
         steps are one batch, of which the log has all or nothing. Errors come as clients are
         told."""
@@ -148,7 +150,7 @@ class Scope:
 
     def draw(
         self,
-        transaction: Transaction,
+        transaction: TransactionEntry,
         pending: TransactionState,
         then: Callable[[], object],
         on_failed: Callable[[ErrorCode], object],

@@ -15,10 +15,10 @@ from ottla.coordinator.transaction.adding import Adding
 from ottla.coordinator.transaction.completing import Completing
 from ottla.coordinator.transaction.ending import Ending
 from ottla.coordinator.transaction.initialising import Initialising
-from ottla.coordinator.transaction.overview import Overview
+from ottla.coordinator.transaction.overview import TransactionOverview
 from ottla.coordinator.transaction.records import decode_record
 from ottla.coordinator.transaction.requests import AddToTransaction, DescribeTransaction
-from ottla.coordinator.transaction.scope import Alarm, Scope, Transaction
+from ottla.coordinator.transaction.scope import Alarm, TransactionEntry, TransactionScope
 from ottla.coordinator.transaction.states import TransactionState
 from ottla.coordinator.transaction.timing import IdExpiry, Timeouts
 from ottla.protocol.messages.end_txn import EndTxnRequest
@@ -27,7 +27,15 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ottla.coordinator.effects import Caller, Effects, LogRecord, Moment, Ticket, Token, Writer
+    from ottla.coordinator.effects import (
+        Effects,
+        LogRecord,
+        Moment,
+        RequestOrigin,
+        Ticket,
+        Token,
+        Writer,
+    )
     from ottla.coordinator.transaction.effects import TransactionEffects
     from ottla.coordinator.transaction.settings import TransactionSettings
     from ottla.protocol.errors import ErrorCode
@@ -43,14 +51,14 @@ class TransactionShard:
     Every call returns what to do, in order; nothing is done by itself."""
 
     def __init__(self, settings: TransactionSettings) -> None:
-        self.scope = Scope(settings)
+        self.scope = TransactionScope(settings)
         self._completing = Completing(self.scope)
         self._adding = Adding(self.scope)
         ending = Ending(self.scope, self._completing)
         self._timeouts = Timeouts(self.scope, ending)
         self._expiry = IdExpiry(self.scope)
-        self._overview = Overview(self.scope)
-        self._handlers: dict[type, Callable[[Any, Caller, Ticket], object]] = {
+        self._overview = TransactionOverview(self.scope)
+        self._handlers: dict[type, Callable[[Any, RequestOrigin, Ticket], object]] = {
             InitProducerIdRequest: Initialising(self.scope, ending).handle,
             AddToTransaction: self._adding.handle,
             EndTxnRequest: ending.handle,
@@ -81,7 +89,7 @@ class TransactionShard:
         if metadata is None:
             self.scope.transactions.pop(transactional_id, None)
         else:
-            self.scope.transactions[transactional_id] = Transaction(transactional_id, metadata)
+            self.scope.transactions[transactional_id] = TransactionEntry(transactional_id, metadata)
 
     def replay_marker(
         self, producer_id: int, producer_epoch: int, committed: bool, moment: Moment | None = None
@@ -104,7 +112,7 @@ class TransactionShard:
     # Working.
 
     def handle(
-        self, request: Any, caller: Caller, ticket: Ticket, moment: Moment
+        self, request: Any, caller: RequestOrigin, ticket: Ticket, moment: Moment
     ) -> TransactionEffects:
         """One request about an id of this shard: InitProducerId, AddToTransaction, EndTxn,
         DescribeTransaction. The answers have the codes of ``caller.api_version``."""

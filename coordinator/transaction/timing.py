@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ottla.coordinator.effects import LogRecord
     from ottla.coordinator.transaction.ending import Ending
-    from ottla.coordinator.transaction.scope import Scope, Transaction
+    from ottla.coordinator.transaction.scope import TransactionEntry, TransactionScope
     from ottla.protocol.errors import ErrorCode
 
 EXAMINED_PER_SLICE_MAX = 5_000
@@ -35,18 +35,18 @@ _RECORD_OVERHEAD_BYTES = 32
 class Timeouts:
     """One per shard; the alarms are set by whoever opens transactions."""
 
-    def __init__(self, scope: Scope, ending: Ending) -> None:
+    def __init__(self, scope: TransactionScope, ending: Ending) -> None:
         self._scope = scope
         self._ending = ending
 
-    def on_loaded(self, transaction: Transaction) -> None:
+    def on_loaded(self, transaction: TransactionEntry) -> None:
         """An open transaction of another coordinator: its producer gets all the time again."""
         known = transaction.metadata
         assert known is not None
         assert known.state is TransactionState.ONGOING
         self._set(transaction, known.timeout_ms)
 
-    def on_alarm(self, transaction: Transaction) -> None:
+    def on_alarm(self, transaction: TransactionEntry) -> None:
         """Abort it, unless it ends by itself. What is on its way or fails is looked at again."""
         known = transaction.metadata
         assert known is not None
@@ -56,7 +56,7 @@ class Timeouts:
             again = Continuation(nothing, _ignore)
             self._ending.fence(transaction, again, is_replaced=False)
 
-    def _set(self, transaction: Transaction, after_ms: float) -> None:
+    def _set(self, transaction: TransactionEntry, after_ms: float) -> None:
         key = (transaction.transactional_id, Alarm.TIMEOUT)
         self._scope.deadlines.set(key, self._scope.moment.now_ms + after_ms)
 
@@ -65,7 +65,7 @@ class IdExpiry:
     """One per shard. A sweep over all ids is started every
     transaction.remove.expired.transaction.cleanup.interval.ms, and runs in slices."""
 
-    def __init__(self, scope: Scope, examined_max: int = EXAMINED_PER_SLICE_MAX) -> None:
+    def __init__(self, scope: TransactionScope, examined_max: int = EXAMINED_PER_SLICE_MAX) -> None:
         self._scope = scope
         self._examined_max = examined_max
         self._sweep: Iterator[str] | None = None
@@ -80,7 +80,7 @@ class IdExpiry:
             return
         if self._sweep is None:
             self._sweep = iter(list(scope.transactions))
-        expired: list[Transaction] = []
+        expired: list[TransactionEntry] = []
         for _ in range(self._examined_max):
             transactional_id = next(self._sweep, None)
             if transactional_id is None:
@@ -101,7 +101,7 @@ class IdExpiry:
         due_ms = self._scope.moment.now_ms + self._scope.settings.expiry_check_interval_ms
         self._scope.deadlines.set(("", Alarm.EXPIRY), due_ms)
 
-    def _is_expired(self, transaction: Transaction) -> bool:
+    def _is_expired(self, transaction: TransactionEntry) -> bool:
         """One that was never written is only forgotten here, with the id that was drawn for it."""
         known = transaction.metadata
         if transaction.pending is not None:
@@ -112,7 +112,7 @@ class IdExpiry:
         unused_ms = self._scope.moment.wall_ms - known.last_update_wall_ms
         return known.state.is_idle and unused_ms >= self._scope.settings.expiration_ms
 
-    def _batches(self, expired: list[Transaction]) -> Iterator[dict[str, LogRecord]]:
+    def _batches(self, expired: list[TransactionEntry]) -> Iterator[dict[str, LogRecord]]:
         """Tombstones in portions that the log takes as one batch each (hazard T-19)."""
         bytes_max = min(TOMBSTONE_BATCH_BYTES_MAX, self._scope.batch_bytes_max)
         batch: dict[str, LogRecord] = {}

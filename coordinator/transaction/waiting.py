@@ -16,7 +16,7 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from ottla.coordinator.transaction.replies import AddReply
     from ottla.coordinator.transaction.requests import AddToTransaction
-    from ottla.coordinator.transaction.scope import Scope
+    from ottla.coordinator.transaction.scope import TransactionScope
 
 HELD_MS_MAX = 20.0
 """The pause of brokers and producers before they come again: whoever is held for longer is no worse
@@ -28,7 +28,7 @@ HELD_NEXT_MS_MAX = 100.0
 HELD_PER_ID_MAX = 100
 
 
-class Asked(NamedTuple):
+class WaitingRequest(NamedTuple):
     """One request, with its answer to come. ``is_next``: its producer has sent it after the end of
     the transaction that is being completed, and means the next one."""
 
@@ -38,19 +38,19 @@ class Asked(NamedTuple):
     is_next: bool
 
 
-class Waiting:
+class WaitingRequests:
     """One per shard. Whoever holds a request looks at it again when its id has moved."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: TransactionScope) -> None:
         self._scope = scope
-        self._held: dict[str, list[Asked]] = {}
+        self._held: dict[str, list[WaitingRequest]] = {}
 
-    def asked(self, request: AddToTransaction, reply: AddReply, *, is_next: bool) -> Asked:
+    def asked(self, request: AddToTransaction, reply: AddReply, *, is_next: bool) -> WaitingRequest:
         """A request that comes now."""
         held_ms = HELD_NEXT_MS_MAX if is_next else HELD_MS_MAX
-        return Asked(request, reply, self._scope.moment.now_ms + held_ms, is_next)
+        return WaitingRequest(request, reply, self._scope.moment.now_ms + held_ms, is_next)
 
-    def hold(self, asked: Asked) -> None:
+    def hold(self, asked: WaitingRequest) -> None:
         """Until the id has moved or its time is over; not at all when there are too many."""
         transactional_id = asked.request.transactional_id
         held = self._held.setdefault(transactional_id, [])
@@ -61,7 +61,7 @@ class Waiting:
         due_ms = min(one.due_ms for one in held)
         self._scope.deadlines.set((transactional_id, Alarm.WAITING), due_ms)
 
-    def take(self, transactional_id: str) -> list[Asked]:
+    def take(self, transactional_id: str) -> list[WaitingRequest]:
         """All that are held for an id, in the order in which they came."""
         return self._held.pop(transactional_id, [])
 

@@ -4,13 +4,23 @@
 ask whether the partitions are in one (KIP-890).
 """
 
-from ottla.protocol.schema import Wire, array, boolean, int16, int32, int64, message, string, struct
+from ottla.protocol.schema import (
+    WireType,
+    array,
+    boolean,
+    int16,
+    int32,
+    int64,
+    message,
+    string,
+    struct,
+)
 
 
 @struct
 class AddPartitionsToTxnTopic:
     name: str = string()
-    partitions: list[int] = array(Wire.INT32)
+    partitions: list[int] = array(WireType.INT32)
 
 
 @struct

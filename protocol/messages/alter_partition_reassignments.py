@@ -3,13 +3,13 @@
 1 can forbid a change of the replication factor (KIP-860).
 """
 
-from ottla.protocol.schema import Wire, array, boolean, int16, int32, message, string, struct
+from ottla.protocol.schema import WireType, array, boolean, int16, int32, message, string, struct
 
 
 @struct
 class ReassignablePartition:
     partition_index: int = int32()
-    replicas: list[int] | None = array(Wire.INT32, nullable="0+", default=None)
+    replicas: list[int] | None = array(WireType.INT32, nullable="0+", default=None)
 
 
 @struct

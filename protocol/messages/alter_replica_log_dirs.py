@@ -3,13 +3,13 @@
 2 is flexible.
 """
 
-from ottla.protocol.schema import Wire, array, int16, int32, message, string, struct
+from ottla.protocol.schema import WireType, array, int16, int32, message, string, struct
 
 
 @struct
 class AlterReplicaLogDirTopic:
     name: str = string()
-    partitions: list[int] = array(Wire.INT32)
+    partitions: list[int] = array(WireType.INT32)
 
 
 @struct

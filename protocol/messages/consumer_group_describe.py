@@ -5,7 +5,7 @@
 
 from ottla.protocol.ids import Uuid
 from ottla.protocol.schema import (
-    Wire,
+    WireType,
     array,
     boolean,
     int8,
@@ -21,7 +21,7 @@ from ottla.protocol.schema import (
 
 @message("0-1", flexible="0+")
 class ConsumerGroupDescribeRequest:
-    group_ids: list[str] = array(Wire.STRING)
+    group_ids: list[str] = array(WireType.STRING)
     include_authorized_operations: bool = boolean()
 
 
@@ -29,7 +29,7 @@ class ConsumerGroupDescribeRequest:
 class TopicPartitions:
     topic_id: Uuid = uuid()
     topic_name: str = string()
-    partitions: list[int] = array(Wire.INT32)
+    partitions: list[int] = array(WireType.INT32)
 
 
 @struct
@@ -45,7 +45,7 @@ class Member:
     member_epoch: int = int32()
     client_id: str = string()
     client_host: str = string()
-    subscribed_topic_names: list[str] = array(Wire.STRING)
+    subscribed_topic_names: list[str] = array(WireType.STRING)
     subscribed_topic_regex: str | None = string(nullable="0+", default=None)
     assignment: Assignment = one(Assignment)
     target_assignment: Assignment = one(Assignment)

@@ -4,13 +4,13 @@
 """
 
 from ottla.protocol.ids import Uuid
-from ottla.protocol.schema import Wire, array, int16, int32, message, one, string, struct, uuid
+from ottla.protocol.schema import WireType, array, int16, int32, message, one, string, struct, uuid
 
 
 @struct
 class TopicPartitions:
     topic_id: Uuid = uuid()
-    partitions: list[int] = array(Wire.INT32)
+    partitions: list[int] = array(WireType.INT32)
 
 
 @message("0-1", flexible="0+")
@@ -21,7 +21,7 @@ class ConsumerGroupHeartbeatRequest:
     instance_id: str | None = string(nullable="0+", default=None)
     rack_id: str | None = string(nullable="0+", default=None)
     rebalance_timeout_ms: int = int32(default=-1)
-    subscribed_topic_names: list[str] | None = array(Wire.STRING, nullable="0+", default=None)
+    subscribed_topic_names: list[str] | None = array(WireType.STRING, nullable="0+", default=None)
     subscribed_topic_regex: str | None = string("1+", nullable="1+", default=None)
     server_assignor: str | None = string(nullable="0+", default=None)
     topic_partitions: list[TopicPartitions] | None = array(

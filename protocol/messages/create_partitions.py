@@ -3,12 +3,12 @@
 2 is flexible, 3 may be throttled (KIP-599).
 """
 
-from ottla.protocol.schema import Wire, array, boolean, int16, int32, message, string, struct
+from ottla.protocol.schema import WireType, array, boolean, int16, int32, message, string, struct
 
 
 @struct
 class CreatePartitionsAssignment:
-    broker_ids: list[int] = array(Wire.INT32)
+    broker_ids: list[int] = array(WireType.INT32)
 
 
 @struct

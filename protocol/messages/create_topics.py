@@ -6,7 +6,7 @@ configuration (KIP-525), 6 may be throttled (KIP-599), 7 returns topic ids (KIP-
 
 from ottla.protocol.ids import Uuid
 from ottla.protocol.schema import (
-    Wire,
+    WireType,
     array,
     boolean,
     int8,
@@ -22,7 +22,7 @@ from ottla.protocol.schema import (
 @struct
 class CreatableReplicaAssignment:
     partition_index: int = int32()
-    broker_ids: list[int] = array(Wire.INT32)
+    broker_ids: list[int] = array(WireType.INT32)
 
 
 @struct

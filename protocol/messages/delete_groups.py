@@ -3,12 +3,12 @@
 2 is flexible, 3 adds error messages.
 """
 
-from ottla.protocol.schema import Wire, array, int16, int32, message, string, struct
+from ottla.protocol.schema import WireType, array, int16, int32, message, string, struct
 
 
 @message("0-3", flexible="2+")
 class DeleteGroupsRequest:
-    groups_names: list[str] = array(Wire.STRING)
+    groups_names: list[str] = array(WireType.STRING)
 
 
 @struct

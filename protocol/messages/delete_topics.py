@@ -5,7 +5,7 @@ takes topic ids (KIP-516).
 """
 
 from ottla.protocol.ids import Uuid
-from ottla.protocol.schema import Wire, array, int16, int32, message, string, struct, uuid
+from ottla.protocol.schema import WireType, array, int16, int32, message, string, struct, uuid
 
 
 @struct
@@ -17,7 +17,7 @@ class DeleteTopicState:
 @message("0-6", flexible="4+")
 class DeleteTopicsRequest:
     topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")
-    topic_names: list[str] = array(Wire.STRING, "0-5", ignorable=True)
+    topic_names: list[str] = array(WireType.STRING, "0-5", ignorable=True)
     timeout_ms: int = int32()
 
 

@@ -4,14 +4,24 @@
 flexible.
 """
 
-from ottla.protocol.schema import Wire, array, boolean, int8, int16, int32, message, string, struct
+from ottla.protocol.schema import (
+    WireType,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    message,
+    string,
+    struct,
+)
 
 
 @struct
 class DescribeConfigsResource:
     resource_type: int = int8()
     resource_name: str = string()
-    configuration_keys: list[str] | None = array(Wire.STRING, nullable="0+")
+    configuration_keys: list[str] | None = array(WireType.STRING, nullable="0+")
 
 
 @message("0-4", flexible="4+")

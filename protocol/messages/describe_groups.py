@@ -4,12 +4,22 @@
 flexible, 6 answers GROUP_ID_NOT_FOUND with a message (KIP-1043).
 """
 
-from ottla.protocol.schema import Wire, array, blob, boolean, int16, int32, message, string, struct
+from ottla.protocol.schema import (
+    WireType,
+    array,
+    blob,
+    boolean,
+    int16,
+    int32,
+    message,
+    string,
+    struct,
+)
 
 
 @message("0-6", flexible="5+")
 class DescribeGroupsRequest:
-    groups: list[str] = array(Wire.STRING)
+    groups: list[str] = array(WireType.STRING)
     include_authorized_operations: bool = boolean("3+")
 
 

@@ -4,13 +4,23 @@
 of them take no more partitions (KIP-1066).
 """
 
-from ottla.protocol.schema import Wire, array, boolean, int16, int32, int64, message, string, struct
+from ottla.protocol.schema import (
+    WireType,
+    array,
+    boolean,
+    int16,
+    int32,
+    int64,
+    message,
+    string,
+    struct,
+)
 
 
 @struct
 class DescribableLogDirTopic:
     topic: str = string()
-    partitions: list[int] = array(Wire.INT32)
+    partitions: list[int] = array(WireType.INT32)
 
 
 @message("0-5", flexible="2+")

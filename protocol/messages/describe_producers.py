@@ -3,13 +3,13 @@
 Flexible from the start.
 """
 
-from ottla.protocol.schema import Wire, array, int16, int32, int64, message, string, struct
+from ottla.protocol.schema import WireType, array, int16, int32, int64, message, string, struct
 
 
 @struct
 class TopicRequest:
     name: str = string()
-    partition_indexes: list[int] = array(Wire.INT32)
+    partition_indexes: list[int] = array(WireType.INT32)
 
 
 @message("0", flexible="0+")

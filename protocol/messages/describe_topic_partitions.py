@@ -5,7 +5,7 @@ Flexible from the start.
 
 from ottla.protocol.ids import Uuid
 from ottla.protocol.schema import (
-    Wire,
+    WireType,
     array,
     boolean,
     int16,
@@ -42,11 +42,11 @@ class DescribeTopicPartitionsResponsePartition:
     partition_index: int = int32()
     leader_id: int = int32()
     leader_epoch: int = int32(default=-1, ignorable=True)
-    replica_nodes: list[int] = array(Wire.INT32)
-    isr_nodes: list[int] = array(Wire.INT32)
-    eligible_leader_replicas: list[int] | None = array(Wire.INT32, nullable="0+", default=None)
-    last_known_elr: list[int] | None = array(Wire.INT32, nullable="0+", default=None)
-    offline_replicas: list[int] = array(Wire.INT32, ignorable=True)
+    replica_nodes: list[int] = array(WireType.INT32)
+    isr_nodes: list[int] = array(WireType.INT32)
+    eligible_leader_replicas: list[int] | None = array(WireType.INT32, nullable="0+", default=None)
+    last_known_elr: list[int] | None = array(WireType.INT32, nullable="0+", default=None)
+    offline_replicas: list[int] = array(WireType.INT32, ignorable=True)
 
 
 @struct

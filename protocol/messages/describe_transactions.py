@@ -3,18 +3,18 @@
 Flexible from the start.
 """
 
-from ottla.protocol.schema import Wire, array, int16, int32, int64, message, string, struct
+from ottla.protocol.schema import WireType, array, int16, int32, int64, message, string, struct
 
 
 @message("0", flexible="0+")
 class DescribeTransactionsRequest:
-    transactional_ids: list[str] = array(Wire.STRING)
+    transactional_ids: list[str] = array(WireType.STRING)
 
 
 @struct
 class TopicData:
     topic: str = string()
-    partitions: list[int] = array(Wire.INT32)
+    partitions: list[int] = array(WireType.INT32)
 
 
 @struct

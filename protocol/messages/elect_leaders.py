@@ -3,13 +3,13 @@
 1 allows unclean elections (KIP-460), 2 is flexible.
 """
 
-from ottla.protocol.schema import Wire, array, int8, int16, int32, message, string, struct
+from ottla.protocol.schema import WireType, array, int8, int16, int32, message, string, struct
 
 
 @struct
 class TopicPartitions:
     topic: str = string()
-    partitions: list[int] = array(Wire.INT32)
+    partitions: list[int] = array(WireType.INT32)
 
 
 @message("0-2", flexible="2+")

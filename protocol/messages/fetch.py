@@ -10,7 +10,7 @@ directory (KIP-853), 18 the follower's high watermark.
 from ottla.protocol.ids import Uuid
 from ottla.protocol.schema import (
     Records,
-    Wire,
+    WireType,
     array,
     int8,
     int16,
@@ -54,7 +54,7 @@ class FetchTopic:
 class ForgottenTopic:
     topic: str = string("7-12", ignorable=True)
     topic_id: Uuid = uuid("13+", ignorable=True)
-    partitions: list[int] = array(Wire.INT32, "7+")
+    partitions: list[int] = array(WireType.INT32, "7+")
 
 
 @message("0-18", flexible="12+")

@@ -4,14 +4,14 @@
 TRANSACTION_ABORTABLE (KIP-890), 6 finds share coordinators (KIP-932).
 """
 
-from ottla.protocol.schema import Wire, array, int8, int16, int32, message, string, struct
+from ottla.protocol.schema import WireType, array, int8, int16, int32, message, string, struct
 
 
 @message("0-6", flexible="3+")
 class FindCoordinatorRequest:
     key: str = string("0-3")
     key_type: int = int8("1+")
-    coordinator_keys: list[str] = array(Wire.STRING, "4+")
+    coordinator_keys: list[str] = array(WireType.STRING, "4+")
 
 
 @struct

@@ -7,7 +7,7 @@ complete (KIP-516), 6 the recovery state (KIP-704), 7 tells a KRaft controller a
 
 from ottla.protocol.ids import Uuid
 from ottla.protocol.schema import (
-    Wire,
+    WireType,
     array,
     boolean,
     int8,
@@ -28,16 +28,16 @@ class LeaderAndIsrPartitionState:
     controller_epoch: int = int32()
     leader: int = int32()
     leader_epoch: int = int32()
-    isr: list[int] = array(Wire.INT32)
+    isr: list[int] = array(WireType.INT32)
     partition_epoch: int = int32()
-    replicas: list[int] = array(Wire.INT32)
-    adding_replicas: list[int] = array(Wire.INT32, "3+", ignorable=True)
-    removing_replicas: list[int] = array(Wire.INT32, "3+", ignorable=True)
+    replicas: list[int] = array(WireType.INT32)
+    adding_replicas: list[int] = array(WireType.INT32, "3+", ignorable=True)
+    removing_replicas: list[int] = array(WireType.INT32, "3+", ignorable=True)
     is_new: bool = boolean("1+", ignorable=True)
     leader_recovery_state: int = int8("6+")
     # Ours: a leader that writes the ISR must know who else may lead (KIP-966). In a tagged field,
     # which whoever does not know it passes over.
-    eligible_leaders: list[int] = array(Wire.INT32, "5+", tag=10_000)
+    eligible_leaders: list[int] = array(WireType.INT32, "5+", tag=10_000)
 
 
 @struct

@@ -3,13 +3,13 @@
 1 adds the throttle time, 3 is flexible, 4 filters by state (KIP-518), 5 by type (KIP-848).
 """
 
-from ottla.protocol.schema import Wire, array, int16, int32, message, string, struct
+from ottla.protocol.schema import WireType, array, int16, int32, message, string, struct
 
 
 @message("0-5", flexible="3+")
 class ListGroupsRequest:
-    states_filter: list[str] = array(Wire.STRING, "4+")
-    types_filter: list[str] = array(Wire.STRING, "5+")
+    states_filter: list[str] = array(WireType.STRING, "4+")
+    types_filter: list[str] = array(WireType.STRING, "5+")
 
 
 @struct

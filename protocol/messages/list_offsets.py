@@ -6,7 +6,17 @@ and 9 for offsets of tiered storage (KIP-405, KIP-1005), 10 has a timeout (KIP-1
 the earliest pending upload.
 """
 
-from ottla.protocol.schema import Wire, array, int8, int16, int32, int64, message, string, struct
+from ottla.protocol.schema import (
+    WireType,
+    array,
+    int8,
+    int16,
+    int32,
+    int64,
+    message,
+    string,
+    struct,
+)
 
 
 @struct
@@ -35,7 +45,7 @@ class ListOffsetsRequest:
 class ListOffsetsPartitionResponse:
     partition_index: int = int32()
     error_code: int = int16()
-    old_style_offsets: list[int] = array(Wire.INT64, "0")
+    old_style_offsets: list[int] = array(WireType.INT64, "0")
     timestamp: int = int64("1+", default=-1)
     offset: int = int64("1+", default=-1)
     leader_epoch: int = int32("4+", default=-1)

@@ -3,13 +3,13 @@
 Flexible from the start.
 """
 
-from ottla.protocol.schema import Wire, array, int16, int32, message, string, struct
+from ottla.protocol.schema import WireType, array, int16, int32, message, string, struct
 
 
 @struct
 class ListPartitionReassignmentsTopics:
     name: str = string()
-    partition_indexes: list[int] = array(Wire.INT32)
+    partition_indexes: list[int] = array(WireType.INT32)
 
 
 @message("0", flexible="0+")
@@ -23,9 +23,9 @@ class ListPartitionReassignmentsRequest:
 @struct
 class OngoingPartitionReassignment:
     partition_index: int = int32()
-    replicas: list[int] = array(Wire.INT32)
-    adding_replicas: list[int] = array(Wire.INT32)
-    removing_replicas: list[int] = array(Wire.INT32)
+    replicas: list[int] = array(WireType.INT32)
+    adding_replicas: list[int] = array(WireType.INT32)
+    removing_replicas: list[int] = array(WireType.INT32)
 
 
 @struct

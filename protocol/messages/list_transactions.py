@@ -3,13 +3,13 @@
 1 filters by age (KIP-994), 2 by a pattern (KIP-1152).
 """
 
-from ottla.protocol.schema import Wire, array, int16, int32, int64, message, string, struct
+from ottla.protocol.schema import WireType, array, int16, int32, int64, message, string, struct
 
 
 @message("0-2", flexible="0+")
 class ListTransactionsRequest:
-    state_filters: list[str] = array(Wire.STRING)
-    producer_id_filters: list[int] = array(Wire.INT64)
+    state_filters: list[str] = array(WireType.STRING)
+    producer_id_filters: list[int] = array(WireType.INT64)
     duration_filter: int = int64("1+", default=-1)
     transactional_id_pattern: str | None = string("2+", nullable="2+", default=None)
 
@@ -25,5 +25,5 @@ class TransactionState:
 class ListTransactionsResponse:
     throttle_time_ms: int = int32()
     error_code: int = int16()
-    unknown_state_filters: list[str] = array(Wire.STRING)
+    unknown_state_filters: list[str] = array(WireType.STRING)
     transaction_states: list[TransactionState] = array(TransactionState)

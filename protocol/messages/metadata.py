@@ -7,7 +7,17 @@ its own (KIP-1102).
 """
 
 from ottla.protocol.ids import Uuid
-from ottla.protocol.schema import Wire, array, boolean, int16, int32, message, string, struct, uuid
+from ottla.protocol.schema import (
+    WireType,
+    array,
+    boolean,
+    int16,
+    int32,
+    message,
+    string,
+    struct,
+    uuid,
+)
 
 
 @struct
@@ -38,9 +48,9 @@ class MetadataResponsePartition:
     partition_index: int = int32()
     leader_id: int = int32()
     leader_epoch: int = int32("7+", default=-1, ignorable=True)
-    replica_nodes: list[int] = array(Wire.INT32)
-    isr_nodes: list[int] = array(Wire.INT32)
-    offline_replicas: list[int] = array(Wire.INT32, "5+", ignorable=True)
+    replica_nodes: list[int] = array(WireType.INT32)
+    isr_nodes: list[int] = array(WireType.INT32)
+    offline_replicas: list[int] = array(WireType.INT32, "5+", ignorable=True)
 
 
 @struct

@@ -7,7 +7,7 @@ From 2 null asks for all topics and the answer has an error of its own; 5 adds l
 
 from ottla.protocol.ids import Uuid
 from ottla.protocol.schema import (
-    Wire,
+    WireType,
     array,
     boolean,
     int16,
@@ -23,14 +23,14 @@ from ottla.protocol.schema import (
 @struct
 class OffsetFetchRequestTopic:
     name: str = string("0-7")
-    partition_indexes: list[int] = array(Wire.INT32, "0-7")
+    partition_indexes: list[int] = array(WireType.INT32, "0-7")
 
 
 @struct
 class OffsetFetchRequestTopics:
     name: str = string("8-9", ignorable=True)
     topic_id: Uuid = uuid("10+", ignorable=True)
-    partition_indexes: list[int] = array(Wire.INT32, "8+")
+    partition_indexes: list[int] = array(WireType.INT32, "8+")
 
 
 @struct

@@ -4,7 +4,7 @@ After version 0 raw tokens follow, after version 1 SaslAuthenticate requests (KI
 flexible: clients send it before they know anything about the broker.
 """
 
-from ottla.protocol.schema import Wire, array, int16, message, string
+from ottla.protocol.schema import WireType, array, int16, message, string
 
 
 @message("0-1")
@@ -15,4 +15,4 @@ class SaslHandshakeRequest:
 @message("0-1")
 class SaslHandshakeResponse:
     error_code: int = int16()
-    mechanisms: list[str] = array(Wire.STRING)
+    mechanisms: list[str] = array(WireType.STRING)

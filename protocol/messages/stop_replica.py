@@ -10,7 +10,7 @@ topic and nothing of a later topic of the same name.
 
 from ottla.protocol.ids import Uuid
 from ottla.protocol.schema import (
-    Wire,
+    WireType,
     array,
     boolean,
     int16,
@@ -32,7 +32,7 @@ class StopReplicaPartitionV0:
 @struct
 class StopReplicaTopicV1:
     name: str = string("1-2")
-    partition_indexes: list[int] = array(Wire.INT32, "1-2")
+    partition_indexes: list[int] = array(WireType.INT32, "1-2")
 
 
 @struct

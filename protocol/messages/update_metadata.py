@@ -6,7 +6,7 @@ Brokers only. 4 lists offline replicas (KIP-112), 5 groups by topic and carries 
 
 from ottla.protocol.ids import Uuid
 from ottla.protocol.schema import (
-    Wire,
+    WireType,
     array,
     boolean,
     int8,
@@ -27,12 +27,12 @@ class UpdateMetadataPartitionState:
     controller_epoch: int = int32()
     leader: int = int32()
     leader_epoch: int = int32()
-    isr: list[int] = array(Wire.INT32)
+    isr: list[int] = array(WireType.INT32)
     zk_version: int = int32()
-    replicas: list[int] = array(Wire.INT32)
-    offline_replicas: list[int] = array(Wire.INT32, "4+", ignorable=True)
+    replicas: list[int] = array(WireType.INT32)
+    offline_replicas: list[int] = array(WireType.INT32, "4+", ignorable=True)
     # Ours: who may lead beside the ISR (KIP-966), for clients that ask.
-    eligible_leaders: list[int] = array(Wire.INT32, "7+", tag=10_000)
+    eligible_leaders: list[int] = array(WireType.INT32, "7+", tag=10_000)
 
 
 @struct

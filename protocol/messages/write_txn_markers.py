@@ -4,7 +4,7 @@ Brokers only. 1 is flexible, 2 carries the version of the transaction protocol (
 """
 
 from ottla.protocol.schema import (
-    Wire,
+    WireType,
     array,
     boolean,
     int8,
@@ -20,7 +20,7 @@ from ottla.protocol.schema import (
 @struct
 class WritableTxnMarkerTopic:
     name: str = string()
-    partition_indexes: list[int] = array(Wire.INT32)
+    partition_indexes: list[int] = array(WireType.INT32)
 
 
 @struct

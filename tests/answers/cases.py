@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.apis import API, ApiKey
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.protocol.schema import Wire, schema_of
+from ottla.protocol.schema import WireType, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ UNCHANGED = ("_ms", "validate_only", "max_bytes", "records", "transaction_timeou
 UNCHANGED_NAMES = {"configuration_keys", "topic_id", "max_wait_ms", "allow_auto_topic_creation"}
 NUMBERS = (-1, -2, 77)
 TEXTS = ("", "a b", "nope")
-_NUMERIC = {Wire.INT8, Wire.INT16, Wire.INT32, Wire.INT64}
+_NUMERIC = {WireType.INT8, WireType.INT16, WireType.INT32, WireType.INT64}
 
 
 class Sane(NamedTuple):
@@ -288,9 +288,9 @@ def _values(field: Field, value: Any, version: int) -> Iterator[tuple[Any, str]]
             yield [*value, *deepcopy(value)], "twice"
     elif field.kind in _NUMERIC:
         yield from ((number, str(number)) for number in NUMBERS if number != value)
-    elif field.kind is Wire.STRING:
+    elif field.kind is WireType.STRING:
         yield from ((text, repr(text)) for text in TEXTS if text != value)
-    elif field.kind is Wire.BOOLEAN:
+    elif field.kind is WireType.BOOLEAN:
         yield not value, "flipped"
-    if field.nullable.holds(version) and field.kind is Wire.STRING and value is not None:
+    if field.nullable.holds(version) and field.kind is WireType.STRING and value is not None:
         yield None, "null"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.protocol.schema import Wire, schema_of
+from ottla.protocol.schema import WireType, schema_of
 
 # Left out: where and when, and of which process.
 HIDDEN = {
@@ -46,7 +46,7 @@ def _shown(name: str, kind: Any, value: Any) -> Any:
         return "a sentence" if value else value
     if name in DRAWN and value not in _ECHOED:
         return "drawn" if value and value != bytes(16) else None
-    if kind is Wire.RECORDS:
+    if kind is WireType.RECORDS:
         return "records" if value else ""
     if name == "configs" and len(value) > LISTED_MAX:
         return "all settings"

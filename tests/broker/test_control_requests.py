@@ -38,7 +38,7 @@ from tests.support.cluster import RunningCluster, running_cluster
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ottla.coordinator.store.store import Session
+    from ottla.coordinator.store.store import MetadataSession
     from ottla.protocol.ids import Uuid
 
 REPLICAS = [1, 2, 3]
@@ -270,7 +270,7 @@ def test_the_first_page_says_against_which_failures_replicas_help() -> None:
     assert [one for one in claims if "not Byzantine" not in one] == []
 
 
-def _session(cluster: RunningCluster) -> Session:
+def _session(cluster: RunningCluster) -> MetadataSession:
     lifecycle = cluster[1].state.lifecycle
     assert lifecycle is not None
     return lifecycle.session

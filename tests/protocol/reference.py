@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 from ottla.protocol.constructors import FRESH
 from ottla.protocol.errors import RemoteProtocolError
 from ottla.protocol.ports import FileRegion
-from ottla.protocol.schema import Field, Wire, schema_of
+from ottla.protocol.schema import Field, WireType, schema_of
 
 if TYPE_CHECKING:
     from ottla.protocol.ports import Buffer
 
 _FIXED = {
-    Wire.BOOLEAN: ">?",
-    Wire.INT8: ">b",
-    Wire.INT16: ">h",
-    Wire.INT32: ">i",
-    Wire.INT64: ">q",
-    Wire.UINT16: ">H",
-    Wire.FLOAT64: ">d",
-    Wire.UUID: ">16s",
+    WireType.BOOLEAN: ">?",
+    WireType.INT8: ">b",
+    WireType.INT16: ">h",
+    WireType.INT32: ">i",
+    WireType.INT64: ">q",
+    WireType.UINT16: ">H",
+    WireType.FLOAT64: ">d",
+    WireType.UUID: ">16s",
 }
 _STRING_MAX = 32767
 _UINT32_MAX = 0xFFFFFFFF
@@ -71,7 +71,7 @@ class _Reader:
         self.position += size
         return self.data[self.position - size : self.position]
 
-    def fixed(self, wire: Wire) -> Any:
+    def fixed(self, wire: WireType) -> Any:
         return struct.unpack(_FIXED[wire], self.take(struct.calcsize(_FIXED[wire])))[0]
 
     def uvarint(self) -> int:
@@ -87,7 +87,7 @@ class _Reader:
             raise RemoteProtocolError("varint of more than 32 bits")
         return value
 
-    def size(self, classic: Wire) -> int:
+    def size(self, classic: WireType) -> int:
         """A length, -1 for null."""
         if self.flexible:
             return self.uvarint() - 1
@@ -122,24 +122,24 @@ class _Reader:
         nullable = field.nullable.holds(self.version)
         if not field.is_array:
             return self.value(field.kind, nullable)
-        count = self.size(Wire.INT32)
+        count = self.size(WireType.INT32)
         if count < 0:
             return self.null(nullable)
         if count > len(self.data) - self.position:
             raise RemoteProtocolError("more elements than bytes")
         return [self.value(field.kind, False) for _ in range(count)]
 
-    def value(self, kind: Wire | type, nullable: bool) -> Any:
-        if not isinstance(kind, Wire):
-            if nullable and self.fixed(Wire.INT8) < 0:
+    def value(self, kind: WireType | type, nullable: bool) -> Any:
+        if not isinstance(kind, WireType):
+            if nullable and self.fixed(WireType.INT8) < 0:
                 return None
             return self.struct(kind)
         if kind in _FIXED:
             return self.fixed(kind)
-        size = self.size(Wire.INT16 if kind is Wire.STRING else Wire.INT32)
+        size = self.size(WireType.INT16 if kind is WireType.STRING else WireType.INT32)
         if size < 0:
             return self.null(nullable)
-        if kind is not Wire.STRING:
+        if kind is not WireType.STRING:
             return self.take(size)
         if size > _STRING_MAX:
             raise RemoteProtocolError("a string that is too long")
@@ -193,20 +193,20 @@ class _Writer:
         elements = b"".join(self.value(field.kind, element, False) for element in value)
         return self.size(">i", len(value)) + elements
 
-    def value(self, kind: Wire | type, value: Any, nullable: bool) -> bytes:
-        if not isinstance(kind, Wire):
+    def value(self, kind: WireType | type, value: Any, nullable: bool) -> bytes:
+        if not isinstance(kind, WireType):
             if not nullable:
                 return self.struct(value)
             return b"\xff" if value is None else b"\x01" + self.struct(value)
         if kind in _FIXED:
             return struct.pack(_FIXED[kind], value)
-        classic = ">h" if kind is Wire.STRING else ">i"
+        classic = ">h" if kind is WireType.STRING else ">i"
         if value is None:
             return self.null(classic, nullable)
         if isinstance(value, FileRegion):
             value = value.read()
-        body = value.encode() if kind is Wire.STRING else bytes(value)
-        if kind is Wire.STRING and len(body) > _STRING_MAX:
+        body = value.encode() if kind is WireType.STRING else bytes(value)
+        if kind is WireType.STRING and len(body) > _STRING_MAX:
             raise ValueError("a string that is too long")
         return self.size(classic, len(body)) + body
 

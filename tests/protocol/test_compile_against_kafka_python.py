@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ottla.protocol import compile as codec
 from ottla.protocol.apis import API
 from ottla.protocol.messages.api_versions import ApiVersionsResponse
-from ottla.protocol.schema import Field, Wire, schema_of
+from ottla.protocol.schema import Field, WireType, schema_of
 from tests.protocol import reference
 from tests.support.messages import Case, bare_message, full_message, structs
 
@@ -81,10 +81,10 @@ def _their_value(field: Field, value: Any, theirs: Any, version: int) -> Any:
 
 
 def _their_element(field: Field, value: Any, theirs: Any, version: int) -> Any:
-    if not isinstance(field.kind, Wire):
+    if not isinstance(field.kind, WireType):
         part = theirs.data_class
         return part(version=version, **_their_fields(value, part, version))
-    if field.kind is Wire.UUID:
+    if field.kind is WireType.UUID:
         return UUID(bytes=value)
     if theirs.name in BIT_FIELDS:
         return {bit for bit in range(32) if value >> bit & 1}

@@ -8,23 +8,23 @@ import pytest
 
 from ottla.protocol.apis import API, NEVER
 from ottla.protocol.constructors import FRESH
-from ottla.protocol.schema import Field, Wire, schema_of
+from ottla.protocol.schema import Field, WireType, schema_of
 from tests.support import descriptors
 from tests.support.descriptors import Described
 from tests.support.messages import Case, all_cases, message_classes
 
 WIRE_NAMES = {
-    Wire.BOOLEAN: "bool",
-    Wire.INT8: "int8",
-    Wire.INT16: "int16",
-    Wire.INT32: "int32",
-    Wire.INT64: "int64",
-    Wire.UINT16: "uint16",
-    Wire.FLOAT64: "float64",
-    Wire.UUID: "uuid",
-    Wire.STRING: "string",
-    Wire.BYTES: "bytes",
-    Wire.RECORDS: "records",
+    WireType.BOOLEAN: "bool",
+    WireType.INT8: "int8",
+    WireType.INT16: "int16",
+    WireType.INT32: "int32",
+    WireType.INT64: "int64",
+    WireType.UINT16: "uint16",
+    WireType.FLOAT64: "float64",
+    WireType.UUID: "uuid",
+    WireType.STRING: "string",
+    WireType.BYTES: "bytes",
+    WireType.RECORDS: "records",
 }
 
 # From here on tags are ours: whoever does not know a tagged field passes over it.
@@ -46,8 +46,8 @@ def _declared_fields(declared: type[Any], version: int) -> tuple[Described, ...]
 
 def _as_described(name: str, field: Field, version: int) -> Described:
     kind = field.kind
-    element = WIRE_NAMES[kind] if isinstance(kind, Wire) else ""
-    parts = None if isinstance(kind, Wire) else _declared_fields(kind, version)
+    element = WIRE_NAMES[kind] if isinstance(kind, WireType) else ""
+    parts = None if isinstance(kind, WireType) else _declared_fields(kind, version)
     return Described(
         name,
         ("[]" if field.is_array else "") + element,
@@ -61,7 +61,7 @@ def _as_described(name: str, field: Field, version: int) -> Described:
 def _default_text(field: Field) -> str | None:
     """The default in the words of the schema files; None where it is the type's own."""
     if field.default is None:
-        return None if field.kind is Wire.RECORDS and not field.is_array else "null"
+        return None if field.kind is WireType.RECORDS and not field.is_array else "null"
     if field.default is FRESH or not field.default or field.default == bytes(16):
         return None
     return str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
@@ -97,7 +97,7 @@ def _lost_fields(declared: type[Any], version: int, path: str) -> dict[str, bool
         here = f"{path}.{name}"
         if not field.versions.holds(version):
             lost[here] = field.ignorable
-        elif not isinstance(field.kind, Wire):
+        elif not isinstance(field.kind, WireType):
             lost.update(_lost_fields(field.kind, version, here))
     return lost
 
@@ -161,5 +161,5 @@ def test_tagged_fields_stand_in_flexible_versions_only(declared: type[Any]) -> N
 
     for field in tagged:
         assert field.versions.first >= schema.flexible.first
-        assert field.kind is not Wire.RECORDS
+        assert field.kind is not WireType.RECORDS
     assert len({field.tag for field in tagged}) == len(tagged)

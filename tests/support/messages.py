@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from ottla.protocol.apis import API
-from ottla.protocol.schema import Field, Wire, schema_of
+from ottla.protocol.schema import Field, WireType, schema_of
 
 INTEGER_BITS = {
-    Wire.INT8: 8,
-    Wire.INT16: 16,
-    Wire.INT32: 32,
-    Wire.INT64: 64,
+    WireType.INT8: 8,
+    WireType.INT16: 16,
+    WireType.INT32: 32,
+    WireType.INT64: 64,
 }
 ELEMENTS_MAX = 3
 
@@ -47,24 +47,24 @@ def all_cases() -> list[Case]:
     ]
 
 
-def _primitive(wire: Wire) -> st.SearchStrategy[Any]:
+def _primitive(wire: WireType) -> st.SearchStrategy[Any]:
     if wire in INTEGER_BITS:
         half = 1 << (INTEGER_BITS[wire] - 1)
         return st.integers(-half, half - 1)
     return {
-        Wire.BOOLEAN: st.booleans(),
-        Wire.UINT16: st.integers(0, 65535),
-        Wire.FLOAT64: st.floats(allow_nan=False),
-        Wire.UUID: st.binary(min_size=16, max_size=16),
-        Wire.STRING: st.text(max_size=8) | st.just("s" * 126) | st.just("l" * 127),
-        Wire.BYTES: st.binary(max_size=8) | st.just(b"b" * 127),
-        Wire.RECORDS: st.binary(max_size=8) | st.just(b"r" * 300),
+        WireType.BOOLEAN: st.booleans(),
+        WireType.UINT16: st.integers(0, 65535),
+        WireType.FLOAT64: st.floats(allow_nan=False),
+        WireType.UUID: st.binary(min_size=16, max_size=16),
+        WireType.STRING: st.text(max_size=8) | st.just("s" * 126) | st.just("l" * 127),
+        WireType.BYTES: st.binary(max_size=8) | st.just(b"b" * 127),
+        WireType.RECORDS: st.binary(max_size=8) | st.just(b"r" * 300),
     }[wire]
 
 
 def _values(field: Field, version: int) -> st.SearchStrategy[Any]:
     kind = field.kind
-    single = _primitive(kind) if isinstance(kind, Wire) else structs(kind, version)
+    single = _primitive(kind) if isinstance(kind, WireType) else structs(kind, version)
     values = st.lists(single, max_size=ELEMENTS_MAX) if field.is_array else single
     return st.none() | values if field.nullable.holds(version) else values
 
@@ -97,18 +97,18 @@ def full_message(declared: type[Any], version: int) -> Any:
 
 def _full_value(field: Field, version: int, number: int) -> Any:
     kind = field.kind
-    if not isinstance(kind, Wire):
+    if not isinstance(kind, WireType):
         single = full_message(kind, version)
-    elif kind in INTEGER_BITS or kind is Wire.UINT16:
+    elif kind in INTEGER_BITS or kind is WireType.UINT16:
         single = 3 + number
     else:
         single = {
-            Wire.BOOLEAN: field.default is not True,
-            Wire.FLOAT64: 1.5 + number,
-            Wire.UUID: bytes(range(number, number + 16)),
-            Wire.STRING: string.ascii_letters * 3 + "ü",
-            Wire.BYTES: bytes(range(200)),
-            Wire.RECORDS: bytes(range(200)) * 2,
+            WireType.BOOLEAN: field.default is not True,
+            WireType.FLOAT64: 1.5 + number,
+            WireType.UUID: bytes(range(number, number + 16)),
+            WireType.STRING: string.ascii_letters * 3 + "ü",
+            WireType.BYTES: bytes(range(200)),
+            WireType.RECORDS: bytes(range(200)) * 2,
         }[kind]
     return [single, single] if field.is_array else single
 
@@ -127,13 +127,13 @@ def _bare_value(field: Field, version: int) -> Any:
         return None
     if field.is_array:
         return []
-    if not isinstance(field.kind, Wire):
+    if not isinstance(field.kind, WireType):
         return bare_message(field.kind, version)
     return {
-        Wire.BOOLEAN: False,
-        Wire.FLOAT64: 0.0,
-        Wire.UUID: bytes(16),
-        Wire.STRING: "",
-        Wire.BYTES: b"",
-        Wire.RECORDS: b"",
+        WireType.BOOLEAN: False,
+        WireType.FLOAT64: 0.0,
+        WireType.UUID: bytes(16),
+        WireType.STRING: "",
+        WireType.BYTES: b"",
+        WireType.RECORDS: b"",
     }.get(field.kind, 0)

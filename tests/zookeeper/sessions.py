@@ -14,7 +14,7 @@ from ottla.wire.real import RealClock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.coordinator.store.store import Session
+    from ottla.coordinator.store.store import MetadataSession
     from ottla.coordinator.store.zookeeper_session import ZooKeeperSession
 
 LIMIT_SECONDS = 90.0
@@ -34,7 +34,7 @@ async def until(is_so: Callable[[], bool], limit_seconds: float = LIMIT_SECONDS)
             await asyncio.sleep(0.005)
 
 
-def states_of(session: Session) -> list[SessionState]:
+def states_of(session: MetadataSession) -> list[SessionState]:
     """A list that grows with every change from now on."""
     heard: list[SessionState] = []
     session.on_state(heard.append)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
-from ottla.coordinator.metadata.features import FeatureUpdate, Refusal, UpgradeType
+from ottla.coordinator.metadata.features import FeatureRefusal, FeatureUpdate, UpgradeType
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 _KINDS_VERSION = 1
 _ONE_VERDICT_VERSION = 2
-_SPOILT = Refusal(ErrorCode.FEATURE_UPDATE_FAILED, "another feature of the request was refused")
+_SPOILT = FeatureRefusal(
+    ErrorCode.FEATURE_UPDATE_FAILED, "another feature of the request was refused"
+)
 
 
 async def update(

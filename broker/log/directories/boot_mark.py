@@ -19,7 +19,7 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ottla.broker.log.storage.home import LogHome
+    from ottla.broker.log.storage.directory_services import LogDirectoryServices
 
 _VERSION = 0
 
@@ -64,7 +64,7 @@ def decode_boot_mark(content: bytes | None) -> BootMark | None:
 class BootRecord:
     """Owned by a data directory."""
 
-    def __init__(self, home: LogHome) -> None:
+    def __init__(self, home: LogDirectoryServices) -> None:
         self._home = home
         self._path = join(home.health.path, BOOT_MARK)
         self._boot_id = ""

@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.log.directories.directory import topic_id_in
-from ottla.broker.log.directories.doubles import Doubles
+from ottla.broker.log.directories.duplicates import Doubles
 from ottla.broker.log.directories.future_logs import FutureLogs
+from ottla.broker.log.storage.directory_services import OPEN_SEGMENTS_MAX
 from ottla.broker.log.storage.health import storage_error
-from ottla.broker.log.storage.home import OPEN_SEGMENTS_MAX
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -297,7 +297,7 @@ class LogDirectories:
         Run every second or so."""
         for each in self.online:
             try:
-                await each.home.graveyard.dig(now_ms)
+                await each.home.late_deletions.delete_due(now_ms)
             except KafkaError as error:
                 logger.error("%s", error.message)
             each.home.health.check_space(now_ms)

@@ -40,7 +40,7 @@ from ottla.protocol.ids import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator
 
-    from ottla.broker.log.storage.home import LogHome
+    from ottla.broker.log.storage.directory_services import LogDirectoryServices
     from ottla.protocol.ids import Uuid
 
 logger = logging.getLogger("ottla.log")
@@ -52,7 +52,7 @@ OpenAs = Callable[[TopicPartition], tuple[LogSettings, LogObserver]]
 class LogDirectory:
     """Made by ``LogDirectories`` once the directory is locked and known to be ours."""
 
-    def __init__(self, home: LogHome, open_as: OpenAs) -> None:
+    def __init__(self, home: LogDirectoryServices, open_as: OpenAs) -> None:
         self.home = home
         self.path = home.health.path
         self.logs: dict[TopicPartition, PartitionLog] = {}
@@ -126,7 +126,7 @@ class LogDirectory:
                 continue
             partition = parse_partition_name(name)
             if mark_of(name) == DELETE_MARK:
-                self.home.graveyard.bury(path, 0, is_directory=True)
+                self.home.late_deletions.schedule(path, 0, is_directory=True)
             elif (copied := parse_future_name(name)) is not None:
                 self.unfinished_copies.append((copied, path))
             elif partition is None or mark_of(name) is not None:
@@ -252,7 +252,7 @@ class LogDirectory:
             return path
         return await self._retire(self.logs[partition], mark)
 
-    # Of a partition that other directories have as well (read ``doubles.py``).
+    # Of a partition that other directories have as well (read ``duplicates.py``).
 
     def copies(self) -> list[tuple[PartitionLog, str | None]]:
         """All that lies here, and what is wrong with it."""
@@ -364,7 +364,7 @@ def topic_id_in(directory: LogDirectory, partition: TopicPartition) -> Uuid | No
 
 def _bury(log: PartitionLog, path: str) -> None:
     due_ms = log.home.clock.now_ms() + log.settings.file_delete_delay_ms
-    log.home.graveyard.bury(path, due_ms, is_directory=True)
+    log.home.late_deletions.schedule(path, due_ms, is_directory=True)
 
 
 async def _unmake(log: PartitionLog) -> None:

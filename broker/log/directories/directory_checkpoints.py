@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ottla.broker.log.open_log import OpenLog
-    from ottla.broker.log.storage.home import LogHome
+    from ottla.broker.log.storage.directory_services import LogDirectoryServices
     from ottla.protocol.ids import TopicPartition
 
 
 class DirectoryCheckpoints:
     """Owned by a data directory. Saves raise KafkaError(KAFKA_STORAGE_ERROR)."""
 
-    def __init__(self, home: LogHome, logs: Mapping[TopicPartition, OpenLog]) -> None:
+    def __init__(self, home: LogDirectoryServices, logs: Mapping[TopicPartition, OpenLog]) -> None:
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
         # As last saved or found; absent means: from the log start (hazard R-26).

@@ -8,7 +8,7 @@ on. The order of the exchange leaves one good log wherever a crash falls:
 1. the copy is durable up to the log's end as of then, so that it keeps every promise of the log,
    and the checkpoints of its directory know of it;
 2. its directory takes the partition's name: there are two logs of that name now, and a start
-   serves the longer one (doubles.py), which is the old one or equal to it;
+   serves the longer one (duplicates.py), which is the old one or equal to it;
 3. the log goes on in the copy's files: now the copy is the longer one;
 4. the old directory is renamed, and removed later.
 
@@ -349,4 +349,4 @@ def _topic_id_of(directory: LogDirectory, path: str) -> Uuid | None:
 async def _remove(directory: LogDirectory, path: str, partition: TopicPartition) -> None:
     """Rename a directory, and have it removed with the next tidying. Raises KafkaError."""
     buried = await directory.rename(path, partition, DELETE_MARK)
-    directory.home.graveyard.bury(buried, 0, is_directory=True)
+    directory.home.late_deletions.schedule(buried, 0, is_directory=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _SIBLINGS = "ottla.directory.ids"
 
 
-class Identity(NamedTuple):
+class DirectoryIdentity(NamedTuple):
     """What ``meta.properties`` says. ``siblings``: ids of all directories of the broker."""
 
     broker_id: int
@@ -44,7 +44,7 @@ def draw_directory_id(random: Random) -> str:
     return uuid_to_text(token)
 
 
-def read_identity(disk: Disk, path: str) -> Identity | None:
+def read_identity(disk: Disk, path: str) -> DirectoryIdentity | None:
     """The identity of a directory, None if it has none yet.
 
     Raises OSError; KafkaError(INVALID_CONFIG) if it cannot be understood."""
@@ -67,10 +67,10 @@ def read_identity(disk: Disk, path: str) -> Identity | None:
             f"file; if it holds data, restore the file from a copy.",
         ) from error
     siblings = frozenset(filter(None, properties.get(_SIBLINGS, "").split(",")))
-    return Identity(broker_id, properties.get("cluster.id", ""), directory_id, siblings)
+    return DirectoryIdentity(broker_id, properties.get("cluster.id", ""), directory_id, siblings)
 
 
-async def write_identity(disk: Disk, path: str, identity: Identity) -> None:
+async def write_identity(disk: Disk, path: str, identity: DirectoryIdentity) -> None:
     """Make ``meta.properties`` say that, durably. Raises OSError."""
     properties = {
         "version": "0",
@@ -82,7 +82,7 @@ async def write_identity(disk: Disk, path: str, identity: Identity) -> None:
     await replace_file(disk, join(path, META_PROPERTIES), encode_properties(properties))
 
 
-def check_identity(path: str, found: Identity, broker_id: int, cluster_id: str) -> None:
+def check_identity(path: str, found: DirectoryIdentity, broker_id: int, cluster_id: str) -> None:
     """Raise KafkaError with a sentence for people if the directory is somebody else's."""
     if found.cluster_id and found.cluster_id != cluster_id:
         raise KafkaError(
@@ -98,7 +98,7 @@ def check_identity(path: str, found: Identity, broker_id: int, cluster_id: str) 
         )
 
 
-def missing_directories(present: Iterable[Identity]) -> frozenset[str]:
+def missing_directories(present: Iterable[DirectoryIdentity]) -> frozenset[str]:
     """Ids that some directory knows as its sibling and that are not there."""
     identities = list(present)
     known = frozenset[str]().union(*(identity.siblings for identity in identities))

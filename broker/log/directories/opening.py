@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from ottla.broker.log.directories.directories import DirectoriesConfig, LogDirectories
 from ottla.broker.log.directories.directory import LogDirectory, OpenAs
 from ottla.broker.log.directories.identity import (
-    Identity,
+    DirectoryIdentity,
     check_identity,
     draw_directory_id,
     missing_directories,
     read_identity,
     write_identity,
 )
+from ottla.broker.log.storage.directory_services import LogDirectoryServices, LogSeams, OpenSegments
 from ottla.broker.log.storage.health import DirectoryHealth
-from ottla.broker.log.storage.home import LogHome, LogSeams, OpenSegments
 from ottla.broker.log.storage.names import LOCK, join, parent_of
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -38,7 +38,7 @@ async def open_directories(
     open_segments = OpenSegments(config.open_segments_max)
     directories: list[LogDirectory] = []
     locks: list[FileLock] = []
-    identities: dict[str, Identity] = {}
+    identities: dict[str, DirectoryIdentity] = {}
     try:
         for path in config.paths:
             health = DirectoryHealth(seams.disk, path, config.free_bytes_floor)
@@ -49,7 +49,9 @@ async def open_directories(
                 identities[path] = _identify(seams, path, config)
             except OSError as error:
                 health.latch(f"cannot use {path}", error)
-            directories.append(LogDirectory(LogHome(seams, health, open_segments), open_as))
+            directories.append(
+                LogDirectory(LogDirectoryServices(seams, health, open_segments), open_as)
+            )
         if not identities:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
@@ -94,17 +96,19 @@ def _lock(seams: LogSeams, path: str) -> FileLock:
         ) from error
 
 
-def _identify(seams: LogSeams, path: str, config: DirectoriesConfig) -> Identity:
+def _identify(seams: LogSeams, path: str, config: DirectoriesConfig) -> DirectoryIdentity:
     found = read_identity(seams.disk, path)
     if found is None:
         directory_id = draw_directory_id(seams.random)
-        return Identity(config.broker_id, config.cluster_id, directory_id, frozenset())
+        return DirectoryIdentity(config.broker_id, config.cluster_id, directory_id, frozenset())
     check_identity(path, found, config.broker_id, config.cluster_id)
     directory_id = found.directory_id or draw_directory_id(seams.random)
     return found._replace(cluster_id=config.cluster_id, directory_id=directory_id)
 
 
-async def _write_identities(opened: LogDirectories, identities: dict[str, Identity]) -> None:
+async def _write_identities(
+    opened: LogDirectories, identities: dict[str, DirectoryIdentity]
+) -> None:
     """Let every directory know all the others, the missing ones included."""
     siblings = opened.missing_ids | {each.directory_id for each in identities.values()}
     for directory in opened.online:

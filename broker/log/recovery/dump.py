@@ -50,7 +50,7 @@ _TIME_NAMES = {
 }
 
 
-class Entry(NamedTuple):
+class DumpedEntry(NamedTuple):
     """One thing in a file. ``kind`` is batch, record, entry (of an index), text or problem; the
     names of the fields are those of Kafka's tool."""
 
@@ -66,7 +66,7 @@ class Entry(NamedTuple):
 BATCH, RECORD, ENTRY, TEXT, PROBLEM = "batch", "record", "entry", "text", "problem"
 
 
-def dump_file(file: File, *, records: bool = False) -> Iterator[Entry]:
+def dump_file(file: File, *, records: bool = False) -> Iterator[DumpedEntry]:
     """What a file holds, by what its name says it is. ``records``: also those in batches."""
     parsed = parse_segment_name(file.path.rpartition("/")[2])
     base_offset, suffix = parsed if parsed is not None else (0, "")
@@ -82,10 +82,10 @@ def dump_file(file: File, *, records: bool = False) -> Iterator[Entry]:
         yield from _dump_transactions(content)
     else:
         for line in content.decode("utf-8", "replace").splitlines():
-            yield Entry(TEXT, {"line": line})
+            yield DumpedEntry(TEXT, {"line": line})
 
 
-def line_of(entry: Entry) -> str:
+def line_of(entry: DumpedEntry) -> str:
     """The entry as one line for people, and for scripts that know Kafka's output."""
     fields = entry.fields
     if entry.kind == TEXT:
@@ -96,7 +96,7 @@ def line_of(entry: Entry) -> str:
     return f"| {line}" if entry.kind == RECORD else line
 
 
-def _dump_batches(file: File, *, records: bool = False) -> Iterator[Entry]:
+def _dump_batches(file: File, *, records: bool = False) -> Iterator[DumpedEntry]:
     """Each batch of a ``.log`` file, messages of the older formats between them, and what is
     neither at its end."""
     start = 0
@@ -120,7 +120,7 @@ def _dump_batches(file: File, *, records: bool = False) -> Iterator[Entry]:
             break
     rest = file.size_bytes - start
     where = f"no batch at position: {start} ({rest} bytes to the end)"
-    yield Entry(PROBLEM, {"problem": f"{where}: {scan.problem}", "position": start})
+    yield DumpedEntry(PROBLEM, {"problem": f"{where}: {scan.problem}", "position": start})
 
 
 def _old_messages(file: File, position: int) -> Iterator[OldMessage]:
@@ -144,7 +144,7 @@ def _old_messages(file: File, position: int) -> Iterator[OldMessage]:
                 return
 
 
-def _batch_entry(position: int, batch: RecordBatch, is_valid: bool) -> Entry:
+def _batch_entry(position: int, batch: RecordBatch, is_valid: bool) -> DumpedEntry:
     own: dict[str, object] = {
         "baseOffset": batch.base_offset,
         "lastOffset": batch.last_offset,
@@ -158,12 +158,12 @@ def _batch_entry(position: int, batch: RecordBatch, is_valid: bool) -> Entry:
         "isControl": batch.is_control,
     }
     common = _common_fields(position, batch, batch.max_timestamp, is_valid)
-    return Entry(BATCH, own | common)
+    return DumpedEntry(BATCH, own | common)
 
 
-def _message_entry(position: int, message: OldMessage, is_valid: bool) -> Entry:
+def _message_entry(position: int, message: OldMessage, is_valid: bool) -> DumpedEntry:
     common = _common_fields(position, message, message.timestamp, is_valid)
-    return Entry(BATCH, {"offset": message.offset} | common)
+    return DumpedEntry(BATCH, {"offset": message.offset} | common)
 
 
 def _common_fields(
@@ -189,17 +189,17 @@ def _time_name(entry: LogEntry) -> str:
     return _TIME_NAMES[entry.timestamp_type] if entry.magic else "NoTimestampType"
 
 
-def _record_entries(entry: LogEntry) -> Iterator[Entry]:
+def _record_entries(entry: LogEntry) -> Iterator[DumpedEntry]:
     time_name = _time_name(entry)
     try:
         for record in read_entry(entry, _OUTPUT_BYTES_MAX):
             yield _record_entry(record, time_name)
     except KafkaError as error:
-        yield Entry(PROBLEM, {"problem": f"| {error.message}"})
+        yield DumpedEntry(PROBLEM, {"problem": f"| {error.message}"})
 
 
-def _record_entry(record: Record, time_name: str) -> Entry:
-    return Entry(
+def _record_entry(record: Record, time_name: str) -> DumpedEntry:
+    return DumpedEntry(
         RECORD,
         {
             "offset": record.offset,
@@ -213,31 +213,31 @@ def _record_entry(record: Record, time_name: str) -> Entry:
     )
 
 
-def _dump_offsets(content: bytes, base_offset: int) -> Iterator[Entry]:
+def _dump_offsets(content: bytes, base_offset: int) -> Iterator[DumpedEntry]:
     index = OffsetIndex.decode(content, INT32_MAX)
     if index is None or not index.is_ascending:
         yield _spoiled(content, "offset index")
         return
     for relative_offset, position in zip(index.offsets, index.positions, strict=True):
-        yield Entry(ENTRY, {"offset": base_offset + relative_offset, "position": position})
+        yield DumpedEntry(ENTRY, {"offset": base_offset + relative_offset, "position": position})
 
 
-def _dump_times(content: bytes, base_offset: int) -> Iterator[Entry]:
+def _dump_times(content: bytes, base_offset: int) -> Iterator[DumpedEntry]:
     index = TimeIndex.decode(content)
     if index is None or not index.is_ascending:
         yield _spoiled(content, "time index")
         return
     for timestamp, relative_offset in zip(index.timestamps, index.offsets, strict=True):
-        yield Entry(ENTRY, {"timestamp": timestamp, "offset": base_offset + relative_offset})
+        yield DumpedEntry(ENTRY, {"timestamp": timestamp, "offset": base_offset + relative_offset})
 
 
-def _dump_transactions(content: bytes) -> Iterator[Entry]:
+def _dump_transactions(content: bytes) -> Iterator[DumpedEntry]:
     entries = decode_aborted(content)
     if entries is None:
         yield _spoiled(content, "index of aborted transactions")
         return
     for entry in entries:
-        yield Entry(
+        yield DumpedEntry(
             ENTRY,
             {
                 "version": 0,
@@ -249,8 +249,8 @@ def _dump_transactions(content: bytes) -> Iterator[Entry]:
         )
 
 
-def _spoiled(content: bytes, what: str) -> Entry:
-    return Entry(PROBLEM, {"problem": f"{len(content)} bytes that are no {what}"})
+def _spoiled(content: bytes, what: str) -> DumpedEntry:
+    return DumpedEntry(PROBLEM, {"problem": f"{len(content)} bytes that are no {what}"})
 
 
 def _shown(value: object) -> str:

@@ -19,7 +19,7 @@ from ottla.broker.log.storage.scan import BatchScan
 
 if TYPE_CHECKING:
     from ottla.broker.log.open_log import OpenLog
-    from ottla.broker.log.recovery.recovery import Finding
+    from ottla.broker.log.recovery.recovery import LogDamage
     from ottla.broker.log.storage.segment import Segment
     from ottla.protocol.ports import Disk, File
 
@@ -34,7 +34,7 @@ _ZERO_HEAD_BYTES = 16
 _OFFSET_BYTES = 8
 
 
-def shows_lost_writes(log: OpenLog, finding: Finding) -> bool:
+def shows_lost_writes(log: OpenLog, finding: LogDamage) -> bool:
     """Whether what is wrong there looks like pages, or an end, that never reached the disk.
 
     A flipped bit does not: rot is told from a loss of power even after one."""
@@ -90,7 +90,7 @@ def _reaches_boundary(position: int, end: int, size_bytes: int) -> bool:
     return rest == 0 or position == size_bytes or (position == end and rest <= _ZERO_HEAD_BYTES)
 
 
-async def set_aside(log: OpenLog, finding: Finding, why: str) -> None:
+async def set_aside(log: OpenLog, finding: LogDamage, why: str) -> None:
     """Copy everything from the hole on into a file beside the log, durably.
 
     Raises OSError; KafkaError(KAFKA_STORAGE_ERROR) if there is no room, having changed nothing."""

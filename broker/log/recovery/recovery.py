@@ -38,7 +38,7 @@ _OLD_SIZE_END = 12
 _OLD_BYTES_MIN = 14
 
 
-class Finding(NamedTuple):
+class LogDamage(NamedTuple):
     """The first thing that is wrong, and what is known up to there."""
 
     number: int
@@ -63,7 +63,7 @@ class Scanner:
         # The observer knows everything before this from its snapshot.
         self._observe_from = snapshot_offset
 
-    def run(self) -> Finding | None:
+    def run(self) -> LogDamage | None:
         """Scan to the end; None if all is well. Raises OSError, CorruptLogError."""
         log = self.log
         first = log.segment_number(log.recovery_point)
@@ -95,7 +95,7 @@ class Scanner:
             if segment.size_bytes:
                 replay_segment(log, segment, 0, from_offset=self._observe_from)
 
-    def _scan(self, number: int, start: int) -> Finding | None:
+    def _scan(self, number: int, start: int) -> LogDamage | None:
         segment = self.log.segments[number]
         limit_offset = segment.next_offset if number + 1 < len(self.log.segments) else None
         start_offset = segment.base_offset
@@ -142,12 +142,12 @@ class Scanner:
             return f"offset {batch.last_offset} is beyond the segment's last, {limit_offset - 1}"
         return f"leader epoch {batch.leader_epoch} comes after {self._leader_epoch}"
 
-    def _finding(self, number: int, position: int, problem: str) -> Finding:
+    def _finding(self, number: int, position: int, problem: str) -> LogDamage:
         later_from = self.next_offset if self._gap_offset is None else self._gap_offset
-        return Finding(number, position, self.next_offset, problem, later_from)
+        return LogDamage(number, position, self.next_offset, problem, later_from)
 
 
-def is_torn(log: OpenLog, finding: Finding, promised_offset: int) -> bool:
+def is_torn(log: OpenLog, finding: LogDamage, promised_offset: int) -> bool:
     """Whether nothing valid follows and nothing promised is missing: then it may be cut off.
 
     Everything below ``promised_offset`` was on the disk once."""
@@ -210,7 +210,7 @@ def _is_valid(content: bytes) -> bool:
         return False
 
 
-def cut_torn_end(log: OpenLog, finding: Finding) -> list[Segment]:
+def cut_torn_end(log: OpenLog, finding: LogDamage) -> list[Segment]:
     """Cut the file at the finding; returns the segments after it, which hold nothing."""
     segment = log.segments[finding.number]
     later = list(log.segments[finding.number + 1 :])
@@ -220,7 +220,7 @@ def cut_torn_end(log: OpenLog, finding: Finding) -> list[Segment]:
     return later
 
 
-def damage(log: OpenLog, finding: Finding) -> CorruptLogError:
+def damage(log: OpenLog, finding: LogDamage) -> CorruptLogError:
     """What to say about a log that must not be cut."""
     segment = log.segments[finding.number]
     if is_old_message(segment.file, finding.position, segment.size_bytes):

@@ -33,7 +33,7 @@ _WALK_BYTES = 4096
 _STEP = struct.Struct(">qi4xB6xi")
 
 
-class Place(NamedTuple):
+class BatchPosition(NamedTuple):
     """Where one batch lies in its file."""
 
     position: int
@@ -42,7 +42,7 @@ class Place(NamedTuple):
     last_offset: int
 
 
-def walk(file: File, position: int, end: int) -> Iterator[Place]:
+def walk(file: File, position: int, end: int) -> Iterator[BatchPosition]:
     """The batches from a batch's start up to ``end``, looking at their headers only.
 
     Raises CorruptLogError where no batch can start or one would reach beyond ``end``."""
@@ -56,14 +56,14 @@ def walk(file: File, position: int, end: int) -> Iterator[Place]:
             size_bytes = LENGTH_END + length
             if magic != MAGIC or length < LENGTH_MIN or start + size_bytes > end:
                 raise CorruptLogError(f"{file.path} holds no batch at position {start}")
-            yield Place(start, size_bytes, base_offset, base_offset + last_offset_delta)
+            yield BatchPosition(start, size_bytes, base_offset, base_offset + last_offset_delta)
             at += size_bytes
         if at == 0:
             raise CorruptLogError(f"{file.path} ends within a batch at position {position}")
         position += at
 
 
-def place_at(file: File, position: int, end: int) -> Place:
+def place_at(file: File, position: int, end: int) -> BatchPosition:
     """The batch that starts exactly there. Raises CorruptLogError if none does."""
     content = file.pread(_STEP.size, position)
     if len(content) < _STEP.size:
@@ -71,10 +71,12 @@ def place_at(file: File, position: int, end: int) -> Place:
     base_offset, length, magic, last_offset_delta = _STEP.unpack(content)
     if magic != MAGIC or length < LENGTH_MIN or position + LENGTH_END + length > end:
         raise CorruptLogError(f"{file.path} holds no batch at position {position}")
-    return Place(position, LENGTH_END + length, base_offset, base_offset + last_offset_delta)
+    return BatchPosition(
+        position, LENGTH_END + length, base_offset, base_offset + last_offset_delta
+    )
 
 
-def find_offset(file: File, position: int, end: int, offset: int) -> Place | None:
+def find_offset(file: File, position: int, end: int, offset: int) -> BatchPosition | None:
     """The first batch from a batch's start on whose last offset reaches ``offset``.
 
     As ``walk`` with a condition, without making an object for every batch passed over."""
@@ -90,7 +92,7 @@ def find_offset(file: File, position: int, end: int, offset: int) -> Place | Non
                 raise CorruptLogError(f"{file.path} holds no batch at position {position + at}")
             if base_offset + last_offset_delta >= offset:
                 last_offset = base_offset + last_offset_delta
-                return Place(position + at, LENGTH_END + length, base_offset, last_offset)
+                return BatchPosition(position + at, LENGTH_END + length, base_offset, last_offset)
             at += LENGTH_END + length
         if at == 0:
             raise CorruptLogError(f"{file.path} ends within a batch at position {position}")

@@ -27,7 +27,7 @@ from ottla.protocol.errors import CorruptLogError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ottla.broker.log.storage.home import LogHome
+    from ottla.broker.log.storage.directory_services import LogDirectoryServices
     from ottla.protocol.records.batch import RecordBatch
 
 NO_TIMESTAMP = -1
@@ -62,7 +62,11 @@ class Segment:
     )
 
     def __init__(
-        self, home: LogHome, directory: str, base_offset: int, index_interval_bytes: int
+        self,
+        home: LogDirectoryServices,
+        directory: str,
+        base_offset: int,
+        index_interval_bytes: int,
     ) -> None:
         self.directory = directory
         self.base_offset = base_offset

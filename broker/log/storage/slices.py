@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.log.storage.scan import Place, find_offset, place_at, walk
+from ottla.broker.log.storage.scan import BatchPosition, find_offset, place_at, walk
 from ottla.broker.log.storage.settings import INT64_MAX
 from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.named_tuples import NamedTuple
@@ -29,7 +29,7 @@ class LogRead(NamedTuple):
 
 def slice_segment(
     segment: Segment, offset: int, max_bytes: int, upper_bound_offset: int
-) -> LogRead | Place | None:
+) -> LogRead | BatchPosition | None:
     """The batches from the one that holds ``offset`` (or the next) up to both limits.
 
     None: no batch here reaches the offset below the bound. A Place: there is a batch, but it
@@ -54,14 +54,14 @@ def slice_segment(
     return LogRead(FileRegion(segment.file, start, end - start), next_offset)
 
 
-def slice_batch(segment: Segment, place: Place) -> LogRead:
+def slice_batch(segment: Segment, place: BatchPosition) -> LogRead:
     """One batch, however large (KIP-74: a fetch must never get stuck before it)."""
     region = FileRegion(segment.file, place.position, place.size_bytes)
     segment.remember(place.last_offset + 1, place.position + place.size_bytes)
     return LogRead(region, place.last_offset + 1)
 
 
-def locate(segment: Segment, offset: int) -> Place | None:
+def locate(segment: Segment, offset: int) -> BatchPosition | None:
     """The first batch whose last offset reaches ``offset``, None if there is none here.
 
     Raises CorruptLogError if the data file itself makes no sense, OSError."""

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.group.classic.generation import Generation
 from ottla.coordinator.group.classic.joining import Joining
-from ottla.coordinator.group.classic.leaving import Leaving
+from ottla.coordinator.group.classic.leaving import MemberDeparture
 from ottla.coordinator.group.classic.rebalance import Rebalance
 from ottla.coordinator.group.classic.roster import Roster
-from ottla.coordinator.group.classic.sessions import JOIN, SYNC, Sessions, Timer
-from ottla.coordinator.group.classic.standing import Standing
-from ottla.coordinator.group.classic.states import GroupState
+from ottla.coordinator.group.classic.sessions import JOIN, SYNC, ClassicTimer, Sessions
+from ottla.coordinator.group.classic.states import ClassicGroupState
 from ottla.coordinator.group.classic.stored import members_of
 from ottla.coordinator.group.classic.syncing import Syncing
 from ottla.coordinator.group.common.records import RecordKind, group_tombstone
-from ottla.coordinator.group.common.timeline import EventKind, counted
+from ottla.coordinator.group.common.timeline import GroupEventKind, counted
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ottla.coordinator.effects import LogRecord, Moment
     from ottla.coordinator.group.common.record_values import GroupMetadataValue
-    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.common.scope import GroupScope
     from ottla.protocol.messages.heartbeat import HeartbeatRequest
 
 GROUP_TYPE = "classic"
@@ -38,24 +38,24 @@ class ClassicGroup:
 
     group_type = GROUP_TYPE
 
-    def __init__(self, group_id: str, scope: Scope) -> None:
+    def __init__(self, group_id: str, scope: GroupScope) -> None:
         self.group_id = group_id
         self.roster = Roster()
         self._scope = scope
         self._sessions = Sessions(group_id, scope)
-        self.standing = Standing(group_id, scope, self.roster)
-        self.rebalance = Rebalance(scope, self.standing, self._sessions)
-        self.joining = Joining(scope, self.standing, self.rebalance, self._sessions)
-        self.syncing = Syncing(scope, self.standing, self.rebalance, self._sessions)
-        self.leaving = Leaving(self.standing, self.rebalance, self._sessions)
+        self.generation = Generation(group_id, scope, self.roster)
+        self.rebalance = Rebalance(scope, self.generation, self._sessions)
+        self.joining = Joining(scope, self.generation, self.rebalance, self._sessions)
+        self.syncing = Syncing(scope, self.generation, self.rebalance, self._sessions)
+        self.leaving = MemberDeparture(self.generation, self.rebalance, self._sessions)
 
     @property
-    def state(self) -> GroupState:
-        return self.standing.state
+    def state(self) -> ClassicGroupState:
+        return self.generation.state
 
     @property
     def state_name(self) -> str:
-        return self.standing.state.value
+        return self.generation.state.value
 
     @property
     def protocol_type(self) -> str | None:
@@ -64,34 +64,34 @@ class ClassicGroup:
     @property
     def is_vacant(self) -> bool:
         """Whether nothing would be missed if the group were not there."""
-        is_empty = self.state is GroupState.EMPTY and not self.roster.pending
-        return is_empty and not self.standing.has_record
+        is_empty = self.state is ClassicGroupState.EMPTY and not self.roster.pending
+        return is_empty and not self.generation.has_record
 
     # Members.
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
         """A member shows that it lives, and hears whether to join again. HOT."""
-        standing = self.standing
+        generation = self.generation
         member = self.roster.members.get(request.member_id)
         if (
             member is None
             or request.group_instance_id is not None
-            or request.generation_id != standing.generation_id
+            or request.generation_id != generation.generation_id
         ):
             error = self._check(request)
             if error is not ErrorCode.NONE:
                 text = f"Heartbeat of generation {request.generation_id}: {error.name}"
-                standing.note(EventKind.REFUSED, request.member_id, text)
+                generation.note(GroupEventKind.REFUSED, request.member_id, text)
                 return error
             assert member is not None
         self._sessions.extend(member)
-        if standing.state is GroupState.PREPARING_REBALANCE:
+        if generation.state is ClassicGroupState.PREPARING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
     def _check(self, request: HeartbeatRequest) -> ErrorCode:
         error = self.roster.check(request.member_id, request.group_instance_id)
-        is_of_now = request.generation_id == self.standing.generation_id
+        is_of_now = request.generation_id == self.generation.generation_id
         if error is ErrorCode.NONE and not is_of_now:
             return ErrorCode.ILLEGAL_GENERATION
         return error
@@ -106,19 +106,19 @@ class ClassicGroup:
         Producers before KIP-447 name no member; whether the group rebalances is not theirs to
         know either."""
         state = self.state
-        if epoch < 0 and state is GroupState.EMPTY:
+        if epoch < 0 and state is ClassicGroupState.EMPTY:
             return ErrorCode.NONE
         if epoch >= 0 or member_id or instance_id is not None:
             error = self.roster.check(member_id, instance_id)
             if error is not ErrorCode.NONE:
                 return error
-            if epoch != self.standing.generation_id:
+            if epoch != self.generation.generation_id:
                 return ErrorCode.ILLEGAL_GENERATION
         elif not is_transactional:
             return ErrorCode.UNKNOWN_MEMBER_ID
         else:
             return ErrorCode.NONE
-        if state is GroupState.COMPLETING_REBALANCE and not is_transactional:
+        if state is ClassicGroupState.COMPLETING_REBALANCE and not is_transactional:
             return ErrorCode.REBALANCE_IN_PROGRESS
         self._sessions.extend(self.roster.members[member_id])
         return ErrorCode.NONE
@@ -136,31 +136,33 @@ class ClassicGroup:
         """What only the clients understand counts as a subscription to everything."""
         if self.protocol_type != PROTOCOL_TYPE or not self.roster.members:
             return False
-        topics = self.standing.topics
+        topics = self.generation.topics
         return topics is None or topic in topics
 
     def check_delete(self) -> ErrorCode:
-        return ErrorCode.NONE if self.state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
+        return (
+            ErrorCode.NONE if self.state is ClassicGroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
+        )
 
     def check_offset_delete(self) -> ErrorCode:
-        if self.state is GroupState.EMPTY or self.protocol_type == PROTOCOL_TYPE:
+        if self.state is ClassicGroupState.EMPTY or self.protocol_type == PROTOCOL_TYPE:
             return ErrorCode.NONE
         return ErrorCode.NON_EMPTY_GROUP
 
     @property
     def has_settled_subscriptions(self) -> bool:
-        return self.state is GroupState.STABLE and self.standing.topics is not None
+        return self.state is ClassicGroupState.STABLE and self.generation.topics is not None
 
     @property
     def empty_since_wall_ms(self) -> int | None:
-        if self.state is not GroupState.EMPTY or self.roster.pending:
+        if self.state is not ClassicGroupState.EMPTY or self.roster.pending:
             return None
         if self.protocol_type is None:
             return 0
-        return max(self.standing.state_since_wall_ms, 0)
+        return max(self.generation.state_since_wall_ms, 0)
 
     def tombstones(self) -> list[LogRecord]:
-        if not self.standing.has_record:
+        if not self.generation.has_record:
             return []
         return [group_tombstone(RecordKind.GROUP_METADATA, self.group_id)]
 
@@ -168,14 +170,14 @@ class ClassicGroup:
 
     def restore(self, value: GroupMetadataValue) -> None:
         """Be what the log's record says; only for a group that was made a moment ago."""
-        assert not self.standing.has_record
+        assert not self.generation.has_record
         roster = self.roster
         roster.protocol_type = value.protocol_type or None
         for member in members_of(value):
             roster.add(member, value.protocol_type)
         if value.leader in roster.members:
             roster.leader_id = value.leader
-        self.standing.restore(value)
+        self.generation.restore(value)
 
     def on_loaded(self, moment: Moment) -> None:
         members = self.roster.members
@@ -183,7 +185,7 @@ class ClassicGroup:
             self._sessions.begin(member)
         if members:
             why = f"{counted(len(members))}, every session begins anew"
-            self.standing.note(EventKind.LOADED, "", why)
+            self.generation.note(GroupEventKind.LOADED, "", why)
         if len(members) > self._scope.settings.max_size:
             self.rebalance.prepare("the group has more members than group.max.size")
 
@@ -191,7 +193,7 @@ class ClassicGroup:
         self.rebalance.die(error)
 
     def on_deadline(self, rest: Hashable) -> None:
-        if not isinstance(rest, Timer):
+        if not isinstance(rest, ClassicTimer):
             # Of a group of the other kind, which had the id before.
             return
         if rest.kind == JOIN:
@@ -201,7 +203,7 @@ class ClassicGroup:
         elif rest.member_id in self.roster.pending:
             del self.roster.pending[rest.member_id]
             why = "it was given its id and did not come again in time"
-            self.standing.note(EventKind.REMOVED, rest.member_id, why)
+            self.generation.note(GroupEventKind.REMOVED, rest.member_id, why)
             self.rebalance.maybe_complete()
         else:
             self._on_session_timer(rest.member_id)
@@ -213,5 +215,5 @@ class ClassicGroup:
         why = f"its session ended, after {member.session_timeout_ms} ms without a heartbeat"
         if member.is_new:
             why = "its JoinGroup waited too long; nobody knows whether it is still there"
-        self.rebalance.remove(member, EventKind.REMOVED, why)
+        self.rebalance.remove(member, GroupEventKind.REMOVED, why)
         self.rebalance.go_on(f"{member_id} was removed")

@@ -14,10 +14,10 @@ from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRes
 from ottla.protocol.messages.sync_group import SyncGroupRequest
 
 if TYPE_CHECKING:
-    from ottla.coordinator.effects import Caller, Ticket
+    from ottla.coordinator.effects import RequestOrigin, Ticket
     from ottla.coordinator.group.common.membership import Groups
     from ottla.coordinator.group.common.record_values import GroupMetadataValue
-    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.common.scope import GroupScope
 
 MembersRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
 # From version 6 on the wire allows longer names than records and older answers do (G-10).
@@ -28,7 +28,7 @@ GROUP_ID_BYTES_MAX = 32_767
 class ClassicGroups:
     """Those of one shard; ``groups`` has the other kind as well, which is not asked here."""
 
-    def __init__(self, scope: Scope, groups: Groups) -> None:
+    def __init__(self, scope: GroupScope, groups: Groups) -> None:
         self._scope = scope
         self._groups = groups
 
@@ -45,7 +45,7 @@ class ClassicGroups:
             group = self._groups[group_id] = ClassicGroup(group_id, self._scope)
         return group
 
-    def handle(self, request: MembersRequest, caller: Caller, ticket: Ticket) -> None:
+    def handle(self, request: MembersRequest, caller: RequestOrigin, ticket: Ticket) -> None:
         """A request of a member, or of somebody who wants to be one."""
         match request:
             case HeartbeatRequest():
@@ -79,7 +79,7 @@ class ClassicGroups:
             return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
         return group.heartbeat(request)
 
-    def _join(self, request: JoinGroupRequest, caller: Caller, ticket: Ticket) -> None:
+    def _join(self, request: JoinGroupRequest, caller: RequestOrigin, ticket: Ticket) -> None:
         error = self.check_join(request)
         group = self.find(request.group_id)
         if error is ErrorCode.NONE and group is None and request.member_id:
@@ -112,7 +112,7 @@ class ClassicGroups:
         error = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
         self._scope.outbox.answer(ticket, refused_sync(error))
 
-    def _leave(self, request: LeaveGroupRequest, caller: Caller, ticket: Ticket) -> None:
+    def _leave(self, request: LeaveGroupRequest, caller: RequestOrigin, ticket: Ticket) -> None:
         group = self.find(request.group_id)
         if group is not None:
             response = group.leaving.handle(request, caller.api_version)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.member import (
-    Member,
+    ClassicGroupMember,
     ParkedJoin,
     entry_bytes,
     protocols_of,
@@ -17,16 +17,16 @@ from ottla.coordinator.group.classic.member import (
 )
 from ottla.coordinator.group.classic.replacing import Replacing
 from ottla.coordinator.group.classic.replies import refused_join
-from ottla.coordinator.group.classic.states import GroupState
-from ottla.coordinator.group.common.timeline import EventKind
+from ottla.coordinator.group.classic.states import ClassicGroupState
+from ottla.coordinator.group.common.timeline import GroupEventKind
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.coordinator.effects import Caller, Ticket
+    from ottla.coordinator.effects import RequestOrigin, Ticket
+    from ottla.coordinator.group.classic.generation import Generation
     from ottla.coordinator.group.classic.rebalance import Rebalance
     from ottla.coordinator.group.classic.sessions import Sessions
-    from ottla.coordinator.group.classic.standing import Standing
-    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.common.scope import GroupScope
     from ottla.protocol.messages.join_group import JoinGroupRequest
 
 KNOWN_ID_REQUIRED_VERSION = 4
@@ -41,16 +41,16 @@ class Joining:
     """JoinGroup of one group."""
 
     def __init__(
-        self, scope: Scope, standing: Standing, rebalance: Rebalance, sessions: Sessions
+        self, scope: GroupScope, generation: Generation, rebalance: Rebalance, sessions: Sessions
     ) -> None:
         self._scope = scope
         self._rebalance = rebalance
-        self._standing = standing
+        self._generation = generation
         self._roster = rebalance.roster
         self._sessions = sessions
-        self._replacing = Replacing(scope, standing, rebalance, sessions)
+        self._replacing = Replacing(scope, generation, rebalance, sessions)
 
-    def handle(self, request: JoinGroupRequest, caller: Caller, ticket: Ticket) -> None:
+    def handle(self, request: JoinGroupRequest, caller: RequestOrigin, ticket: Ticket) -> None:
         """The request as such is sound: its group id, session timeout and the sizes of names."""
         roster = self._roster
         member_id = request.member_id
@@ -86,7 +86,7 @@ class Joining:
         promised = 0 if member_id in roster.pending or member is not None else len(roster.pending)
         if promised >= PENDING_MEMBERS_MAX:
             return False
-        if self._standing.state is GroupState.PREPARING_REBALANCE:
+        if self._generation.state is ClassicGroupState.PREPARING_REBALANCE:
             # By those who have joined: of a group that is too large, the last to come have to go.
             is_there = member is not None and member.parked_join is not None
             return is_there or roster.parked_join_count + promised < size_max
@@ -96,13 +96,13 @@ class Joining:
         member = self._roster.members.get(request.member_id)
         code = ErrorCode.GROUP_MAX_SIZE_REACHED
         limit = f"{code.name}: {self._scope.settings.max_size}"
-        self._standing.note(EventKind.TURNED_AWAY, request.member_id, limit)
+        self._generation.note(GroupEventKind.TURNED_AWAY, request.member_id, limit)
         self._scope.outbox.answer(ticket, refused_join(code))
         if member is not None:
-            self._rebalance.remove(member, EventKind.REMOVED, "the group is too large")
+            self._rebalance.remove(member, GroupEventKind.REMOVED, "the group is too large")
             self._rebalance.maybe_complete()
 
-    def _is_too_large(self, request: JoinGroupRequest, caller: Caller) -> bool:
+    def _is_too_large(self, request: JoinGroupRequest, caller: RequestOrigin) -> bool:
         """Whether the group's record could not be written with that subscription (G-10)."""
         names = (request.member_id, request.group_instance_id or "", *caller[:2])
         needed = entry_bytes(names, protocols_of(request)) + _NEW_ID_BYTES_MAX
@@ -113,12 +113,14 @@ class Joining:
         return total > self._scope.settings.max_record_bytes
 
     def _refuse(self, request: JoinGroupRequest, ticket: Ticket, error: ErrorCode) -> None:
-        self._standing.note(EventKind.REFUSED, request.member_id, error.name)
+        self._generation.note(GroupEventKind.REFUSED, request.member_id, error.name)
         self._scope.outbox.answer(ticket, refused_join(error, request.member_id))
 
     # Newcomers.
 
-    def _join_without_id(self, request: JoinGroupRequest, caller: Caller, ticket: Ticket) -> None:
+    def _join_without_id(
+        self, request: JoinGroupRequest, caller: RequestOrigin, ticket: Ticket
+    ) -> None:
         instance_id = request.group_instance_id
         prefix = caller.client_id if instance_id is None else instance_id
         new_id = f"{prefix[:CLIENT_ID_CHARACTERS_MAX]}-{self._scope.new_id()}"
@@ -129,16 +131,16 @@ class Joining:
         elif instance_id is None and caller.api_version >= KNOWN_ID_REQUIRED_VERSION:
             self._roster.pending[new_id] = None
             self._sessions.await_return(new_id, request.session_timeout_ms)
-            self._standing.note(EventKind.ID_GIVEN, new_id, "")
+            self._generation.note(GroupEventKind.ID_GIVEN, new_id, "")
             response = refused_join(ErrorCode.MEMBER_ID_REQUIRED, new_id)
             self._scope.outbox.answer(ticket, response)
         else:
             self._add(request, caller, ticket, new_id)
 
     def _add(
-        self, request: JoinGroupRequest, caller: Caller, ticket: Ticket, member_id: str
+        self, request: JoinGroupRequest, caller: RequestOrigin, ticket: Ticket, member_id: str
     ) -> None:
-        member = Member(
+        member = ClassicGroupMember(
             member_id=member_id,
             instance_id=request.group_instance_id,
             client_id=caller.client_id,
@@ -151,26 +153,28 @@ class Joining:
         self._roster.add(member, request.protocol_type)
         self._roster.park_join(member, ParkedJoin(ticket, caller.api_version))
         self._sessions.begin(member)
-        self._standing.note(EventKind.JOINED, member_id, _terms(request))
-        if self._standing.state is GroupState.PREPARING_REBALANCE:
+        self._generation.note(GroupEventKind.JOINED, member_id, _terms(request))
+        if self._generation.state is ClassicGroupState.PREPARING_REBALANCE:
             self._rebalance.on_newcomer()
         self._rebalance.go_on(f"{member_id} joined")
 
     # Members that come again.
 
-    def _join_again(self, member: Member, request: JoinGroupRequest, join: ParkedJoin) -> None:
-        state = self._standing.state
+    def _join_again(
+        self, member: ClassicGroupMember, request: JoinGroupRequest, join: ParkedJoin
+    ) -> None:
+        state = self._generation.state
         is_leader = member.member_id == self._roster.leader_id
         is_unchanged = member.protocols == protocols_of(request)
         # A leader that joins again wants a round: it has seen topics change, for example.
         has_current = is_unchanged and (
-            state is GroupState.COMPLETING_REBALANCE
-            or (state is GroupState.STABLE and not is_leader)
+            state is ClassicGroupState.COMPLETING_REBALANCE
+            or (state is ClassicGroupState.STABLE and not is_leader)
         )
         if has_current:
             # The answer was lost, or the member wants its assignment again.
             self._sessions.extend(member)
-            response = self._standing.current_answer(member, with_members=is_leader)
+            response = self._generation.current_answer(member, with_members=is_leader)
             self._scope.outbox.answer(join.ticket, response)
             return
         earlier = self._roster.take_join(member)
@@ -183,9 +187,9 @@ class Joining:
         if not member.is_new:
             self._sessions.extend(member)
         self._roster.park_join(member, join)
-        if state is not GroupState.PREPARING_REBALANCE:
+        if state is not ClassicGroupState.PREPARING_REBALANCE:
             # That all come again in a round is no news, and would push out what is.
-            self._standing.note(EventKind.REJOINED, member.member_id, _terms(request))
+            self._generation.note(GroupEventKind.REJOINED, member.member_id, _terms(request))
         changed = "as the leader" if is_leader else "with another subscription"
         self._rebalance.go_on(f"{member.member_id} joined again {changed}")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.group.classic.states import GroupState
-from ottla.coordinator.group.common.timeline import EventKind
+from ottla.coordinator.group.classic.states import ClassicGroupState
+from ottla.coordinator.group.common.timeline import GroupEventKind
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.leave_group import (
     LeaveGroupRequest,
@@ -17,9 +17,9 @@ from ottla.protocol.messages.leave_group import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ottla.coordinator.group.classic.generation import Generation
     from ottla.coordinator.group.classic.rebalance import Rebalance
     from ottla.coordinator.group.classic.sessions import Sessions
-    from ottla.coordinator.group.classic.standing import Standing
 
 MANY_MEMBERS_VERSION = 3
 
@@ -39,12 +39,12 @@ def leave_response(
     )
 
 
-class Leaving:
+class MemberDeparture:
     """LeaveGroup of one group."""
 
-    def __init__(self, standing: Standing, rebalance: Rebalance, sessions: Sessions) -> None:
+    def __init__(self, generation: Generation, rebalance: Rebalance, sessions: Sessions) -> None:
         self._rebalance = rebalance
-        self._standing = standing
+        self._generation = generation
         self._roster = rebalance.roster
         self._sessions = sessions
 
@@ -54,7 +54,7 @@ class Leaving:
         response = leave_response(request, api_version, self._leave)
         if len(self._roster.members) < members_before:
             self._rebalance.go_on("members left")
-        elif self._standing.state is GroupState.PREPARING_REBALANCE:
+        elif self._generation.state is ClassicGroupState.PREPARING_REBALANCE:
             # Maybe it waited for an id that was given out.
             self._rebalance.maybe_complete()
         return response
@@ -68,9 +68,9 @@ class Leaving:
         elif member_id in self._roster.pending:
             del self._roster.pending[member_id]
             self._sessions.end(member_id)
-            self._standing.note(EventKind.LEFT, member_id, why)
+            self._generation.note(GroupEventKind.LEFT, member_id, why)
             return ErrorCode.NONE
         error = self._roster.check(member_id, instance_id)
         if error is ErrorCode.NONE:
-            self._rebalance.remove(self._roster.members[member_id], EventKind.LEFT, why)
+            self._rebalance.remove(self._roster.members[member_id], GroupEventKind.LEFT, why)
         return error

@@ -30,7 +30,7 @@ class ParkedJoin(NamedTuple):
 
 
 @dataclass(slots=True)
-class Member:
+class ClassicGroupMember:
     """``is_new``: it has not been told its id yet, so it cannot show any sign of life.
 
     The session ends at ``session_deadline_ms``; the timer stands at ``armed_ms``, which is never

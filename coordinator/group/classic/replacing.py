@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.failures import answer_to
 from ottla.coordinator.group.classic.member import ParkedJoin, topics_of
 from ottla.coordinator.group.classic.replies import refused_join
-from ottla.coordinator.group.classic.states import GroupState
-from ottla.coordinator.group.common.timeline import EventKind
+from ottla.coordinator.group.classic.states import ClassicGroupState
+from ottla.coordinator.group.common.timeline import GroupEventKind
 from ottla.coordinator.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from ottla.coordinator.effects import Caller, Ticket
-    from ottla.coordinator.group.classic.member import Member
+    from ottla.coordinator.effects import RequestOrigin, Ticket
+    from ottla.coordinator.group.classic.generation import Generation
+    from ottla.coordinator.group.classic.member import ClassicGroupMember
     from ottla.coordinator.group.classic.rebalance import Rebalance
     from ottla.coordinator.group.classic.sessions import Sessions
-    from ottla.coordinator.group.classic.standing import Standing
-    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.common.scope import GroupScope
     from ottla.protocol.messages.join_group import JoinGroupRequest
 
 SKIP_ASSIGNMENT_VERSION = 9
@@ -43,24 +43,24 @@ class Replacing:
     """Of one group."""
 
     def __init__(
-        self, scope: Scope, standing: Standing, rebalance: Rebalance, sessions: Sessions
+        self, scope: GroupScope, generation: Generation, rebalance: Rebalance, sessions: Sessions
     ) -> None:
         self._scope = scope
         self._rebalance = rebalance
-        self._standing = standing
+        self._generation = generation
         self._roster = rebalance.roster
         self._sessions = sessions
 
     def replace(
         self,
-        member: Member,
+        member: ClassicGroupMember,
         new_id: str,
         request: JoinGroupRequest,
-        caller: Caller,
+        caller: RequestOrigin,
         ticket: Ticket,
     ) -> None:
         """The member is from now on the process that asks."""
-        roster, standing = self._roster, self._standing
+        roster, generation = self._roster, self._generation
         join = ParkedJoin(ticket, caller.api_version)
         change = _Change(member.member_id, new_id, roster.leader_id or "", join)
         self._fence(member)
@@ -70,16 +70,20 @@ class Replacing:
         roster.update(member, request)
         self._sessions.begin(member)
         roster.park_join(member, join)
-        standing.note(EventKind.REPLACED, new_id, f"it was {change.old_id}")
+        generation.note(GroupEventKind.REPLACED, new_id, f"it was {change.old_id}")
         # The subscription as such says little: it names the partitions the member had.
-        is_same = roster.select_protocol() == standing.protocol_name
-        if standing.state is GroupState.STABLE and is_same and topics == self._topics(member):
+        is_same = roster.select_protocol() == generation.protocol_name
+        if (
+            generation.state is ClassicGroupState.STABLE
+            and is_same
+            and topics == self._topics(member)
+        ):
             self._store(member, change)
         else:
             # Also in CompletingRebalance: the leader may be assigning to the old id already.
             self._rebalance.go_on(f"{new_id} took the place of {change.old_id}")
 
-    def _fence(self, member: Member) -> None:
+    def _fence(self, member: ClassicGroupMember) -> None:
         fenced = ErrorCode.FENCED_INSTANCE_ID
         earlier = self._roster.take_join(member)
         if earlier is not None:
@@ -87,11 +91,11 @@ class Replacing:
             self._scope.outbox.answer(earlier.ticket, response)
         self._rebalance.refuse_sync(member, fenced)
 
-    def _topics(self, member: Member) -> frozenset[str] | None:
-        metadata = member.metadata(self._standing.protocol_name)
+    def _topics(self, member: ClassicGroupMember) -> frozenset[str] | None:
+        metadata = member.metadata(self._generation.protocol_name)
         return topics_of(self._roster.protocol_type, metadata)
 
-    def _rename(self, member: Member, new_id: str) -> None:
+    def _rename(self, member: ClassicGroupMember, new_id: str) -> None:
         pending_sync = self._rebalance.pending_sync
         self._sessions.end(member.member_id)
         if member.member_id in pending_sync:
@@ -101,10 +105,10 @@ class Replacing:
 
     # Without a rebalance.
 
-    def _store(self, member: Member, change: _Change) -> None:
+    def _store(self, member: ClassicGroupMember, change: _Change) -> None:
         members = self._roster.members.values()
-        record = self._standing.record({one.member_id: one.assignment for one in members})
-        self._standing.append(
+        record = self._generation.record({one.member_id: one.assignment for one in members})
+        self._generation.append(
             record,
             Continuation(
                 on_committed=lambda: self._on_stored(member, change),
@@ -113,22 +117,22 @@ class Replacing:
             ),
         )
 
-    def _take(self, member: Member, change: _Change) -> bool:
+    def _take(self, member: ClassicGroupMember, change: _Change) -> bool:
         """Whether the request is still to be answered here. In the meantime a round may have
         begun, in which the member counts as joined; or yet another process has its place."""
         is_mine = member.parked_join is change.join and member.member_id == change.new_id
-        if not is_mine or self._standing.state is not GroupState.STABLE:
+        if not is_mine or self._generation.state is not ClassicGroupState.STABLE:
             return False
         self._roster.take_join(member)
         self._sessions.extend(member)
         return True
 
-    def _on_stored(self, member: Member, change: _Change) -> None:
+    def _on_stored(self, member: ClassicGroupMember, change: _Change) -> None:
         if not self._take(member, change):
             return
         can_skip = change.join.api_version >= SKIP_ASSIGNMENT_VERSION
         is_leader = self._roster.leader_id == change.new_id
-        response = self._standing.current_answer(member, with_members=can_skip and is_leader)
+        response = self._generation.current_answer(member, with_members=can_skip and is_leader)
         if can_skip:
             # It shall lead, and not assign now: nothing has changed (KIP-814).
             response.skip_assignment = is_leader
@@ -137,15 +141,15 @@ class Replacing:
             response.leader = change.old_leader
         self._scope.outbox.answer(change.join.ticket, response)
 
-    def _on_failed(self, member: Member, change: _Change, error: ErrorCode) -> None:
-        self._standing.note(EventKind.WRITE_FAILED, change.new_id, error.name)
+    def _on_failed(self, member: ClassicGroupMember, change: _Change, error: ErrorCode) -> None:
+        self._generation.note(GroupEventKind.WRITE_FAILED, change.new_id, error.name)
         if not self._refuse(member, change, error):
             return
         # The log knows the old process only, which may still be there.
         self._rename(member, change.old_id)
         self._sessions.begin(member)
 
-    def _refuse(self, member: Member, change: _Change, error: ErrorCode) -> bool:
+    def _refuse(self, member: ClassicGroupMember, change: _Change, error: ErrorCode) -> bool:
         if not self._take(member, change):
             return False
         response = refused_join(answer_to(error))

@@ -11,7 +11,7 @@ from ottla.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ottla.coordinator.group.classic.member import Member, ParkedJoin
+    from ottla.coordinator.group.classic.member import ClassicGroupMember, ParkedJoin
     from ottla.protocol.messages.join_group import JoinGroupRequest
 
 
@@ -20,7 +20,7 @@ class Roster:
     members. The leader, while there are members, is one of them."""
 
     def __init__(self) -> None:
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicGroupMember] = {}
         self.pending: dict[str, None] = {}
         self.protocol_type: str | None = None
         self.leader_id: str | None = None
@@ -56,7 +56,7 @@ class Roster:
 
     # Coming and going.
 
-    def add(self, member: Member, protocol_type: str) -> None:
+    def add(self, member: ClassicGroupMember, protocol_type: str) -> None:
         """The first one decides what the group does, and leads it."""
         assert member.member_id not in self.members
         if not self.members:
@@ -71,7 +71,7 @@ class Roster:
         if self.leader_id not in self.members:
             self.leader_id = member.member_id
 
-    def remove(self, member_id: str) -> Member:
+    def remove(self, member_id: str) -> ClassicGroupMember:
         """Its parked requests have been answered before."""
         member = self.members.pop(member_id)
         assert member.parked_join is None
@@ -83,7 +83,7 @@ class Roster:
             self.leader_id = next(iter(self.members), None)
         return member
 
-    def rename(self, member: Member, new_id: str) -> None:
+    def rename(self, member: ClassicGroupMember, new_id: str) -> None:
         """The place of a static member goes to another process, leadership included."""
         assert member.instance_id is not None
         old_id = member.member_id
@@ -96,7 +96,7 @@ class Roster:
         if self.leader_id == old_id:
             self.leader_id = new_id
 
-    def update(self, member: Member, request: JoinGroupRequest) -> None:
+    def update(self, member: ClassicGroupMember, request: JoinGroupRequest) -> None:
         """The member supports and wants from now on what the request says."""
         self._discount(member)
         member.protocols = protocols_of(request)
@@ -104,23 +104,23 @@ class Roster:
         member.session_timeout_ms = request.session_timeout_ms
         self._count(member)
 
-    def _count(self, member: Member) -> None:
+    def _count(self, member: ClassicGroupMember) -> None:
         self._supporters.update({name for name, _ in member.protocols})
         self.size_bytes += member.size_bytes
 
-    def _discount(self, member: Member) -> None:
+    def _discount(self, member: ClassicGroupMember) -> None:
         self._supporters.subtract({name for name, _ in member.protocols})
         self.size_bytes -= member.size_bytes
 
     # Joining the round.
 
-    def park_join(self, member: Member, join: ParkedJoin) -> None:
+    def park_join(self, member: ClassicGroupMember, join: ParkedJoin) -> None:
         """The member has joined this round."""
         assert member.parked_join is None
         member.parked_join = join
         self.parked_join_count += 1
 
-    def take_join(self, member: Member) -> ParkedJoin | None:
+    def take_join(self, member: ClassicGroupMember) -> ParkedJoin | None:
         """Whoever takes it answers it."""
         join = member.parked_join
         if join is not None:

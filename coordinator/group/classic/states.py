@@ -20,7 +20,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class GroupState(Enum):
+class ClassicGroupState(Enum):
     """The values are Kafka's words in ListGroups and DescribeGroups."""
 
     EMPTY = "Empty"
@@ -31,22 +31,22 @@ class GroupState(Enum):
 
 
 _MAY_FOLLOW = {
-    GroupState.EMPTY: {GroupState.PREPARING_REBALANCE, GroupState.DEAD},
-    GroupState.PREPARING_REBALANCE: {
-        GroupState.COMPLETING_REBALANCE,
-        GroupState.EMPTY,
-        GroupState.DEAD,
+    ClassicGroupState.EMPTY: {ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD},
+    ClassicGroupState.PREPARING_REBALANCE: {
+        ClassicGroupState.COMPLETING_REBALANCE,
+        ClassicGroupState.EMPTY,
+        ClassicGroupState.DEAD,
     },
-    GroupState.COMPLETING_REBALANCE: {
-        GroupState.STABLE,
-        GroupState.PREPARING_REBALANCE,
-        GroupState.DEAD,
+    ClassicGroupState.COMPLETING_REBALANCE: {
+        ClassicGroupState.STABLE,
+        ClassicGroupState.PREPARING_REBALANCE,
+        ClassicGroupState.DEAD,
     },
-    GroupState.STABLE: {GroupState.PREPARING_REBALANCE, GroupState.DEAD},
-    GroupState.DEAD: {GroupState.DEAD},
+    ClassicGroupState.STABLE: {ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD},
+    ClassicGroupState.DEAD: {ClassicGroupState.DEAD},
 }
 
 
-def may_follow(state: GroupState, following: GroupState) -> bool:
+def may_follow(state: ClassicGroupState, following: ClassicGroupState) -> bool:
     """Whether a group may go from the one state to the other."""
     return following in _MAY_FOLLOW[state]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.group.classic.member import Member
+from ottla.coordinator.group.classic.member import ClassicGroupMember
 from ottla.coordinator.group.common.record_values import MemberMetadata
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.common.record_values import GroupMetadataValue
 
 
-def stored_member(member: Member, protocol_name: str | None, assignment: bytes) -> MemberMetadata:
+def stored_member(
+    member: ClassicGroupMember, protocol_name: str | None, assignment: bytes
+) -> MemberMetadata:
     """Of its subscriptions only that for the chosen protocol is kept, as Kafka does."""
     return MemberMetadata(
         member_id=member.member_id,
@@ -25,10 +27,10 @@ def stored_member(member: Member, protocol_name: str | None, assignment: bytes) 
     )
 
 
-def members_of(value: GroupMetadataValue) -> list[Member]:
+def members_of(value: GroupMetadataValue) -> list[ClassicGroupMember]:
     """The members; where an old record has no rebalance timeout, the session's counts."""
     return [
-        Member(
+        ClassicGroupMember(
             member_id=one.member_id,
             instance_id=one.group_instance_id,
             client_id=one.client_id,

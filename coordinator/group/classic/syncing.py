@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.failures import answer_to
 from ottla.coordinator.group.classic.replies import refused_sync
-from ottla.coordinator.group.classic.states import GroupState
-from ottla.coordinator.group.common.timeline import EventKind
+from ottla.coordinator.group.classic.states import ClassicGroupState
+from ottla.coordinator.group.common.timeline import GroupEventKind
 from ottla.coordinator.outbox import Continuation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.sync_group import SyncGroupResponse
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ottla.coordinator.effects import Ticket
-    from ottla.coordinator.group.classic.member import Member
+    from ottla.coordinator.group.classic.generation import Generation
+    from ottla.coordinator.group.classic.member import ClassicGroupMember
     from ottla.coordinator.group.classic.rebalance import Rebalance
     from ottla.coordinator.group.classic.sessions import Sessions
-    from ottla.coordinator.group.classic.standing import Standing
-    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.common.scope import GroupScope
     from ottla.protocol.messages.sync_group import SyncGroupRequest
 
 NO_GENERATION = -1
@@ -34,11 +34,11 @@ class Syncing:
     """SyncGroup of one group."""
 
     def __init__(
-        self, scope: Scope, standing: Standing, rebalance: Rebalance, sessions: Sessions
+        self, scope: GroupScope, generation: Generation, rebalance: Rebalance, sessions: Sessions
     ) -> None:
         self._scope = scope
         self._rebalance = rebalance
-        self._standing = standing
+        self._generation = generation
         self._roster = rebalance.roster
         self._sessions = sessions
         # The generation whose assignment is on its way to the log.
@@ -48,13 +48,15 @@ class Syncing:
         """Answer or park it."""
         error = self._check(request)
         if error is not ErrorCode.NONE:
-            self._standing.note(EventKind.REFUSED, request.member_id, f"SyncGroup: {error.name}")
+            self._generation.note(
+                GroupEventKind.REFUSED, request.member_id, f"SyncGroup: {error.name}"
+            )
             self._scope.outbox.answer(ticket, refused_sync(error))
             return
         member = self._roster.members[request.member_id]
         self._rebalance.on_synced(member.member_id)
         self._sessions.extend(member)
-        if self._standing.state is GroupState.STABLE:
+        if self._generation.state is ClassicGroupState.STABLE:
             self._answer(member, ticket)
             return
         # A client that has given up its first request reads only the second one's answer.
@@ -62,53 +64,53 @@ class Syncing:
         member.parked_sync = ticket
         is_leader = member.member_id == self._roster.leader_id
         # The leader's repeated request brings nothing new: the first is being written.
-        if is_leader and self._stored_generation != self._standing.generation_id:
+        if is_leader and self._stored_generation != self._generation.generation_id:
             self._store(member, request)
 
     def _check(self, request: SyncGroupRequest) -> ErrorCode:
-        standing, roster = self._standing, self._roster
-        if standing.state is GroupState.EMPTY:
+        generation, roster = self._generation, self._roster
+        if generation.state is ClassicGroupState.EMPTY:
             return ErrorCode.UNKNOWN_MEMBER_ID
         error = roster.check(request.member_id, request.group_instance_id)
         if error is not ErrorCode.NONE:
             return error
-        if request.generation_id != standing.generation_id:
+        if request.generation_id != generation.generation_id:
             return ErrorCode.ILLEGAL_GENERATION
         if request.protocol_type is not None and request.protocol_type != roster.protocol_type:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        name = standing.protocol_name
+        name = generation.protocol_name
         # A newly founded group has none yet, and calls for joining below.
         if name is not None and request.protocol_name is not None and request.protocol_name != name:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if standing.state is GroupState.PREPARING_REBALANCE:
+        if generation.state is ClassicGroupState.PREPARING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def _answer(self, member: Member, ticket: Ticket) -> None:
+    def _answer(self, member: ClassicGroupMember, ticket: Ticket) -> None:
         response = SyncGroupResponse(
             protocol_type=self._roster.protocol_type,
-            protocol_name=self._standing.protocol_name,
+            protocol_name=self._generation.protocol_name,
             assignment=member.assignment,
         )
         self._scope.outbox.answer(ticket, response)
 
     # The leader's.
 
-    def _store(self, leader: Member, request: SyncGroupRequest) -> None:
+    def _store(self, leader: ClassicGroupMember, request: SyncGroupRequest) -> None:
         assignments = {one.member_id: bytes(one.assignment) for one in request.assignments}
-        record = self._standing.record(assignments)
+        record = self._generation.record(assignments)
         size_bytes = len(record.key) + len(record.value or b"")
         limit_bytes = self._scope.settings.max_record_bytes
         if size_bytes > limit_bytes:
             # Before anything has changed, and to the one who can do something about it (G-10).
             why = f"the assignment takes {size_bytes} bytes, and {limit_bytes} can be stored"
-            self._standing.note(EventKind.REFUSED, leader.member_id, why)
+            self._generation.note(GroupEventKind.REFUSED, leader.member_id, why)
             self._rebalance.refuse_sync(leader, ErrorCode.MESSAGE_TOO_LARGE)
             self._rebalance.prepare(why)
             return
-        generation_id = self._standing.generation_id
+        generation_id = self._generation.generation_id
         self._stored_generation = generation_id
-        self._standing.append(
+        self._generation.append(
             record,
             Continuation(
                 on_committed=lambda: self._on_stored(generation_id, assignments),
@@ -119,8 +121,8 @@ class Syncing:
 
     def _is_current(self, generation_id: int) -> bool:
         """Whether nobody has started another round in the meantime."""
-        is_awaited = self._standing.state is GroupState.COMPLETING_REBALANCE
-        return is_awaited and generation_id == self._standing.generation_id
+        is_awaited = self._generation.state is ClassicGroupState.COMPLETING_REBALANCE
+        return is_awaited and generation_id == self._generation.generation_id
 
     def _end(self, generation_id: int) -> bool:
         """The outcome is known; whether it still matters."""
@@ -139,7 +141,7 @@ class Syncing:
                 self._answer(member, ticket)
 
     def _on_failed(self, generation_id: int, error: ErrorCode) -> None:
-        self._standing.note(EventKind.WRITE_FAILED, "", error.name)
+        self._generation.note(GroupEventKind.WRITE_FAILED, "", error.name)
         if self._end(generation_id):
             self._rebalance.refuse_syncs(answer_to(error))
             self._rebalance.prepare(f"the assignment could not be stored: {error.name}")

@@ -8,7 +8,7 @@ records.py.
 
 from ottla.protocol.ids import Uuid
 from ottla.protocol.schema import (
-    Wire,
+    WireType,
     array,
     blob,
     int8,
@@ -65,7 +65,7 @@ class ConsumerGroupMetadataValue:
 @struct
 class PartitionMetadata:
     partition: int = int32()
-    racks: list[str] = array(Wire.STRING)
+    racks: list[str] = array(WireType.STRING)
 
 
 @struct
@@ -103,7 +103,7 @@ class ConsumerGroupMemberMetadataValue:
     rack_id: str | None = string(nullable="0+", default=None)
     client_id: str = string()
     client_host: str = string()
-    subscribed_topic_names: list[str] = array(Wire.STRING)
+    subscribed_topic_names: list[str] = array(WireType.STRING)
     subscribed_topic_regex: str | None = string(nullable="0+", default=None)
     rebalance_timeout_ms: int = int32(default=-1)
     server_assignor: str | None = string(nullable="0+", default=None)
@@ -121,7 +121,7 @@ class ConsumerGroupTargetAssignmentMetadataValue:
 @struct
 class TargetTopicPartitions:
     topic_id: Uuid = uuid()
-    partitions: list[int] = array(Wire.INT32)
+    partitions: list[int] = array(WireType.INT32)
 
 
 @message("0", flexible="0+")
@@ -134,8 +134,8 @@ class CurrentTopicPartitions:
     """The epochs, one for each partition, are those at which the member got them."""
 
     topic_id: Uuid = uuid()
-    partitions: list[int] = array(Wire.INT32)
-    assignment_epochs: list[int] | None = array(Wire.INT32, nullable="0+", default=None, tag=0)
+    partitions: list[int] = array(WireType.INT32)
+    assignment_epochs: list[int] | None = array(WireType.INT32, nullable="0+", default=None, tag=0)
 
 
 @message("0", flexible="0+")
@@ -151,6 +151,6 @@ class ConsumerGroupCurrentMemberAssignmentValue:
 class ConsumerGroupRegularExpressionValue:
     """The topics that an expression matched, at that version of the cluster's metadata."""
 
-    topics: list[str] = array(Wire.STRING)
+    topics: list[str] = array(WireType.STRING)
     version: int = int64()
     timestamp: int = int64()

@@ -21,7 +21,7 @@ _BEFORE_ALL = Moment(0.0, 0)
 
 
 @dataclass(slots=True)
-class Scope:
+class GroupScope:
     """``new_id`` draws a random member id suffix, a UUID as text.
 
     Keys of ``deadlines`` are (group id, anything the group understands); the shard hands an

@@ -22,7 +22,7 @@ EVENTS_MAX = 4_000
 DETAIL_CHARACTERS_MAX = 255
 
 
-class EventKind(Enum):
+class GroupEventKind(Enum):
     """The beginning of the sentence; ``{member}`` is the member's id."""
 
     ID_GIVEN = "{member} asked to join and was given its id"
@@ -55,7 +55,7 @@ class Event(NamedTuple):
 
     wall_ms: int
     group_id: str
-    kind: EventKind
+    kind: GroupEventKind
     member_id: str
     epoch: int
     detail: str
@@ -89,7 +89,7 @@ class Timeline:
         self,
         moment: Moment,
         group_id: str,
-        kind: EventKind,
+        kind: GroupEventKind,
         member_id: str = "",
         epoch: int = -1,
         detail: str = "",

@@ -28,8 +28,8 @@ from ottla.coordinator.group.common.records import (
 )
 from ottla.coordinator.group.consumer.assignment import NOTHING, Assignment, listed
 from ottla.coordinator.group.consumer.member import (
-    Progress,
-    Subscription,
+    MemberAssignment,
+    MemberSubscription,
     progress_value,
     subscription_value,
 )
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ottla.coordinator.effects import LogRecord
-    from ottla.coordinator.group.consumer.state import GroupState
+    from ottla.coordinator.group.consumer.state import ConsumerGroupState
 
 
 # What a batch has beside its records, and a record at most beside its key and value.
@@ -50,7 +50,7 @@ RECORD_OVERHEAD_BYTES = 32
 class Changes:
     """One per request or timer; ``records`` is what the log is to hold, in order."""
 
-    def __init__(self, state: GroupState) -> None:
+    def __init__(self, state: ConsumerGroupState) -> None:
         self._state = state
         self.records: list[LogRecord] = []
         # One for each record.
@@ -58,11 +58,11 @@ class Changes:
         # Before which of the records a batch may end.
         self._breaks: list[int] = []
 
-    def put_subscription(self, member_id: str, subscription: Subscription) -> None:
+    def put_subscription(self, member_id: str, subscription: MemberSubscription) -> None:
         """Who the member is and what it wants."""
         self._put(subscription_value(subscription), member_id)
 
-    def put_progress(self, member_id: str, progress: Progress) -> None:
+    def put_progress(self, member_id: str, progress: MemberAssignment) -> None:
         """What the member has."""
         self._put(progress_value(progress), member_id)
 

@@ -20,13 +20,17 @@ from ottla.coordinator.group.classic.joining import CLIENT_ID_CHARACTERS_MAX
 from ottla.coordinator.group.classic.leaving import leave_response
 from ottla.coordinator.group.classic.member import protocols_of, rebalance_timeout_ms
 from ottla.coordinator.group.classic.replies import refused_join, refused_sync
-from ottla.coordinator.group.common.timeline import EventKind
-from ottla.coordinator.group.consumer.embedded import Wish, assignment_bytes, wish_of
+from ottla.coordinator.group.common.timeline import GroupEventKind
+from ottla.coordinator.group.consumer.embedded import (
+    EmbeddedSubscription,
+    assignment_bytes,
+    wish_of,
+)
 from ottla.coordinator.group.consumer.member import (
     ClassicMetadata,
-    Member,
+    ConsumerGroupMember,
     MemberState,
-    Subscription,
+    MemberSubscription,
 )
 from ottla.coordinator.group.consumer.reconcile import Report, can_be_completed
 from ottla.coordinator.group.consumer.timers import JOIN, SYNC
@@ -36,7 +40,7 @@ from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.sync_group import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from ottla.coordinator.effects import Caller
+    from ottla.coordinator.effects import RequestOrigin
     from ottla.coordinator.group.consumer.changes import Changes
     from ottla.coordinator.group.consumer.rebalance import Rebalancing
     from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -79,7 +83,7 @@ class ClassicMembers:
         return ErrorCode.REBALANCE_IN_PROGRESS
 
     def join(
-        self, request: JoinGroupRequest, caller: Caller, changes: Changes
+        self, request: JoinGroupRequest, caller: RequestOrigin, changes: Changes
     ) -> JoinGroupResponse:
         """The member's next step, from what it says it owns towards its target."""
         context = self._rebalancing.context
@@ -96,7 +100,7 @@ class ClassicMembers:
         if is_dynamic and not request.member_id and caller.api_version >= ID_REQUIRED_VERSION:
             return refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         is_newcomer = self._let_in(request, member_id, changes)
-        known = self._state.members.get(member_id, Member(member_id)).subscription
+        known = self._state.members.get(member_id, ConsumerGroupMember(member_id)).subscription
         subscription = _subscription(request, caller, wish, known)
         if subscription != known:
             changes.put_subscription(member_id, subscription)
@@ -120,7 +124,9 @@ class ClassicMembers:
         member = self._find(request.member_id, request.group_instance_id)
         error = member if isinstance(member, ErrorCode) else self._sync_fault(request, member)
         if isinstance(member, ErrorCode) or error is not ErrorCode.NONE:
-            self._rebalancing.note(EventKind.REFUSED, request.member_id, f"SyncGroup: {error.name}")
+            self._rebalancing.note(
+                GroupEventKind.REFUSED, request.member_id, f"SyncGroup: {error.name}"
+            )
             return refused_sync(error)
         classic = member.subscription.classic
         assert classic is not None, "others are not found"
@@ -134,7 +140,7 @@ class ClassicMembers:
         )
 
     def leave(
-        self, request: LeaveGroupRequest, caller: Caller, changes: Changes
+        self, request: LeaveGroupRequest, caller: RequestOrigin, changes: Changes
     ) -> LeaveGroupResponse:
         """All who are named go at once."""
         gone: list[str] = []
@@ -150,7 +156,7 @@ class ClassicMembers:
             if member.member_id not in gone:
                 gone.append(member.member_id)
                 reason = identity.reason or "it asked to"
-                self._rebalancing.note(EventKind.LEFT, member.member_id, reason)
+                self._rebalancing.note(GroupEventKind.LEFT, member.member_id, reason)
             return ErrorCode.NONE
 
         response = leave_response(request, caller.api_version, leave)
@@ -158,7 +164,7 @@ class ClassicMembers:
             self._rebalancing.drop(changes, gone)
         return response
 
-    def _find(self, member_id: str, instance_id: str | None) -> Member | ErrorCode:
+    def _find(self, member_id: str, instance_id: str | None) -> ConsumerGroupMember | ErrorCode:
         if instance_id is not None:
             holder = self._state.static_members.get(instance_id)
             if holder is not None and holder != member_id:
@@ -170,10 +176,10 @@ class ClassicMembers:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return member
 
-    def _is_behind(self, member: Member) -> bool:
+    def _is_behind(self, member: ConsumerGroupMember) -> bool:
         return member.progress.member_epoch < self._state.group_epoch
 
-    def _wish(self, request: JoinGroupRequest) -> Wish | None:
+    def _wish(self, request: JoinGroupRequest) -> EmbeddedSubscription | None:
         """None where the member does not speak a protocol that all classic members here know."""
         if request.protocol_type != PROTOCOL_TYPE or not request.protocols:
             return None
@@ -208,16 +214,16 @@ class ClassicMembers:
         holder = self._state.static_members.get(request.group_instance_id or "")
         if holder is not None and holder != member_id:
             # The newest process wins, as ever with classic members (hazard G-07).
-            self._rebalancing.note(EventKind.REPLACED, member_id, f"instead of {holder}")
+            self._rebalancing.note(GroupEventKind.REPLACED, member_id, f"instead of {holder}")
             self._timers.stop_all(holder)
             changes.replace_member(holder, member_id)
             return False
         if member_id in self._state.members:
             return False
-        self._rebalancing.note(EventKind.JOINED, member_id, "with the classic protocol")
+        self._rebalancing.note(GroupEventKind.JOINED, member_id, "with the classic protocol")
         return True
 
-    def _sync_fault(self, request: SyncGroupRequest, member: Member) -> ErrorCode:
+    def _sync_fault(self, request: SyncGroupRequest, member: ConsumerGroupMember) -> ErrorCode:
         progress, classic = member.progress, member.subscription.classic
         if request.generation_id != progress.member_epoch:
             return ErrorCode.ILLEGAL_GENERATION
@@ -232,7 +238,7 @@ class ClassicMembers:
         return ErrorCode.NONE
 
     def _refuse(self, request: JoinGroupRequest, error: ErrorCode) -> JoinGroupResponse:
-        self._rebalancing.note(EventKind.TURNED_AWAY, request.member_id, error.name)
+        self._rebalancing.note(GroupEventKind.TURNED_AWAY, request.member_id, error.name)
         return refused_join(error, request.member_id)
 
 
@@ -241,9 +247,12 @@ def _protocol_bytes(request: JoinGroupRequest) -> int:
 
 
 def _subscription(
-    request: JoinGroupRequest, caller: Caller, wish: Wish, known: Subscription
-) -> Subscription:
-    return Subscription(
+    request: JoinGroupRequest,
+    caller: RequestOrigin,
+    wish: EmbeddedSubscription,
+    known: MemberSubscription,
+) -> MemberSubscription:
+    return MemberSubscription(
         instance_id=request.group_instance_id or known.instance_id,
         rack_id=wish.rack_id or known.rack_id,
         client_id=caller.client_id,

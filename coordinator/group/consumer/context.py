@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.coordinator.group.common.record_values import GroupMetadataValue
-    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.common.scope import GroupScope
     from ottla.coordinator.metadata.image import MetadataImage
 
 
@@ -22,7 +22,7 @@ class ConsumerContext:
     step in which the group of that id has deleted itself from the log and written the record of
     the classic group that has its place from now on."""
 
-    scope: Scope
+    scope: GroupScope
     image: Callable[[], MetadataImage]
     compile_pattern: Callable[[str], Callable[[str], bool]]
     on_downgrade: Callable[[str, GroupMetadataValue], object]

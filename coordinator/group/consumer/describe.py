@@ -17,15 +17,15 @@ from ottla.protocol.messages.consumer_group_describe import (
 )
 
 if TYPE_CHECKING:
-    from ottla.coordinator.group.consumer.member import Member
-    from ottla.coordinator.group.consumer.state import GroupState
+    from ottla.coordinator.group.consumer.member import ConsumerGroupMember
+    from ottla.coordinator.group.consumer.state import ConsumerGroupState
     from ottla.coordinator.metadata.image import MetadataImage
 
 CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1
 
 
-def state_name(state: GroupState) -> str:
+def state_name(state: ConsumerGroupState) -> str:
     """Empty, Assigning (a new target is due), Reconciling (not everybody is there) or Stable."""
     if not state.members:
         return "Empty"
@@ -37,7 +37,9 @@ def state_name(state: GroupState) -> str:
     return "Reconciling"
 
 
-def described(state: GroupState, image: MetadataImage, assignor_name: str) -> DescribedGroup:
+def described(
+    state: ConsumerGroupState, image: MetadataImage, assignor_name: str
+) -> DescribedGroup:
     """The group and its members, in the order of their ids."""
     return DescribedGroup(
         group_id=state.group_id,
@@ -51,7 +53,9 @@ def described(state: GroupState, image: MetadataImage, assignor_name: str) -> De
     )
 
 
-def _described_member(state: GroupState, member: Member, image: MetadataImage) -> DescribedMember:
+def _described_member(
+    state: ConsumerGroupState, member: ConsumerGroupMember, image: MetadataImage
+) -> DescribedMember:
     subscription = member.subscription
     return DescribedMember(
         member_id=member.member_id,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.metadata.image import MetadataImage
 
 
-class Wish(NamedTuple):
+class EmbeddedSubscription(NamedTuple):
     """What a member wants and has; one that revokes everything before it joins has nothing."""
 
     topic_names: tuple[str, ...]
@@ -34,11 +34,13 @@ class Wish(NamedTuple):
     owned: Assignment
 
 
-def wish_of(metadata: bytes, image: MetadataImage) -> Wish:
+def wish_of(metadata: bytes, image: MetadataImage) -> EmbeddedSubscription:
     """Read the metadata that a member sends with a protocol."""
     subscription, _version = read_subscription(metadata)
     names = tuple(sorted(set(subscription.topics)))
-    return Wish(names, subscription.rack_id, _by_id(subscription.owned_partitions, image))
+    return EmbeddedSubscription(
+        names, subscription.rack_id, _by_id(subscription.owned_partitions, image)
+    )
 
 
 def held_by(assignment: bytes, image: MetadataImage) -> Assignment:

@@ -10,18 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.replies import refused_join, refused_sync
-from ottla.coordinator.group.common.timeline import EventKind
+from ottla.coordinator.group.common.timeline import GroupEventKind
 from ottla.coordinator.group.consumer.changes import Changes
 from ottla.coordinator.group.consumer.classic_members import ClassicMembers
 from ottla.coordinator.group.consumer.describe import described, state_name
 from ottla.coordinator.group.consumer.heartbeats import Heartbeats
 from ottla.coordinator.group.consumer.member import MemberState
 from ottla.coordinator.group.consumer.rebalance import Rebalancing
-from ottla.coordinator.group.consumer.state import GroupState
+from ottla.coordinator.group.consumer.record_writer import RecordWriter
+from ottla.coordinator.group.consumer.state import ConsumerGroupState
 from ottla.coordinator.group.consumer.subscriptions import names_of
 from ottla.coordinator.group.consumer.takeover import take_in
-from ottla.coordinator.group.consumer.timers import REVOCATION, Timer, Timers
-from ottla.coordinator.group.consumer.writing import Writing
+from ottla.coordinator.group.consumer.timers import REVOCATION, ConsumerTimer, Timers
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_describe import DescribedGroup
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -33,7 +33,7 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
-    from ottla.coordinator.effects import Caller, LogRecord, Moment, Ticket
+    from ottla.coordinator.effects import LogRecord, Moment, RequestOrigin, Ticket
     from ottla.coordinator.group.classic.groups import MembersRequest
     from ottla.coordinator.group.common.records import GroupRecord
     from ottla.coordinator.group.consumer.context import ConsumerContext
@@ -48,13 +48,13 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str, context: ConsumerContext) -> None:
         self.group_id = group_id
-        self.state = GroupState(group_id)
+        self.state = ConsumerGroupState(group_id)
         self._context = context
         self._timers = Timers(group_id, context.scope)
         self._rebalancing = Rebalancing(self.state, context, self._timers)
         self._heartbeats = Heartbeats(self._rebalancing)
         self._classic = ClassicMembers(self._rebalancing)
-        self._writing = Writing(self._rebalancing)
+        self._writing = RecordWriter(self._rebalancing)
 
     @property
     def group_type(self) -> str:
@@ -77,7 +77,7 @@ class ConsumerGroup:
     def heartbeat(
         self,
         request: ConsumerGroupHeartbeatRequest,
-        caller: Caller,
+        caller: RequestOrigin,
         ticket: Ticket,
     ) -> None:
         """ConsumerGroupHeartbeat, also the first one of a group that is not there yet."""
@@ -92,7 +92,9 @@ class ConsumerGroup:
                 )
         self._writing.replies.send(ticket, response, _refused_heartbeat)
 
-    def classic_request(self, request: MembersRequest, caller: Caller, ticket: Ticket) -> None:
+    def classic_request(
+        self, request: MembersRequest, caller: RequestOrigin, ticket: Ticket
+    ) -> None:
         """JoinGroup, SyncGroup, Heartbeat or LeaveGroup of a member of the older protocol."""
         changes, classic = Changes(self.state), self._classic
         response: object
@@ -152,12 +154,12 @@ class ConsumerGroup:
 
     def on_deadline(self, rest: Hashable) -> None:
         """A timer of one of the members fired: it is fenced, if the timer means it."""
-        if not isinstance(rest, Timer):
+        if not isinstance(rest, ConsumerTimer):
             return
         member = self.state.members.get(rest.member_id)
         if member is not None and self._timers.has_expired(rest, member):
             reason = self._timers.reason(rest, member)
-            self._rebalancing.note(EventKind.REMOVED, member.member_id, reason)
+            self._rebalancing.note(GroupEventKind.REMOVED, member.member_id, reason)
             changes = Changes(self.state)
             self._rebalancing.drop(changes, [member.member_id])
             if self._writing.append(changes) is not None:

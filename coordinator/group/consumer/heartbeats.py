@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.group.common.timeline import EventKind
+from ottla.coordinator.group.common.timeline import GroupEventKind
 from ottla.coordinator.group.consumer.assignment import (
     Assignment,
     assignment_of,
@@ -30,9 +30,9 @@ from ottla.coordinator.group.consumer.member import (
     LEAVING,
     LEAVING_FOR_A_WHILE,
     NEWCOMER,
-    Member,
+    ConsumerGroupMember,
+    MemberAssignment,
     MemberState,
-    Progress,
 )
 from ottla.coordinator.group.consumer.reading import (
     is_full,
@@ -56,7 +56,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
 )
 
 if TYPE_CHECKING:
-    from ottla.coordinator.effects import Caller
+    from ottla.coordinator.effects import RequestOrigin
     from ottla.coordinator.group.consumer.changes import Changes
     from ottla.coordinator.group.consumer.rebalance import Rebalancing
 
@@ -75,7 +75,7 @@ class Heartbeats:
         self._scope = rebalancing.context.scope
 
     def steady(
-        self, request: ConsumerGroupHeartbeatRequest, caller: Caller
+        self, request: ConsumerGroupHeartbeatRequest, caller: RequestOrigin
     ) -> ConsumerGroupHeartbeatResponse | None:
         """The answer where there is nothing to do but to note that the member lives.
 
@@ -101,7 +101,7 @@ class Heartbeats:
     def handle(
         self,
         request: ConsumerGroupHeartbeatRequest,
-        caller: Caller,
+        caller: RequestOrigin,
         changes: Changes,
     ) -> ConsumerGroupHeartbeatResponse:
         """The answer to any heartbeat; what it changes is in ``changes``."""
@@ -113,7 +113,7 @@ class Heartbeats:
             return self._refuse(request, fault)
         member_id = request.member_id or self._rebalancing.context.scope.new_id()
         is_newcomer = self._let_in(request, member_id, changes)
-        member = self._state.members.get(member_id) or Member(member_id)
+        member = self._state.members.get(member_id) or ConsumerGroupMember(member_id)
         subscription = updated(member.subscription, request, caller)
         was_wanted = wanted(member.subscription)
         if subscription != member.subscription:
@@ -146,7 +146,11 @@ class Heartbeats:
     def _refuse(
         self, request: ConsumerGroupHeartbeatRequest, fault: Fault
     ) -> ConsumerGroupHeartbeatResponse:
-        kind = EventKind.REFUSED if request.member_epoch != JOINING else EventKind.TURNED_AWAY
+        kind = (
+            GroupEventKind.REFUSED
+            if request.member_epoch != JOINING
+            else GroupEventKind.TURNED_AWAY
+        )
         self._rebalancing.note(kind, request.member_id, f"{fault.error.name}: {fault.text}")
         return ConsumerGroupHeartbeatResponse(error_code=fault.error, error_message=fault.text)
 
@@ -168,7 +172,7 @@ class Heartbeats:
             return _twin_fault(request, holder)
         return None if is_joining else _epoch_fault(request, holder)
 
-    def _holder(self, request: ConsumerGroupHeartbeatRequest) -> Member | None:
+    def _holder(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupMember | None:
         """Who has the place that the request is about: by instance id, else by member id."""
         state = self._state
         if request.instance_id is None:
@@ -183,14 +187,16 @@ class Heartbeats:
             return False
         holder = self._holder(request)
         if holder is None:
-            self._rebalancing.note(EventKind.JOINED, member_id, presentation(request))
+            self._rebalancing.note(GroupEventKind.JOINED, member_id, presentation(request))
             return True
         if holder.member_id != member_id:
-            self._rebalancing.note(EventKind.REPLACED, member_id, f"instead of {holder.member_id}")
+            self._rebalancing.note(
+                GroupEventKind.REPLACED, member_id, f"instead of {holder.member_id}"
+            )
             self._timers.stop_all(holder.member_id)
             changes.replace_member(holder.member_id, member_id)
         else:
-            self._rebalancing.note(EventKind.REJOINED, member_id, presentation(request))
+            self._rebalancing.note(GroupEventKind.REJOINED, member_id, presentation(request))
         if holder.progress != NEWCOMER and holder.member_id == member_id:
             # Whoever joins holds nothing: what it had is free, and comes back to it in this very
             # step where the target says so.
@@ -208,14 +214,16 @@ class Heartbeats:
         if member.member_id != request.member_id:
             return self._refuse(request, _fenced(member))
         if request.member_epoch == LEAVING:
-            self._rebalancing.note(EventKind.LEFT, member.member_id)
+            self._rebalancing.note(GroupEventKind.LEFT, member.member_id)
             self._rebalancing.drop(changes, [member.member_id])
         elif member.progress.member_epoch != LEAVING_FOR_A_WHILE:
             # It keeps its place and partitions until it is back or its session ends; what it was
             # told to revoke it has given up by closing.
-            self._rebalancing.note(EventKind.LEFT, member.member_id, "and will be back (static)")
+            self._rebalancing.note(
+                GroupEventKind.LEFT, member.member_id, "and will be back (static)"
+            )
             self._timers.stop(REVOCATION, member.member_id)
-            away = Progress(
+            away = MemberAssignment(
                 LEAVING_FOR_A_WHILE, LEAVING_FOR_A_WHILE, assigned=member.progress.assigned
             )
             changes.put_progress(member.member_id, away)
@@ -229,12 +237,14 @@ def answered(assignment: Assignment) -> AnsweredAssignment:
     return AnsweredAssignment([TopicPartitions(*entry) for entry in listed(assignment)])
 
 
-def _fenced(holder: Member) -> Fault:
+def _fenced(holder: ConsumerGroupMember) -> Fault:
     text = f"the instance id belongs to member {holder.member_id}"
     return Fault(ErrorCode.FENCED_INSTANCE_ID, text)
 
 
-def _twin_fault(request: ConsumerGroupHeartbeatRequest, holder: Member) -> Fault | None:
+def _twin_fault(
+    request: ConsumerGroupHeartbeatRequest, holder: ConsumerGroupMember
+) -> Fault | None:
     if request.member_epoch != JOINING:
         return _fenced(holder)
     # A member of the classic protocol cannot announce that it will be back: it is replaced.
@@ -244,7 +254,9 @@ def _twin_fault(request: ConsumerGroupHeartbeatRequest, holder: Member) -> Fault
     return Fault(ErrorCode.UNRELEASED_INSTANCE_ID, text)
 
 
-def _epoch_fault(request: ConsumerGroupHeartbeatRequest, member: Member) -> Fault | None:
+def _epoch_fault(
+    request: ConsumerGroupHeartbeatRequest, member: ConsumerGroupMember
+) -> Fault | None:
     progress = member.progress
     if request.member_epoch == progress.member_epoch:
         return None

@@ -50,7 +50,7 @@ class ClassicMetadata(NamedTuple):
     protocols: tuple[tuple[str, bytes], ...]
 
 
-class Subscription(NamedTuple):
+class MemberSubscription(NamedTuple):
     """What a member told of itself; ``topic_names`` is sorted."""
 
     instance_id: str | None = None
@@ -64,7 +64,7 @@ class Subscription(NamedTuple):
     classic: ClassicMetadata | None = None
 
 
-class Progress(NamedTuple):
+class MemberAssignment(NamedTuple):
     """What a member has. A partition in ``assigned`` or ``revoking`` belongs to nobody else."""
 
     member_epoch: int = JOINING
@@ -74,22 +74,22 @@ class Progress(NamedTuple):
     revoking: Assignment = NOTHING
 
 
-NEWCOMER = Progress()
+NEWCOMER = MemberAssignment()
 
 
-UNKNOWN = Subscription()
+UNKNOWN = MemberSubscription()
 
 
 @dataclass(slots=True)
-class Member:
+class ConsumerGroupMember:
     """Both halves are replaced as a whole, by the records that say so.
 
     The session is kept in memory alone: ``session_deadline_ms`` moves with every sign of life,
     the timer behind it only when it has fired (a heap entry per heartbeat would be dear)."""
 
     member_id: str
-    subscription: Subscription = UNKNOWN
-    progress: Progress = NEWCOMER
+    subscription: MemberSubscription = UNKNOWN
+    progress: MemberAssignment = NEWCOMER
     session_deadline_ms: float = 0.0
     session_timeout_ms: int = 0
     # What the member last said it owns, and that once more while it may be short of the truth.
@@ -106,7 +106,7 @@ class Member:
         return progress.state is MemberState.STABLE and progress.member_epoch == assignment_epoch
 
 
-def subscription_value(subscription: Subscription) -> ConsumerGroupMemberMetadataValue:
+def subscription_value(subscription: MemberSubscription) -> ConsumerGroupMemberMetadataValue:
     """The record of it."""
     classic = subscription.classic
     return ConsumerGroupMemberMetadataValue(
@@ -127,10 +127,10 @@ def subscription_value(subscription: Subscription) -> ConsumerGroupMemberMetadat
     )
 
 
-def subscription_of(value: ConsumerGroupMemberMetadataValue) -> Subscription:
+def subscription_of(value: ConsumerGroupMemberMetadataValue) -> MemberSubscription:
     """What the record says."""
     classic = value.classic_member_metadata
-    return Subscription(
+    return MemberSubscription(
         instance_id=value.instance_id,
         rack_id=value.rack_id,
         client_id=value.client_id,
@@ -148,7 +148,7 @@ def subscription_of(value: ConsumerGroupMemberMetadataValue) -> Subscription:
     )
 
 
-def progress_value(progress: Progress) -> ConsumerGroupCurrentMemberAssignmentValue:
+def progress_value(progress: MemberAssignment) -> ConsumerGroupCurrentMemberAssignmentValue:
     """The record of it."""
     return ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=progress.member_epoch,
@@ -161,7 +161,7 @@ def progress_value(progress: Progress) -> ConsumerGroupCurrentMemberAssignmentVa
     )
 
 
-def progress_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> Progress:
+def progress_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> MemberAssignment:
     """What the record says.
 
     A state that a newer broker invented is taken for the strictest one: the member has to report
@@ -170,7 +170,7 @@ def progress_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> Progress:
         state = MemberState(value.state)
     except ValueError:
         state = MemberState.UNREVOKED_PARTITIONS
-    return Progress(
+    return MemberAssignment(
         value.member_epoch,
         value.previous_member_epoch,
         state,

@@ -14,13 +14,13 @@ from ottla.coordinator.group.consumer.member import (
     JOINING,
     LEAVING,
     LEAVING_FOR_A_WHILE,
-    Member,
-    Subscription,
+    ConsumerGroupMember,
+    MemberSubscription,
 )
 from ottla.coordinator.group.consumer.reconcile import Report
 
 if TYPE_CHECKING:
-    from ottla.coordinator.effects import Caller
+    from ottla.coordinator.effects import RequestOrigin
     from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
@@ -37,7 +37,7 @@ def presentation(request: ConsumerGroupHeartbeatRequest) -> str:
     return text if not regex else f"{text}, expression {regex}"
 
 
-def report(request: ConsumerGroupHeartbeatRequest, member: Member) -> Report:
+def report(request: ConsumerGroupHeartbeatRequest, member: ConsumerGroupMember) -> Report:
     """What the member lets the broker know of what it owns, and no more than that.
 
     A full request is sent where the last answer was lost. A partition that is missing in it may
@@ -74,7 +74,7 @@ def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
 
 
 def repeats(
-    request: ConsumerGroupHeartbeatRequest, caller: Caller, subscription: Subscription
+    request: ConsumerGroupHeartbeatRequest, caller: RequestOrigin, subscription: MemberSubscription
 ) -> bool:
     """Whether the request tells nothing of the member that it has not told before."""
     return (
@@ -90,12 +90,12 @@ def repeats(
 
 
 def updated(
-    known: Subscription, request: ConsumerGroupHeartbeatRequest, caller: Caller
-) -> Subscription:
+    known: MemberSubscription, request: ConsumerGroupHeartbeatRequest, caller: RequestOrigin
+) -> MemberSubscription:
     """What a null says is that nothing changed; an empty expression takes the old one back."""
     names = request.subscribed_topic_names
     regex = request.subscribed_topic_regex
-    return Subscription(
+    return MemberSubscription(
         instance_id=known.instance_id if request.instance_id is None else request.instance_id,
         rack_id=known.rack_id if request.rack_id is None else request.rack_id,
         client_id=caller.client_id,
@@ -111,6 +111,6 @@ def updated(
     )
 
 
-def wanted(subscription: Subscription) -> tuple[tuple[str, ...], str | None, str | None]:
+def wanted(subscription: MemberSubscription) -> tuple[tuple[str, ...], str | None, str | None]:
     """What a new target must be computed for."""
     return subscription.topic_names, subscription.regex, subscription.server_assignor

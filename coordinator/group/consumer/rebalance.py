@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.group.common.timeline import EventKind
+from ottla.coordinator.group.common.timeline import GroupEventKind
 from ottla.coordinator.group.consumer.assignment import size_of
 from ottla.coordinator.group.consumer.assignors import ASSIGNORS, AssignmentTask
 from ottla.coordinator.group.consumer.changes import changed_targets
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
     from ottla.coordinator.group.consumer.changes import Changes
     from ottla.coordinator.group.consumer.context import ConsumerContext
-    from ottla.coordinator.group.consumer.member import Member, Progress
+    from ottla.coordinator.group.consumer.member import ConsumerGroupMember, MemberAssignment
     from ottla.coordinator.group.consumer.reconcile import Report
-    from ottla.coordinator.group.consumer.state import GroupState
+    from ottla.coordinator.group.consumer.state import ConsumerGroupState
     from ottla.coordinator.metadata.image import TopicImage
 
 
 class Rebalancing:
     """One per group. Every method writes what it decides into the ``Changes`` it is given."""
 
-    def __init__(self, state: GroupState, context: ConsumerContext, timers: Timers) -> None:
+    def __init__(self, state: ConsumerGroupState, context: ConsumerContext, timers: Timers) -> None:
         self.state = state
         self.context = context
         self.timers = timers
         # The topics that the metadata hash was computed from; another object may be other topics.
         self._topics: Mapping[str, TopicImage] | None = None
 
-    def note(self, kind: EventKind, member_id: str = "", detail: str = "") -> None:
+    def note(self, kind: GroupEventKind, member_id: str = "", detail: str = "") -> None:
         """For whoever asks later what happened in the group, and why."""
         scope, state = self.context.scope, self.state
         epoch = state.group_epoch
@@ -99,7 +99,7 @@ class Rebalancing:
         changes.allow_break()
         changes.put_assignment_epoch(state.group_epoch, self.context.scope.moment.wall_ms)
         self.note(
-            EventKind.GENERATION,
+            GroupEventKind.GENERATION,
             detail=f"{assignor} gave {len(changed)} of {len(state.members)} members another target",
         )
 
@@ -112,7 +112,7 @@ class Rebalancing:
         # ``max`` takes the first of equals, so a tie goes to the order of the configuration.
         return max(offered, key=lambda name: votes[name])
 
-    def reconcile(self, changes: Changes, member: Member, report: Report) -> bool:
+    def reconcile(self, changes: Changes, member: ConsumerGroupMember, report: Report) -> bool:
         """Lead the member one step on. Whether what it may own has changed."""
         before = member.progress
         after = reconciled(self.state, member, report)
@@ -123,7 +123,7 @@ class Rebalancing:
             self.timers.start(REVOCATION, member)
         else:
             self.timers.stop(REVOCATION, member.member_id)
-        self.note(EventKind.TOLD, member.member_id, _told(after))
+        self.note(GroupEventKind.TOLD, member.member_id, _told(after))
         return after.assigned != before.assigned
 
     def drop(self, changes: Changes, member_ids: Iterable[str]) -> None:
@@ -148,7 +148,7 @@ class Rebalancing:
 
     def _bump(self, changes: Changes, found_hash: int, reason: str) -> None:
         changes.put_group_epoch(self.state.group_epoch + 1, found_hash)
-        self.note(EventKind.REBALANCE_STARTED, detail=reason)
+        self.note(GroupEventKind.REBALANCE_STARTED, detail=reason)
 
 
 def supported_assignors(context: ConsumerContext) -> list[str]:
@@ -157,7 +157,7 @@ def supported_assignors(context: ConsumerContext) -> list[str]:
     return [name for name in configured if name in ASSIGNORS] or ["uniform"]
 
 
-def _told(progress: Progress) -> str:
+def _told(progress: MemberAssignment) -> str:
     """What a member is told, in few words."""
     text = f"epoch {progress.member_epoch}, {size_of(progress.assigned)} partitions to own"
     if progress.revoking:

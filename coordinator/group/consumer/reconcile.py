@@ -23,11 +23,15 @@ from ottla.coordinator.group.consumer.assignment import (
     pairs_of,
     union,
 )
-from ottla.coordinator.group.consumer.member import Member, MemberState, Progress
+from ottla.coordinator.group.consumer.member import (
+    ConsumerGroupMember,
+    MemberAssignment,
+    MemberState,
+)
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from ottla.coordinator.group.consumer.state import GroupState
+    from ottla.coordinator.group.consumer.state import ConsumerGroupState
 
 
 class Report(NamedTuple):
@@ -42,7 +46,9 @@ class Report(NamedTuple):
     is_final: bool = False
 
 
-def reconciled(state: GroupState, member: Member, report: Report) -> Progress:
+def reconciled(
+    state: ConsumerGroupState, member: ConsumerGroupMember, report: Report
+) -> MemberAssignment:
     """The member's progress after it reported; the same object where it cannot move."""
     progress = member.progress
     match progress.state:
@@ -62,7 +68,12 @@ def reconciled(state: GroupState, member: Member, report: Report) -> Progress:
             return _next(state, member, progress, report)
 
 
-def _next(state: GroupState, member: Member, progress: Progress, report: Report) -> Progress:
+def _next(
+    state: ConsumerGroupState,
+    member: ConsumerGroupMember,
+    progress: MemberAssignment,
+    report: Report,
+) -> MemberAssignment:
     target = state.target_of(member.member_id)
     kept = intersection(progress.assigned, target)
     surplus = difference(progress.assigned, target)
@@ -84,23 +95,23 @@ def _next(state: GroupState, member: Member, progress: Progress, report: Report)
 
 
 def _moved(
-    before: Progress,
+    before: MemberAssignment,
     member_epoch: int,
     state: MemberState,
     assigned: Assignment,
     revoking: Assignment = NOTHING,
-) -> Progress:
+) -> MemberAssignment:
     """The progress with the epoch before it, or the very same object where nothing differs.
 
     The previous epoch is there for a member that comes again because an answer was lost. A step
     inside of one epoch keeps it: that member may have missed several answers."""
     is_same_epoch = member_epoch == before.member_epoch
     previous = before.previous_member_epoch if is_same_epoch else before.member_epoch
-    after = Progress(member_epoch, previous, state, assigned, revoking)
+    after = MemberAssignment(member_epoch, previous, state, assigned, revoking)
     return before if after == before else after
 
 
-def can_be_completed(state: GroupState, member: Member) -> bool:
+def can_be_completed(state: ConsumerGroupState, member: ConsumerGroupMember) -> bool:
     """Whether everything that the member still waits for has become free."""
     if member.progress.state is not MemberState.UNRELEASED_PARTITIONS:
         return False

@@ -28,9 +28,9 @@ from ottla.coordinator.group.consumer.assignment import (
 from ottla.coordinator.group.consumer.member import (
     NEWCOMER,
     UNKNOWN,
-    Member,
-    Progress,
-    Subscription,
+    ConsumerGroupMember,
+    MemberAssignment,
+    MemberSubscription,
     progress_of,
     subscription_of,
 )
@@ -45,7 +45,7 @@ NO_EPOCH = 0
 _Old = TypeVar("_Old")
 
 
-class GroupState:
+class ConsumerGroupState:
     """``assignment_epoch`` is the group epoch for which ``targets`` were computed; while it is
     behind, a new target is due. ``owners`` has one member per partition: who was given it and
     has not yet said that it let go."""
@@ -55,7 +55,7 @@ class GroupState:
         self.group_epoch = NO_EPOCH
         self.metadata_hash = 0
         self.assignment_epoch = NO_EPOCH
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ConsumerGroupMember] = {}
         self.targets: dict[str, Assignment] = {}
         self.regexes: dict[str, frozenset[str]] = {}
         self.owners: dict[tuple[Uuid, int], str] = {}
@@ -161,10 +161,10 @@ class GroupState:
             case _:
                 raise AssertionError(f"{key.kind.name} is no record of a consumer group")
 
-    def _member(self, member_id: str) -> Member:
-        return self.members.setdefault(member_id, Member(member_id))
+    def _member(self, member_id: str) -> ConsumerGroupMember:
+        return self.members.setdefault(member_id, ConsumerGroupMember(member_id))
 
-    def _set_subscription(self, member_id: str, subscription: Subscription) -> None:
+    def _set_subscription(self, member_id: str, subscription: MemberSubscription) -> None:
         member = self._member(member_id)
         self._forget_identity(member)
         member.subscription = subscription
@@ -172,7 +172,7 @@ class GroupState:
         if subscription.instance_id is not None:
             self.static_members[subscription.instance_id] = member_id
 
-    def _set_progress(self, member: Member, progress: Progress) -> None:
+    def _set_progress(self, member: ConsumerGroupMember, progress: MemberAssignment) -> None:
         self._release(member)
         member.progress = progress
         for assignment in (progress.assigned, progress.revoking):
@@ -185,13 +185,13 @@ class GroupState:
             self._release(member)
             self._forget_identity(member)
 
-    def _release(self, member: Member) -> None:
+    def _release(self, member: ConsumerGroupMember) -> None:
         for assignment in (member.progress.assigned, member.progress.revoking):
             for pair in pairs_of(assignment):
                 if self.owners.get(pair) == member.member_id:
                     del self.owners[pair]
 
-    def _forget_identity(self, member: Member) -> None:
+    def _forget_identity(self, member: ConsumerGroupMember) -> None:
         self.classic_count -= member.uses_classic_protocol
         instance_id = member.subscription.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ottla.coordinator.group.consumer.changes import Changes
-    from ottla.coordinator.group.consumer.member import Member
-    from ottla.coordinator.group.consumer.state import GroupState
+    from ottla.coordinator.group.consumer.member import ConsumerGroupMember
+    from ottla.coordinator.group.consumer.state import ConsumerGroupState
     from ottla.coordinator.metadata.image import MetadataImage
     from ottla.protocol.ids import Uuid
 
@@ -27,7 +27,7 @@ class Subscribed(NamedTuple):
     partition_counts: Mapping[Uuid, int]
 
 
-def names_of(state: GroupState, member: Member) -> Iterable[str]:
+def names_of(state: ConsumerGroupState, member: ConsumerGroupMember) -> Iterable[str]:
     """All topic names that the member subscribes to, whether they exist or not."""
     subscription = member.subscription
     if subscription.regex is None:
@@ -35,7 +35,7 @@ def names_of(state: GroupState, member: Member) -> Iterable[str]:
     return state.regexes.get(subscription.regex, frozenset()).union(subscription.topic_names)
 
 
-def subscribed_topics(state: GroupState, image: MetadataImage) -> Subscribed:
+def subscribed_topics(state: ConsumerGroupState, image: MetadataImage) -> Subscribed:
     """What every member could be given."""
     by_names: dict[frozenset[str], frozenset[Uuid]] = {}
     by_member: dict[str, frozenset[Uuid]] = {}
@@ -51,7 +51,7 @@ def subscribed_topics(state: GroupState, image: MetadataImage) -> Subscribed:
     return Subscribed(by_member, counts)
 
 
-def metadata_hash(state: GroupState, image: MetadataImage) -> int:
+def metadata_hash(state: ConsumerGroupState, image: MetadataImage) -> int:
     """A number that changes when a subscribed topic comes, goes, grows or is made anew (KIP-1101).
 
     Its value means nothing to anybody else; 64 bits, signed."""
@@ -68,13 +68,13 @@ def metadata_hash(state: GroupState, image: MetadataImage) -> int:
     return int.from_bytes(digest.digest(), signed=True)
 
 
-def forget_expressions(state: GroupState, changes: Changes) -> None:
+def forget_expressions(state: ConsumerGroupState, changes: Changes) -> None:
     """Those that nobody subscribes by any more."""
     for regex in sorted(state.regexes.keys() - _in_use(state)):
         changes.remove_regex(regex)
 
 
-def _in_use(state: GroupState) -> set[str]:
+def _in_use(state: ConsumerGroupState) -> set[str]:
     return {
         member.subscription.regex
         for member in state.members.values()
@@ -83,7 +83,7 @@ def _in_use(state: GroupState) -> set[str]:
 
 
 def resolve_expressions(
-    state: GroupState,
+    state: ConsumerGroupState,
     changes: Changes,
     image: MetadataImage,
     compile_pattern: Callable[[str], Callable[[str], bool]],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.group.common.record_values import GroupMetadataValue, MemberMetadata
 from ottla.coordinator.group.consumer.assignment import difference, from_pairs, pairs_of
 from ottla.coordinator.group.consumer.embedded import assignment_bytes
-from ottla.coordinator.group.consumer.member import MemberState, Progress
+from ottla.coordinator.group.consumer.member import MemberAssignment, MemberState
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.consumer.assignment import Assignment
     from ottla.coordinator.group.consumer.changes import Changes
     from ottla.coordinator.group.consumer.context import ConsumerContext
-    from ottla.coordinator.group.consumer.member import Member, Subscription
-    from ottla.coordinator.group.consumer.state import GroupState
+    from ottla.coordinator.group.consumer.member import ConsumerGroupMember, MemberSubscription
+    from ottla.coordinator.group.consumer.state import ConsumerGroupState
     from ottla.coordinator.metadata.image import MetadataImage
 
 DOWNGRADE_POLICIES = ("downgrade", "bidirectional")
@@ -28,12 +28,12 @@ class Migrant(NamedTuple):
     """A member of a classic group, and what it holds."""
 
     member_id: str
-    subscription: Subscription
+    subscription: MemberSubscription
     held: Assignment
 
 
 def take_in(
-    state: GroupState, changes: Changes, generation_id: int, migrants: Iterable[Migrant]
+    state: ConsumerGroupState, changes: Changes, generation_id: int, migrants: Iterable[Migrant]
 ) -> None:
     """Members keep what they hold; their generation is their first member epoch."""
     for member_id, subscription, held in migrants:
@@ -41,13 +41,13 @@ def take_in(
         mine = from_pairs(pair for pair in pairs_of(held) if pair not in state.owners)
         changes.put_subscription(member_id, subscription)
         changes.put_target(member_id, mine)
-        progress = Progress(generation_id, generation_id, MemberState.STABLE, mine)
+        progress = MemberAssignment(generation_id, generation_id, MemberState.STABLE, mine)
         changes.put_progress(member_id, progress)
     changes.put_group_epoch(generation_id, state.metadata_hash)
     changes.put_assignment_epoch(generation_id, 0)
 
 
-def may_go_back(state: GroupState, context: ConsumerContext) -> bool:
+def may_go_back(state: ConsumerGroupState, context: ConsumerContext) -> bool:
     """Whether only members of the classic protocol are left, and they may be a classic group."""
     settings = context.scope.settings
     return (
@@ -56,7 +56,7 @@ def may_go_back(state: GroupState, context: ConsumerContext) -> bool:
     )
 
 
-def classic_value(state: GroupState, context: ConsumerContext) -> GroupMetadataValue:
+def classic_value(state: ConsumerGroupState, context: ConsumerContext) -> GroupMetadataValue:
     """The classic group that these members are.
 
     Its generation is the epoch of those who are furthest: they go on without noticing."""
@@ -73,19 +73,19 @@ def classic_value(state: GroupState, context: ConsumerContext) -> GroupMetadataV
     )
 
 
-def _shared_protocol(members: list[Member]) -> str:
+def _shared_protocol(members: list[ConsumerGroupMember]) -> str:
     """The first of the first member's that all know: nobody was let in without one."""
     supported = [dict(_protocols(member)) for member in members]
     return next(name for name in supported[0] if all(name in one for one in supported))
 
 
-def _protocols(member: Member) -> tuple[tuple[str, bytes], ...]:
+def _protocols(member: ConsumerGroupMember) -> tuple[tuple[str, bytes], ...]:
     classic = member.subscription.classic
     assert classic is not None, "only members of the classic protocol are left"
     return classic.protocols
 
 
-def _stored(member: Member, protocol: str, image: MetadataImage) -> MemberMetadata:
+def _stored(member: ConsumerGroupMember, protocol: str, image: MetadataImage) -> MemberMetadata:
     subscription, progress = member.subscription, member.progress
     classic = subscription.classic
     assert classic is not None, "only members of the classic protocol are left"

@@ -10,7 +10,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from ottla.coordinator.effects import Caller
+    from ottla.coordinator.effects import RequestOrigin
     from ottla.coordinator.group.consumer.context import ConsumerContext
     from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -26,7 +26,7 @@ class Fault(NamedTuple):
 
 
 def heartbeat_fault(
-    request: ConsumerGroupHeartbeatRequest, caller: Caller, context: ConsumerContext
+    request: ConsumerGroupHeartbeatRequest, caller: RequestOrigin, context: ConsumerContext
 ) -> Fault | None:
     """What is wrong with the request, if anything is."""
     text = _form_fault(request, caller) or _join_fault(request)
@@ -48,7 +48,7 @@ def heartbeat_fault(
     return None
 
 
-def _form_fault(request: ConsumerGroupHeartbeatRequest, caller: Caller) -> str | None:
+def _form_fault(request: ConsumerGroupHeartbeatRequest, caller: RequestOrigin) -> str | None:
     if not request.group_id:
         return "the group id is empty"
     if request.instance_id == "":

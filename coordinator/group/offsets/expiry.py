@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ottla.coordinator.effects import Moment
     from ottla.coordinator.group.common.membership import Group
-    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.common.scope import GroupScope
     from ottla.coordinator.group.offsets.offsets import OffsetTable
 
 EXAMINED_PER_SLICE_MAX = 5_000
@@ -38,7 +38,7 @@ class OffsetExpiry:
 
     def __init__(
         self,
-        scope: Scope,
+        scope: GroupScope,
         table: OffsetTable,
         groups: Mapping[str, Group],
         forget: Callable[[str], object],

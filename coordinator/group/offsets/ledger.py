@@ -25,7 +25,7 @@ Values = dict[int, bytes]
 than written, in a third of the memory of what they say, and nothing for a collector to visit."""
 
 
-class Change:
+class PendingOffset:
     """One commit, or with no value one deletion, that is on its way to be the last word."""
 
     __slots__ = ("group_id", "is_committed", "is_superseded", "outcome", "place", "value", "writer")
@@ -53,9 +53,9 @@ class OffsetLedger:
         self.keeps_empty = False
         self._committed: dict[str, dict[str, Values]] = {}
         # By group and partition the open changes, as they follow each other in the log.
-        self._open: dict[str, dict[TopicPartition, list[Change]]] = {}
+        self._open: dict[str, dict[TopicPartition, list[PendingOffset]]] = {}
         # By producer id what waits for a marker, or will when its record is committed.
-        self._transactions: dict[int, dict[Change, None]] = {}
+        self._transactions: dict[int, dict[PendingOffset, None]] = {}
 
     # Reading.
 
@@ -124,16 +124,16 @@ class OffsetLedger:
         group_id: str,
         records: Iterable[tuple[TopicPartition, bytes | None]],
         writer: Writer = NOBODY,
-    ) -> list[Change]:
+    ) -> list[PendingOffset]:
         """The records follow each other in the log from here on."""
-        return [self.add(Change(group_id, place, value, writer)) for place, value in records]
+        return [self.add(PendingOffset(group_id, place, value, writer)) for place, value in records]
 
-    def on_committed(self, changes: Iterable[Change]) -> None:
+    def on_committed(self, changes: Iterable[PendingOffset]) -> None:
         """The records are in the log for good."""
         for change in changes:
             self._on_committed(change)
 
-    def on_failed(self, changes: Iterable[Change]) -> None:
+    def on_failed(self, changes: Iterable[PendingOffset]) -> None:
         """The records are not in the log."""
         for change in changes:
             self._close(change)
@@ -174,7 +174,7 @@ class OffsetLedger:
 
     # The life of a change.
 
-    def add(self, change: Change) -> Change:
+    def add(self, change: PendingOffset) -> PendingOffset:
         """It follows all others in the log."""
         places = self._open.setdefault(change.group_id, {})
         places.setdefault(change.place, []).append(change)
@@ -183,7 +183,7 @@ class OffsetLedger:
             self._transactions.setdefault(change.writer.producer_id, {})[change] = None
         return change
 
-    def _on_committed(self, change: Change) -> None:
+    def _on_committed(self, change: PendingOffset) -> None:
         change.is_committed = True
         ongoing = self._transactions.get(change.writer.producer_id, ())
         if change.outcome is not None or change not in ongoing:
@@ -195,7 +195,7 @@ class OffsetLedger:
             if earlier.writer == change.writer and earlier.is_committed:
                 self._close(earlier)
 
-    def _end(self, change: Change) -> None:
+    def _end(self, change: PendingOffset) -> None:
         """All is known about the change."""
         if change.outcome is not False:
             if not change.is_superseded:
@@ -203,7 +203,7 @@ class OffsetLedger:
             self._supersede_before(change)
         self._close(change)
 
-    def _put_in_force(self, change: Change) -> None:
+    def _put_in_force(self, change: PendingOffset) -> None:
         group_id, (topic, partition) = change.group_id, change.place
         if change.value is not None:
             topics = self._committed.setdefault(group_id, {})
@@ -217,7 +217,7 @@ class OffsetLedger:
             if not topics:
                 self._committed.pop(group_id, None)
 
-    def _supersede_before(self, change: Change) -> None:
+    def _supersede_before(self, change: PendingOffset) -> None:
         changes = self._open[change.group_id][change.place]
         for earlier in changes[: changes.index(change)]:
             earlier.is_superseded = True
@@ -227,7 +227,7 @@ class OffsetLedger:
                 if earlier.is_committed:
                     self._close(earlier)
 
-    def _close(self, change: Change) -> None:
+    def _close(self, change: PendingOffset) -> None:
         places = self._open[change.group_id]
         changes = places[change.place]
         changes.remove(change)

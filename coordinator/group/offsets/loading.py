@@ -16,7 +16,7 @@ from ottla.coordinator.group.common.records import (
     decode_offset,
     is_plain_offset,
 )
-from ottla.coordinator.group.offsets.ledger import Change, OffsetLedger, Values
+from ottla.coordinator.group.offsets.ledger import OffsetLedger, PendingOffset, Values
 from ottla.protocol.errors import RemoteProtocolError
 from ottla.protocol.ids import TopicPartition
 
@@ -53,7 +53,7 @@ class OffsetLoading:
         (partition,) = _PARTITION.unpack_from(key, len(key) - 4)
         if writer.producer_id >= 0 or group_id in self._open_groups:
             place = TopicPartition(topic, partition)
-            change = self._ledger.add(Change(group_id, place, value, writer))
+            change = self._ledger.add(PendingOffset(group_id, place, value, writer))
             self._ledger.on_committed([change])
         elif value is not None:
             values[partition] = value

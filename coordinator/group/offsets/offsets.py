@@ -50,9 +50,9 @@ from ottla.protocol.primitives import STRING_BYTES_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ottla.coordinator.effects import Caller, LogRecord, Moment
+    from ottla.coordinator.effects import LogRecord, Moment, RequestOrigin
     from ottla.coordinator.group.common.membership import Group
-    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.common.scope import GroupScope
     from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 
 NO_RETENTION = -1
@@ -80,7 +80,7 @@ class OffsetTable:
     is a simple one: somebody without membership commits in its name."""
 
     def __init__(
-        self, scope: Scope, groups: Mapping[str, Group], has_topic: Callable[[str], bool]
+        self, scope: GroupScope, groups: Mapping[str, Group], has_topic: Callable[[str], bool]
     ) -> None:
         self.ledger = OffsetLedger()
         self.loading = OffsetLoading(self.ledger)
@@ -118,7 +118,7 @@ class OffsetTable:
     # Requests.
 
     def commit(
-        self, request: OffsetCommitRequest, caller: Caller, ticket: Ticket, moment: Moment
+        self, request: OffsetCommitRequest, caller: RequestOrigin, ticket: Ticket, moment: Moment
     ) -> None:
         """OffsetCommit 2-9."""
         response = OffsetCommitResponse()
@@ -163,7 +163,7 @@ class OffsetTable:
         writer = Writer(request.producer_id, request.producer_epoch)
         self._write(_Asked(request.group_id, ticket, response), values, error, writer)
 
-    def fetch(self, request: OffsetFetchRequest, caller: Caller, ticket: Ticket) -> None:
+    def fetch(self, request: OffsetFetchRequest, caller: RequestOrigin, ticket: Ticket) -> None:
         """OffsetFetch 1-9, from memory alone (GRP-07)."""
         response = read_offsets(request, caller.api_version, self.ledger, self._groups)
         self._outbox.answer(ticket, response)
@@ -213,7 +213,7 @@ class OffsetTable:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return ErrorCode.NONE
 
-    def _judge_member(self, request: OffsetCommitRequest, caller: Caller) -> ErrorCode:
+    def _judge_member(self, request: OffsetCommitRequest, caller: RequestOrigin) -> ErrorCode:
         epoch = request.generation_id_or_member_epoch
         is_recent = caller.api_version >= MEMBER_EPOCH_VERSION
         group = self._groups.get(request.group_id)

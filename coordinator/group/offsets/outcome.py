@@ -14,7 +14,7 @@ from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.effects import Ticket
-    from ottla.coordinator.group.offsets.ledger import Change, OffsetLedger
+    from ottla.coordinator.group.offsets.ledger import OffsetLedger, PendingOffset
     from ottla.coordinator.outbox import Outbox
 
 CommitResponse = OffsetCommitResponse | TxnOffsetCommitResponse
@@ -43,7 +43,7 @@ class CommitOutcome:
     response: CommitResponse
     is_answered: bool = False
 
-    def continuation(self, ledger: OffsetLedger, changes: list[Change]) -> Continuation:
+    def continuation(self, ledger: OffsetLedger, changes: list[PendingOffset]) -> Continuation:
         """What happens as the log decides about these changes."""
 
         def on_committed() -> None:

@@ -7,7 +7,7 @@ import pytest
 from ottla.broker.cleaner.candidates import plan_run, survey_partition
 from ottla.broker.cleaner.cleaner_run import CleanedGroup, clean_log
 from ottla.broker.log.clean_swap import Sources, swap_segments
-from ottla.broker.replica.producer import Action
+from ottla.broker.replica.producer import AppendAction
 from ottla.protocol.records.batch import check_crc, parse_batch
 from ottla.protocol.records.builder import BatchOptions, encode_batch
 from ottla.protocol.records.compression import Codec
@@ -118,7 +118,7 @@ async def test_a_producers_last_batch_stays_as_an_empty_one_and_its_retry_is_kno
 
     verdict = one.history.producers.judge(parse_batch(bytearray(last)))
 
-    assert verdict.action is Action.DUPLICATE
+    assert verdict.action is AppendAction.DUPLICATE
     assert (verdict.base_offset, verdict.last_offset) == (1, 2)
     assert [batch.record_count for batch in one.batches()] == [0, 0, 1]
 

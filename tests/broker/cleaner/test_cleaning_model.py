@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.broker.log.recovery.loading import Known
-from ottla.broker.replica.leading import Leadership
+from ottla.broker.replica.leading import PartitionLeadership
 from tests.broker.log.crash_disk import CrashDisk, CrashFile, ManualClock
 from tests.broker.support.clean_room import CleanRoom, latest
 
@@ -148,7 +148,9 @@ class Story:
         one.replica.resign()
         one.replica.on_cut(one.log.log_start_offset, end)
         leader_epoch = one.replica.leader_epoch + 1
-        one.replica.become_leader(Leadership(1, leader_epoch, 0, (1,), (1,)), one.clock.now_ms())
+        one.replica.become_leader(
+            PartitionLeadership(1, leader_epoch, 0, (1,), (1,)), one.clock.now_ms()
+        )
         self.written = {at: pair for at, pair in self.written.items() if at < end}
         self.aborted = {at for at in self.aborted if at < end}
         cut = {key: [at for at in offsets if at < end] for key, offsets in self.open.items()}

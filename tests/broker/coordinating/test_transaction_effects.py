@@ -10,7 +10,7 @@ import pytest
 from ottla.broker.coordinating.groups import GroupCoordinator
 from ottla.broker.coordinating.transactions import TransactionEffects, transaction_settings
 from ottla.coordinator.configs.broker_configs import parse_broker_config
-from ottla.coordinator.effects import Answer, Caller, Moment, Ticket, Token
+from ottla.coordinator.effects import Moment, RequestOrigin, SendResponse, Ticket, Token
 from ottla.coordinator.transaction.effects import DrawId, WriteMarkers
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import TopicPartition
@@ -42,7 +42,9 @@ class WishingMachine(CountingMachine):
         self.is_broken = False
         self.told: list[str] = []
 
-    def handle(self, request: Any, caller: Caller, ticket: Ticket, moment: Moment) -> Effects:
+    def handle(
+        self, request: Any, caller: RequestOrigin, ticket: Ticket, moment: Moment
+    ) -> Effects:
         wanted: list[Any] = []
         if isinstance(request, Draw):
             wanted = [DrawId(ticket)]
@@ -52,19 +54,19 @@ class WishingMachine(CountingMachine):
 
     def drawn(
         self, token: Token, producer_id: int, error: ErrorCode, _moment: Moment
-    ) -> list[Answer]:
+    ) -> list[SendResponse]:
         self.told.append("drawn")
-        return [Answer(token, (producer_id, error))]
+        return [SendResponse(token, (producer_id, error))]
 
-    def markers_written(self, token: Token, _moment: Moment) -> list[Answer]:
+    def markers_written(self, token: Token, _moment: Moment) -> list[SendResponse]:
         assert not self.is_broken, "a bug"
         self.told.append("written")
-        return [Answer(token, "written")]
+        return [SendResponse(token, "written")]
 
     def markers_refused(
         self, token: Token, partitions: tuple[TopicPartition, ...], _moment: Moment
-    ) -> list[Answer]:
-        return [Answer(token, partitions)]
+    ) -> list[SendResponse]:
+        return [SendResponse(token, partitions)]
 
 
 class Sender:

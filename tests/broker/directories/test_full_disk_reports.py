@@ -7,14 +7,14 @@ from ottla.broker.engine.tasks import Tasks
 from ottla.coordinator.store import full_disks, paths
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.full_disks import Room, RoomReport
-from ottla.coordinator.store.store import NoNode, Session
+from ottla.coordinator.store.store import MetadataSession, NoNode
 from tests.broker.support.node import DIRECTORY, HandClock
 from tests.coordinator.store.disk import TestDisk
 
 LOW, STUCK = RoomReport(Room.LOW), RoomReport(Room.NONE)
 
 
-async def opened() -> tuple[EmbeddedStore, Session, FullDiskReports]:
+async def opened() -> tuple[EmbeddedStore, MetadataSession, FullDiskReports]:
     """A store with one session, and a broker's reports that do not go anywhere yet."""
     clock = HandClock()
     store = await EmbeddedStore.open(TestDisk(), clock, Tasks().spawn, DIRECTORY)
@@ -24,7 +24,7 @@ async def opened() -> tuple[EmbeddedStore, Session, FullDiskReports]:
     return store, session, FullDiskReports(1, clock)
 
 
-async def told(session: Session) -> RoomReport | None:
+async def told(session: MetadataSession) -> RoomReport | None:
     """What stands in the store."""
     try:
         return full_disks.parse((await session.get(full_disks.path_of(1))).data)

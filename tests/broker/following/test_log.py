@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.broker.partitions.record_deletion import delete_before
-from ottla.broker.replica.watermark import Isolation
+from ottla.broker.replica.watermark import FetchIsolation
 from ottla.protocol.records.batch import parse_batch
 from ottla.protocol.records.builder import BatchOptions, encode_batch
 from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
@@ -255,7 +255,7 @@ async def test_who_waits_at_a_follower_is_woken_by_its_watermark(site: Site) -> 
     seen: list[int] = []
 
     def look() -> bool:
-        bound = partition.replica.upper_bound(Isolation.READ_UNCOMMITTED)
+        bound = partition.replica.upper_bound(FetchIsolation.READ_UNCOMMITTED)
         seen.append(bound)
         return bound >= 2
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ottla.broker.log.partition_log import PartitionLog
 from ottla.broker.log.recovery.loading import Known, load_log
+from ottla.broker.log.storage.directory_services import LogDirectoryServices, OpenSegments
 from ottla.broker.log.storage.health import DirectoryHealth
-from ottla.broker.log.storage.home import LogHome, OpenSegments
 from ottla.broker.log.storage.settings import LogSettings
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.batch import RecordBatch, iterate_batches, parse_batch
@@ -135,8 +135,8 @@ class Bench:
         self.home = self.make_home()
         self.observer = Notebook()
 
-    def make_home(self) -> LogHome:
-        return LogHome(
+    def make_home(self) -> LogDirectoryServices:
+        return LogDirectoryServices(
             seams_of(self.disk, self.clock), DirectoryHealth(self.disk, "/data"), OpenSegments()
         )
 

@@ -134,7 +134,7 @@ async def test_a_reader_with_an_old_list_of_segments_goes_on() -> None:
     expected = read.region.read()
 
     await log.delete_old_segments(lambda segments: 3, 60)
-    await bench.home.graveyard.dig(bench.clock.now_ms() + 10**6)
+    await bench.home.late_deletions.delete_due(bench.clock.now_ms() + 10**6)
 
     assert [segment.base_offset for segment in segments] == [0, 12, 24, 36, 48]
     assert read.region.read() == expected
@@ -147,9 +147,9 @@ async def test_files_are_removed_after_the_delete_delay() -> None:
     await log.delete_old_segments(lambda segments: 1, 60)
     deleted = bench.names(".deleted")
     assert len(deleted) == 3
-    assert await bench.home.graveyard.dig(bench.clock.now_ms() + 59_999) == 0
+    assert await bench.home.late_deletions.delete_due(bench.clock.now_ms() + 59_999) == 0
     assert bench.names(".deleted") == deleted
-    assert await bench.home.graveyard.dig(bench.clock.now_ms() + 60_000) == 3
+    assert await bench.home.late_deletions.delete_due(bench.clock.now_ms() + 60_000) == 3
     assert bench.names(".deleted") == []
 
 
@@ -170,7 +170,7 @@ async def test_a_file_that_cannot_be_deleted_is_a_storage_error_naming_it(suffix
     await log.delete_old_segments(lambda segments: 1, 60)
     other.disk.faults.add(DiskFault(frozenset({"unlink"}), errno.EIO, name))
     with pytest.raises(KafkaError, match=name.replace(".", r"\.")):
-        await other.home.graveyard.dig(10**9)
+        await other.home.late_deletions.delete_due(10**9)
 
 
 async def test_deleted_records_stay_deleted_after_a_crash() -> None:

@@ -7,8 +7,8 @@ import pytest
 from ottla.broker.log.partition_log import PartitionLog
 from ottla.broker.log.recovery.clean_mark import CleanLog
 from ottla.broker.log.recovery.loading import Known, load_log
+from ottla.broker.log.storage.directory_services import LogDirectoryServices, OpenSegments
 from ottla.broker.log.storage.health import DirectoryHealth
-from ottla.broker.log.storage.home import LogHome, OpenSegments
 from ottla.broker.log.storage.settings import LogSettings
 from ottla.broker.log.storage.txn_index import AbortedTransaction
 from ottla.broker.replica.history import ReplicaHistory
@@ -27,7 +27,7 @@ async def opened(
     disk: CrashDisk, recovery_point: int, known: Known | None = None
 ) -> tuple[PartitionLog, ReplicaHistory]:
     disk.make_directory(DIRECTORY)
-    home = LogHome(seams_of(disk), DirectoryHealth(disk, "/data"), OpenSegments())
+    home = LogDirectoryServices(seams_of(disk), DirectoryHealth(disk, "/data"), OpenSegments())
     history = ReplicaHistory()
     log = PartitionLog(home, DIRECTORY, PARTITION, None, SETTINGS, history)
     await load_log(log, known or Known(recovery_point))

@@ -14,8 +14,8 @@ import pytest
 
 from ottla.broker.log.partition_log import PartitionLog
 from ottla.broker.log.recovery.loading import Known, load_log
+from ottla.broker.log.storage.directory_services import LogDirectoryServices, OpenSegments
 from ottla.broker.log.storage.health import DirectoryHealth
-from ottla.broker.log.storage.home import LogHome, OpenSegments
 from ottla.broker.log.storage.settings import LogSettings
 from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.protocol.errors import KafkaError
@@ -54,7 +54,7 @@ class Site:
 
     async def open(self, known: Known = Known()) -> PartitionLog:  # noqa: B008
         seams = Seams(ManualClock(), SimRandom(1), self.disk, self.offload)
-        home = LogHome(seams, DirectoryHealth(self.disk, self.path), OpenSegments())
+        home = LogDirectoryServices(seams, DirectoryHealth(self.disk, self.path), OpenSegments())
         directory = f"{self.path}/orders-0"
         self.disk.make_directory(directory)
         log = PartitionLog(home, directory, PARTITION, None, self.settings, Notebook())

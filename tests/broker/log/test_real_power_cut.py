@@ -17,8 +17,8 @@ import pytest
 
 from ottla.broker.log.partition_log import PartitionLog
 from ottla.broker.log.recovery.loading import Known, load_log
+from ottla.broker.log.storage.directory_services import LogDirectoryServices, OpenSegments
 from ottla.broker.log.storage.health import DirectoryHealth
-from ottla.broker.log.storage.home import LogHome, OpenSegments
 from ottla.broker.log.storage.settings import LogSettings
 from ottla.broker.system.real_disk import RealDisk
 from ottla.protocol.errors import CorruptLogError
@@ -72,7 +72,9 @@ class Machine:
     async def load(self, known: Known) -> PartitionLog:
         """The one log there, as after a start."""
         disk = RealDisk(InlineOffload())
-        home = LogHome(seams_of(disk), DirectoryHealth(disk, self.root), OpenSegments())
+        home = LogDirectoryServices(
+            seams_of(disk), DirectoryHealth(disk, self.root), OpenSegments()
+        )
         directory = f"{self.root}/orders-0"
         disk.make_directory(directory)
         await disk.fsync_directory(self.root)

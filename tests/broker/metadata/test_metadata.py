@@ -19,7 +19,7 @@ from ottla.protocol.messages.update_metadata import (
 from tests.broker.support.node import HandClock, quiet
 
 if TYPE_CHECKING:
-    from ottla.coordinator.metadata.delta import Delta
+    from ottla.coordinator.metadata.delta import MetadataDelta
 
 TOPIC_ID = b"@" * 16
 
@@ -93,9 +93,9 @@ def test_a_deposed_controller_is_not_believed() -> None:
 def test_listeners_hear_of_differences_only_and_see_the_new_image() -> None:
     """Each of them starts or stops something."""
     metadata = told()
-    heard: list[Delta] = []
+    heard: list[MetadataDelta] = []
 
-    def listen(delta: Delta) -> None:
+    def listen(delta: MetadataDelta) -> None:
         assert delta.after is metadata.image
         heard.append(delta)
 

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from ottla.broker.metadata.topic_settings import topic_settings
-from ottla.broker.replica.append import AppendPlan, AppendRules, Look
-from ottla.broker.replica.inside import look_at_length, look_here
+from ottla.broker.replica.append import AppendPlan, AppendRules, ReadReason
+from ottla.broker.replica.record_checks import look_at_length, look_here
 from ottla.coordinator.configs.configs import ConfigSources, topic_config
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import parse_batch
@@ -52,7 +52,7 @@ def test_the_broker_compresses_at_the_level_of_the_topic(codec: Codec) -> None:
     for level in ("1", {"gzip": "9", "lz4": "12", "zstd": "19"}[name]):
         rules = rules_of({"compression.type": name, f"compression.{name}.level": level})
         batch = parse_batch(memoryview(bytearray(produced)))
-        plan = AppendPlan(ErrorCode.NONE, None, batch, Look.CODEC, codec)
+        plan = AppendPlan(ErrorCode.NONE, None, batch, ReadReason.CODEC, codec)
         stored = look_at_length(plan, rules, 0).plan.batch
         assert stored is not None
         sizes.append(stored.size_bytes)
@@ -77,6 +77,6 @@ def test_a_slow_level_is_left_to_a_worker_thread(codec: Codec, level: int, is_qu
     rules = rules_of({"compression.type": name, f"compression.{name}.level": str(level)})
     produced = encode_batch([(0, None, WORDS[:1_000], ())], BatchOptions())
     batch = parse_batch(memoryview(bytearray(produced)))
-    plan = AppendPlan(ErrorCode.NONE, None, batch, Look.CODEC, codec)
+    plan = AppendPlan(ErrorCode.NONE, None, batch, ReadReason.CODEC, codec)
 
     assert (look_here(plan, rules, 0) is not None) is is_quick

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.replica.leading import Leadership
+from ottla.broker.replica.leading import PartitionLeadership
 from ottla.protocol.errors import ErrorCode
 from tests.broker.support.followers import Replicated, replicated, until
 from tests.broker.support.requests import batch, produce
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 
-def next_epoch(site: Replicated, isr: tuple[int, ...]) -> Leadership:
+def next_epoch(site: Replicated, isr: tuple[int, ...]) -> PartitionLeadership:
     """What the controller says when it has changed the ISR."""
     known = site.partition.replica.leadership
     assert known is not None
-    return Leadership(
+    return PartitionLeadership(
         site.leader_id,
         known.leader_epoch + 1,
         known.partition_epoch + 1,
@@ -35,7 +35,7 @@ def next_epoch(site: Replicated, isr: tuple[int, ...]) -> Leadership:
     )
 
 
-def without_second(site: Replicated) -> Leadership:
+def without_second(site: Replicated) -> PartitionLeadership:
     """The next epoch, in which the second follower is not in sync any more."""
     return next_epoch(site, (site.leader_id, site.first))
 

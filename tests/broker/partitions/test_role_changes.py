@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.replica.leading import Leadership
+from ottla.broker.replica.leading import PartitionLeadership
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.protocol.errors import ErrorCode
@@ -177,7 +177,7 @@ async def test_an_epoch_that_was_overtaken_does_not_open_the_partition_for_the_n
     one = runtime(site, 0)
     disk.is_gated = True
     works = [
-        asyncio.ensure_future(one.become(Leadership(1, epoch, epoch, (1, 2), (1, 2))))
+        asyncio.ensure_future(one.become(PartitionLeadership(1, epoch, epoch, (1, 2), (1, 2))))
         for epoch in (1, 2)
     ]
     await quiet()

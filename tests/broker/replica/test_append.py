@@ -12,10 +12,10 @@ from ottla.broker.replica.append import (
     AppendPlan,
     AppendRules,
     AppendTime,
-    Look,
+    ReadReason,
     judge_produced,
 )
-from ottla.broker.replica.inside import Inside, look_at_length, look_here
+from ottla.broker.replica.record_checks import RecordChecks, look_at_length, look_here
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import refresh_crc
 from ottla.protocol.records.builder import BatchOptions, encode_batch
@@ -56,18 +56,18 @@ def judge(content: bytearray | None, rules: AppendRules = RULES, version: int = 
     # What is written as it came must pass when its records are read at length, and not change.
     assert content is not None
     before = bytes(content)
-    plan = AppendPlan(ErrorCode.NONE, None, judged, Look.FORM)
+    plan = AppendPlan(ErrorCode.NONE, None, judged, ReadReason.FORM)
     if rules.validates:
         assert look_at_length(plan, rules, WALL_MS).plan.error is ErrorCode.NONE
     assert content == before
-    return plan._replace(look=Look.NOT)
+    return plan._replace(look=ReadReason.NOT)
 
 
 def is_written_as_it_came(content: bytearray, rules: AppendRules = RULES) -> bool:
     return not isinstance(judge_produced(content, rules, 9, WALL_MS), AppendPlan)
 
 
-def inside(content: bytearray, rules: AppendRules = RULES) -> Inside:
+def inside(content: bytearray, rules: AppendRules = RULES) -> RecordChecks:
     """The verdict on the records, which is the same wherever they are read."""
     plan = judge(content, rules)
     assert plan.error is ErrorCode.NONE, plan.message
@@ -88,7 +88,7 @@ def test_a_good_batch_is_kept_as_it_came() -> None:
     assert plan.error is ErrorCode.NONE
     assert plan.batch is not None
     assert plan.batch.record_count == 2
-    assert (plan.look, plan.recompress, plan.stamps_time) == (Look.NOT, None, False)
+    assert (plan.look, plan.recompress, plan.stamps_time) == (ReadReason.NOT, None, False)
     assert is_written_as_it_came(produced())
 
 
@@ -136,7 +136,7 @@ def test_only_a_compressed_batch_is_read_before_it_is_written_as_it_came(codec: 
     options = BatchOptions(producer_id=7, producer_epoch=0, base_sequence=3, codec=codec)
     plan = judge(produced(options))
 
-    assert plan.look is (Look.NOT if codec is Codec.NONE else Look.FORM)
+    assert plan.look is (ReadReason.NOT if codec is Codec.NONE else ReadReason.FORM)
     assert (plan.recompress, plan.stamps_time) == (None, False)
 
 
@@ -251,30 +251,35 @@ def test_a_topic_with_append_time_ignores_the_producers_clock() -> None:
     plan = judge(produced(timestamps=[1]), rules)
 
     assert plan.error is ErrorCode.NONE
-    assert (plan.stamps_time, plan.look) == (True, Look.FORM)
+    assert (plan.stamps_time, plan.look) == (True, ReadReason.FORM)
 
 
 @pytest.mark.parametrize(
     ("rules", "codec", "look", "recompress"),
     [
-        (AppendRules(is_compacted=True), Codec.NONE, Look.KEYS, None),
-        (AppendRules(timestamp_before_max_ms=HOUR_MS), Codec.NONE, Look.TIMESTAMPS, None),
-        (AppendRules(codec=Codec.LZ4), Codec.LZ4, Look.NOT, None),
-        (AppendRules(codec=Codec.LZ4), Codec.NONE, Look.CODEC, Codec.LZ4),
-        (AppendRules(codec=Codec.NONE), Codec.GZIP, Look.CODEC, Codec.NONE),
-        (AppendRules(uses_append_time=True), Codec.GZIP, Look.APPEND_TIME, None),
-        (AppendRules(is_compacted=True, codec=Codec.ZSTD), Codec.NONE, Look.KEYS | Look.CODEC, 4),
+        (AppendRules(is_compacted=True), Codec.NONE, ReadReason.KEYS, None),
+        (AppendRules(timestamp_before_max_ms=HOUR_MS), Codec.NONE, ReadReason.TIMESTAMPS, None),
+        (AppendRules(codec=Codec.LZ4), Codec.LZ4, ReadReason.NOT, None),
+        (AppendRules(codec=Codec.LZ4), Codec.NONE, ReadReason.CODEC, Codec.LZ4),
+        (AppendRules(codec=Codec.NONE), Codec.GZIP, ReadReason.CODEC, Codec.NONE),
+        (AppendRules(uses_append_time=True), Codec.GZIP, ReadReason.APPEND_TIME, None),
+        (
+            AppendRules(is_compacted=True, codec=Codec.ZSTD),
+            Codec.NONE,
+            ReadReason.KEYS | ReadReason.CODEC,
+            4,
+        ),
     ],
 )
 def test_a_topic_that_checks_headers_has_records_read_where_they_must_be(
-    rules: AppendRules, codec: Codec, look: Look, recompress: Codec | None
+    rules: AppendRules, codec: Codec, look: ReadReason, recompress: Codec | None
 ) -> None:
     """``ottla.validate.records=header`` spares the rest."""
     plan = judge(produced(BatchOptions(codec=codec)), dataclasses.replace(rules, validates=False))
 
     assert plan.error is ErrorCode.NONE
     assert (plan.look, plan.recompress) == (look, recompress)
-    assert judge(produced(BatchOptions(codec=codec)), rules).look == look | Look.FORM
+    assert judge(produced(BatchOptions(codec=codec)), rules).look == look | ReadReason.FORM
 
 
 def test_a_compacted_topic_refuses_records_without_keys() -> None:

@@ -13,7 +13,7 @@ from ottla.broker.replica.fetch_sessions import (
     EVICTION_MS,
     FetchSession,
     FetchSessions,
-    Offsets,
+    SentOffsets,
     SessionAsk,
 )
 from ottla.protocol.errors import ErrorCode
@@ -109,7 +109,7 @@ def test_what_was_told_is_not_told_again_and_what_changed_is() -> None:
     assert session is not None
 
     def tells(hw: int, start: int, *, content: bool = False, failed: bool = False) -> bool:
-        return session.tell("p0", Offsets(hw, start), has_content=content, has_failed=failed)
+        return session.tell("p0", SentOffsets(hw, start), has_content=content, has_failed=failed)
 
     first, again = tells(5, 0), tells(5, 0)
     moved, started, records = tells(6, 0), tells(6, 1), tells(6, 1, content=True)
@@ -127,7 +127,7 @@ def test_who_had_records_comes_last_the_next_time() -> None:
     session = begun(sessions, 7, size=3)
     assert session is not None
 
-    session.tell("p0", Offsets(1, 0), has_content=True, has_failed=False)
+    session.tell("p0", SentOffsets(1, 0), has_content=True, has_failed=False)
 
     assert [key for key, _wanted in session.items()] == ["p1", "p2", "p0"]
 
@@ -137,13 +137,13 @@ def test_a_forgotten_partition_is_not_answered_for() -> None:
     sessions: Sessions = FetchSessions(10)
     session = begun(sessions, 7, size=2)
     assert session is not None
-    session.tell("p0", Offsets(1, 0), has_content=False, has_failed=False)
+    session.tell("p0", SentOffsets(1, 0), has_content=False, has_failed=False)
     session.merge((), ["p0"])
-    gone = session.tell("p0", Offsets(1, 0), has_content=False, has_failed=False)
+    gone = session.tell("p0", SentOffsets(1, 0), has_content=False, has_failed=False)
     session.merge([("p0", 3)], ())
 
     assert not gone
-    assert session.tell("p0", Offsets(1, 0), has_content=False, has_failed=False)
+    assert session.tell("p0", SentOffsets(1, 0), has_content=False, has_failed=False)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ class SessionModel(RuleBasedStateMachine):
         if session is None:
             return True
         truth = self.truth[name]
-        offsets = Offsets(truth.high_watermark, truth.log_start_offset)
+        offsets = SentOffsets(truth.high_watermark, truth.log_start_offset)
         return session.tell(name, offsets, has_content=False, has_failed=truth.has_failed)
 
     @invariant()

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.isr import ChangeOutcome, IsrChange
-from ottla.broker.replica.leading import Leadership, Leading, ReplicaLimits
+from ottla.broker.replica.leading import Leading, PartitionLeadership, ReplicaLimits
 from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.progress import FollowerFetch
 from ottla.broker.replica.roles import LogBounds
@@ -25,7 +25,7 @@ class Leader:
             ReplicaLimits(lag_time_max_ms=LAG_MS),
             LogBounds(0, log_end_offset, watermark),
         )
-        self.replica.become_leader(Leadership(1, 5, 0, isr, (1, 2, 3)), now_ms=0)
+        self.replica.become_leader(PartitionLeadership(1, 5, 0, isr, (1, 2, 3)), now_ms=0)
 
     @property
     def leading(self) -> Leading:
@@ -268,7 +268,7 @@ def test_members_that_have_left_the_assignment_do_not_count() -> None:
     """Reassignment leaves them in the ISR for a while (R-30)."""
     leader = Leader(1, 2)
     replica = leader.replica
-    replica.become_leader(Leadership(1, 5, 1, (1, 2), (1, 3)), now_ms=0)
+    replica.become_leader(PartitionLeadership(1, 5, 1, (1, 2), (1, 3)), now_ms=0)
     replica.on_appended(120, now_ms=0)
 
     assert leader.leading.insync_count == 1

@@ -7,7 +7,7 @@ import pytest
 from ottla.broker.replica.leading import ReplicaLimits
 from ottla.broker.replica.partition import GOOD, FetchVerdict, Replica
 from ottla.broker.replica.roles import LogBounds
-from ottla.broker.replica.watermark import Isolation
+from ottla.broker.replica.watermark import FetchIsolation
 from ottla.protocol.errors import ErrorCode
 from tests.broker.replica.support.batches import data_batch, marker_batch
 from tests.broker.replica.support.replicas import fetch, leader_of, led_by, replica_of
@@ -255,9 +255,9 @@ def test_each_reader_has_its_bound() -> None:
     replica.on_appended(5, now_ms=0)
     replica.on_follower_fetch(fetch(2, 4), now_ms=0)
 
-    assert replica.upper_bound(Isolation.LOG_END) == 5
-    assert replica.upper_bound(Isolation.READ_UNCOMMITTED) == 4
-    assert replica.upper_bound(Isolation.READ_COMMITTED) == 1
+    assert replica.upper_bound(FetchIsolation.LOG_END) == 5
+    assert replica.upper_bound(FetchIsolation.READ_UNCOMMITTED) == 4
+    assert replica.upper_bound(FetchIsolation.READ_COMMITTED) == 1
 
 
 def test_the_stable_offset_waits_for_the_marker_to_be_replicated() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ottla.broker.replica.history import ReplicaHistory
-from ottla.broker.replica.producer import Action, Verdict
+from ottla.broker.replica.producer import AppendAction, AppendVerdict
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.control import ControlType, TransactionMarker
 from tests.broker.replica.support.batches import data_batch, marker_batch
@@ -56,9 +56,9 @@ class Leader(RuleBasedStateMachine):
         self.log.append(batch)
         self.history.observe(batch)
 
-    def _send(self, batch: RecordBatch) -> Verdict:
+    def _send(self, batch: RecordBatch) -> AppendVerdict:
         verdict = self.history.producers.judge(batch)
-        if verdict.action is Action.APPEND:
+        if verdict.action is AppendAction.APPEND:
             self._append(batch)
         return verdict
 
@@ -73,9 +73,9 @@ class Leader(RuleBasedStateMachine):
         if has_open_transaction(self.log, producer_id):
             assert verdict.error is ErrorCode.INVALID_TXN_STATE
         elif expected is None or sequence == expected:
-            assert verdict.action is Action.APPEND
+            assert verdict.action is AppendAction.APPEND
         else:
-            assert verdict.action is not Action.APPEND
+            assert verdict.action is not AppendAction.APPEND
 
     @rule(back=st.integers(1, 8))
     def repeat(self, back: int) -> None:
@@ -97,7 +97,7 @@ class Leader(RuleBasedStateMachine):
         verdict = self._send(again)
 
         assert self.end == end_before, "one batch is in the log twice"
-        if verdict.action is Action.DUPLICATE:
+        if verdict.action is AppendAction.DUPLICATE:
             assert verdict.base_offset == original.base_offset
             assert verdict.last_offset == original.last_offset
         elif verdict.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
@@ -116,7 +116,7 @@ class Leader(RuleBasedStateMachine):
         batch = data_batch(
             sequence, at=self.end, producer_id=producer_id, epoch=epoch, transactional=True
         )
-        assert self._send(batch).action is Action.APPEND
+        assert self._send(batch).action is AppendAction.APPEND
         self._append(marker_batch(self.end, abort=abort, producer_id=producer_id, epoch=epoch))
 
     @rule(producer_id=st.sampled_from(PRODUCERS))
@@ -127,7 +127,7 @@ class Leader(RuleBasedStateMachine):
         batch = data_batch(
             sequence, at=self.end, producer_id=producer_id, epoch=epoch, transactional=True
         )
-        assert self._send(batch).action is Action.APPEND
+        assert self._send(batch).action is AppendAction.APPEND
 
     @rule(
         producer_id=st.sampled_from(PRODUCERS), bumps=st.booleans(), coordinator=st.integers(0, 3)
@@ -140,7 +140,7 @@ class Leader(RuleBasedStateMachine):
         marker = TransactionMarker(producer_id, epoch, kind, coordinator)
         was_open = has_open_transaction(self.log, producer_id)
         verdict = self.history.producers.judge_marker(marker)
-        if verdict.action is not Action.APPEND:
+        if verdict.action is not AppendAction.APPEND:
             return
         done = self.history.producers.transactions.open_transactions.get(producer_id)
         self._append(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.replica.producer import APPEND, Action, Verdict
+from ottla.broker.replica.producer import APPEND, AppendAction, AppendVerdict
 from ottla.broker.replica.producers import ProducerTable
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.control import ControlType, TransactionMarker
 from tests.broker.replica.support.batches import WALL_MS, data_batch, marker_batch, plain_batch
 
-GAP = Verdict(Action.REFUSE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-OLD = Verdict(Action.REFUSE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-FENCED = Verdict(Action.REFUSE, ErrorCode.INVALID_PRODUCER_EPOCH)
+GAP = AppendVerdict(AppendAction.REFUSE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+OLD = AppendVerdict(AppendAction.REFUSE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+FENCED = AppendVerdict(AppendAction.REFUSE, ErrorCode.INVALID_PRODUCER_EPOCH)
 LAST_SEQUENCE = 2**31 - 1
 
 
@@ -31,8 +31,10 @@ def marker(epoch: int, coordinator_epoch: int) -> TransactionMarker:
     return TransactionMarker(4000, epoch, ControlType.COMMIT, coordinator_epoch)
 
 
-def repeated(base_offset: int, last_offset: int, timestamp: int = WALL_MS) -> Verdict:
-    return Verdict(Action.DUPLICATE, ErrorCode.NONE, base_offset, last_offset, timestamp)
+def repeated(base_offset: int, last_offset: int, timestamp: int = WALL_MS) -> AppendVerdict:
+    return AppendVerdict(
+        AppendAction.DUPLICATE, ErrorCode.NONE, base_offset, last_offset, timestamp
+    )
 
 
 @pytest.mark.requirement("IDM-03", "IDM-04", "IDM-05", "IDM-06", "IDM-07", "IDM-08")
@@ -57,7 +59,7 @@ def repeated(base_offset: int, last_offset: int, timestamp: int = WALL_MS) -> Ve
     ],
 )
 def test_each_sequence_has_one_answer(
-    sequence: int, count: int, epoch: int, verdict: Verdict
+    sequence: int, count: int, epoch: int, verdict: AppendVerdict
 ) -> None:
     """A wrong answer here is a lost or a doubled record (T-01, T-02, T-08)."""
     table = table_of(*[(start, 10) for start in range(0, 70, 10)])
@@ -184,7 +186,7 @@ def test_plain_batches_do_not_mix_into_an_open_transaction() -> None:
     table.observe(data_batch(0, at=0, transactional=True))
 
     verdict = table.judge(data_batch(1))
-    assert verdict == Verdict(Action.REFUSE, ErrorCode.INVALID_TXN_STATE)
+    assert verdict == AppendVerdict(AppendAction.REFUSE, ErrorCode.INVALID_TXN_STATE)
 
 
 def test_a_marker_with_a_new_epoch_fences_the_old_one() -> None:
@@ -201,15 +203,15 @@ def test_a_marker_with_a_new_epoch_fences_the_old_one() -> None:
 @pytest.mark.parametrize(
     ("epoch", "coordinator_epoch", "action", "error"),
     [
-        (0, 7, Action.APPEND, ErrorCode.NONE),
-        (1, 7, Action.APPEND, ErrorCode.NONE),
-        (0, 8, Action.APPEND, ErrorCode.NONE),
-        (0, 6, Action.REFUSE, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
-        (-1, 7, Action.REFUSE, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (0, 7, AppendAction.APPEND, ErrorCode.NONE),
+        (1, 7, AppendAction.APPEND, ErrorCode.NONE),
+        (0, 8, AppendAction.APPEND, ErrorCode.NONE),
+        (0, 6, AppendAction.REFUSE, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+        (-1, 7, AppendAction.REFUSE, ErrorCode.INVALID_PRODUCER_EPOCH),
     ],
 )
 def test_markers_of_zombies_are_refused(
-    epoch: int, coordinator_epoch: int, action: Action, error: ErrorCode
+    epoch: int, coordinator_epoch: int, action: AppendAction, error: ErrorCode
 ) -> None:
     """A replaced coordinator must not abort what the next one has committed (T-15)."""
     table = ProducerTable()
@@ -217,7 +219,7 @@ def test_markers_of_zombies_are_refused(
     table.observe(marker_batch(1, coordinator_epoch=7))
     table.observe(data_batch(1, at=2, transactional=True))
 
-    assert table.judge_marker(marker(epoch, coordinator_epoch)) == Verdict(action, error)
+    assert table.judge_marker(marker(epoch, coordinator_epoch)) == AppendVerdict(action, error)
 
 
 def test_the_highest_coordinator_epoch_is_remembered() -> None:
@@ -236,7 +238,7 @@ def test_a_repeated_marker_is_answered_and_not_written() -> None:
     table.observe(data_batch(0, at=0, transactional=True))
     table.observe(marker_batch(1, coordinator_epoch=7))
 
-    assert table.judge_marker(marker(0, 7)) == Verdict(Action.DUPLICATE)
+    assert table.judge_marker(marker(0, 7)) == AppendVerdict(AppendAction.DUPLICATE)
     assert table.judge_marker(marker(0, 8)) == APPEND
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from ottla.broker.replica.isr import ChangeOutcome, IsrChange, eligible_after
-from ottla.broker.replica.leading import Leadership
+from ottla.broker.replica.leading import PartitionLeadership
 from ottla.broker.replica.roles import Role
 from ottla.protocol.errors import ErrorCode
 from tests.broker.replica.support.nodes import Entry, Fetched, Node, fetch, receive
@@ -37,8 +37,8 @@ class Cluster(RuleBasedStateMachine):
         self.now_ms = 0.0
         self.next_value = 0
         self.nodes = [Node(node_id, min_insync=MIN_INSYNC) for node_id in NODES]
-        self.stored = Leadership(0, 0, 0, NODES, NODES)
-        self.said: dict[int, list[Leadership]] = {node_id: [] for node_id in NODES}
+        self.stored = PartitionLeadership(0, 0, 0, NODES, NODES)
+        self.said: dict[int, list[PartitionLeadership]] = {node_id: [] for node_id in NODES}
         self.proposals: list[tuple[Replica, IsrChange]] = []
         self.answers: list[tuple[Replica, IsrChange, ChangeOutcome, int]] = []
         self.fetched: list[tuple[Node, Fetched]] = []
@@ -51,7 +51,7 @@ class Cluster(RuleBasedStateMachine):
         for words in self.said.values():
             words.append(self.stored)
 
-    def _store(self, leadership: Leadership) -> None:
+    def _store(self, leadership: PartitionLeadership) -> None:
         self.stored = replace(leadership, partition_epoch=self.stored.partition_epoch + 1)
         self._announce()
 
@@ -188,7 +188,9 @@ class Cluster(RuleBasedStateMachine):
         node.log = node.log[: max(0, len(node.log) - lost)]
         node.start()
         self.said[which] = []
-        self._store(Leadership(leader, self.stored.leader_epoch + 1, 0, isr, NODES, eligible))
+        self._store(
+            PartitionLeadership(leader, self.stored.leader_epoch + 1, 0, isr, NODES, eligible)
+        )
 
     def teardown(self) -> None:
         """The faults stop: everybody hears everything, and all that is in a log is committed."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.replica.isr import ChangeOutcome
-from ottla.broker.replica.leading import Leadership
-from ottla.broker.replica.producer import Action
+from ottla.broker.replica.leading import PartitionLeadership
+from ottla.broker.replica.producer import AppendAction
 from ottla.broker.replica.producers import ProducerTable
 from tests.broker.replica.support.batches import data_batch
 from tests.broker.replica.support.nodes import Node, catch_up, fetch, receive
@@ -30,7 +30,7 @@ def step(follower: Node, leader: Node, count: int) -> None:
 def test_a_leader_dies_with_what_nobody_else_has() -> None:
     """A holds m1 m2 m3, B m1 m2, C m1. Only m1 is readable. A dies: m2 stays, m3 never was."""
     a, b, c = nodes = [Node(node_id) for node_id in (A, B, C)]
-    first = Leadership(A, 1, 0, (A, B, C), (A, B, C))
+    first = PartitionLeadership(A, 1, 0, (A, B, C), (A, B, C))
     a.replica.become_leader(first, now_ms=0)
     for follower in (b, c):
         follower.replica.become_follower(first)
@@ -44,7 +44,7 @@ def test_a_leader_dies_with_what_nobody_else_has() -> None:
     assert values(a.visible) == [M1]
 
     a.save()
-    second = Leadership(B, 2, 1, (B, C), (A, B, C))
+    second = PartitionLeadership(B, 2, 1, (B, C), (A, B, C))
     b.replica.become_leader(second, now_ms=0)
     c.replica.become_follower(second)
     catch_up(c, b, now_ms=0)
@@ -69,7 +69,7 @@ def test_a_leader_dies_with_what_nobody_else_has() -> None:
 def test_a_follower_restarts_and_its_leader_dies_within_one_fetch() -> None:
     """KIP-101's first scenario: cutting to the own watermark would lose m2 on both (R-01)."""
     a, b = Node(A), Node(B)
-    first = Leadership(B, 1, 0, (A, B), (A, B))
+    first = PartitionLeadership(B, 1, 0, (A, B), (A, B))
     b.replica.become_leader(first, now_ms=0)
     a.replica.become_follower(first)
     b.produce([M1, M2], now_ms=0)
@@ -81,14 +81,14 @@ def test_a_follower_restarts_and_its_leader_dies_within_one_fetch() -> None:
     a.save()
     a.start()
     a.replica.become_follower(first)
-    a.replica.become_leader(Leadership(A, 2, 1, (A,), (A, B)), now_ms=0)
+    a.replica.become_leader(PartitionLeadership(A, 2, 1, (A,), (A, B)), now_ms=0)
     assert values(a.visible) == [M1, M2]
 
 
 def test_two_replicas_die_and_return_in_the_other_order() -> None:
     """KIP-101's second scenario: the same offset must not hold two values (R-02)."""
     a, b = Node(A), Node(B)
-    first = Leadership(A, 1, 0, (A, B), (A, B))
+    first = PartitionLeadership(A, 1, 0, (A, B), (A, B))
     a.replica.become_leader(first, now_ms=0)
     b.replica.become_follower(first)
     a.produce([M1, M2], now_ms=0)
@@ -96,7 +96,7 @@ def test_two_replicas_die_and_return_in_the_other_order() -> None:
     for node in (a, b):
         node.save()
         node.start()
-    second = Leadership(B, 2, 1, (B,), (A, B))
+    second = PartitionLeadership(B, 2, 1, (B,), (A, B))
     b.replica.become_leader(second, now_ms=0)
     b.produce([M3], now_ms=0)
     a.replica.become_follower(second)
@@ -109,7 +109,7 @@ def test_two_replicas_die_and_return_in_the_other_order() -> None:
 def test_two_of_three_may_die() -> None:
     """Whatever two: the third has every committed record and leads on."""
     nodes = [Node(node_id) for node_id in (A, B, C)]
-    first = Leadership(A, 1, 0, (A, B, C), (A, B, C))
+    first = PartitionLeadership(A, 1, 0, (A, B, C), (A, B, C))
     nodes[A].replica.become_leader(first, now_ms=0)
     for follower in nodes[1:]:
         follower.replica.become_follower(first)
@@ -123,7 +123,7 @@ def test_two_of_three_may_die() -> None:
     for survivor in nodes:
         survivor.save()
         survivor.start()
-        alone = Leadership(survivor.node_id, 2, 1, (survivor.node_id,), (A, B, C))
+        alone = PartitionLeadership(survivor.node_id, 2, 1, (survivor.node_id,), (A, B, C))
         survivor.replica.become_leader(alone, now_ms=0)
         assert values(survivor.visible)[:2] == committed
 
@@ -134,11 +134,11 @@ def test_a_new_leader_knows_what_producers_have_written() -> None:
     leader, follower = ProducerTable(), ProducerTable()
     for index in range(6):
         batch = data_batch(index * 10, count=10, at=index * 10)
-        assert leader.judge(batch).action is Action.APPEND
+        assert leader.judge(batch).action is AppendAction.APPEND
         leader.observe(batch)
         follower.observe(batch)
     retries = [follower.judge(data_batch(start, count=10)) for start in range(10, 60, 10)]
 
-    assert [retry.action for retry in retries] == [Action.DUPLICATE] * 5
+    assert [retry.action for retry in retries] == [AppendAction.DUPLICATE] * 5
     assert [retry.base_offset for retry in retries] == [10, 20, 30, 40, 50]
-    assert follower.judge(data_batch(60, count=10)).action is Action.APPEND
+    assert follower.judge(data_batch(60, count=10)).action is AppendAction.APPEND

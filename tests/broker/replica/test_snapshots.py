@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.broker.replica.history import ReplicaHistory
-from ottla.broker.replica.producer import Action
+from ottla.broker.replica.producer import AppendAction
 from ottla.broker.replica.producers import ProducerTable
 from ottla.broker.replica.snapshots import SnapshotEntry, decode_snapshot, encode_snapshot
 from ottla.protocol.errors import CorruptLogError, ErrorCode
@@ -75,9 +75,11 @@ def test_all_batches_in_flight_are_remembered_over_a_restart() -> None:
     loaded.load(table.snapshot())
     verdicts = [loaded.judge(data_batch(start, count=10)) for start in range(20, 80, 10)]
 
-    assert [verdict.action for verdict in verdicts] == [Action.DUPLICATE] * 5 + [Action.APPEND]
+    assert [verdict.action for verdict in verdicts] == [AppendAction.DUPLICATE] * 5 + [
+        AppendAction.APPEND
+    ]
     assert [verdict.base_offset for verdict in verdicts[:5]] == [120, 130, 140, 150, 160]
-    assert loaded.judge(data_batch(90, count=10)).action is Action.REFUSE
+    assert loaded.judge(data_batch(90, count=10)).action is AppendAction.REFUSE
 
 
 def test_kafka_reads_the_newest_batch_of_each_producer_last() -> None:
@@ -96,7 +98,7 @@ def test_before_a_single_loaded_batch_nothing_is_known() -> None:
     table = ProducerTable()
     table.load(encode_snapshot([SnapshotEntry(4000, 0, 59, 159, 9, 1, -1, -1)]))
 
-    assert table.judge(data_batch(50, count=10)).action is Action.DUPLICATE
+    assert table.judge(data_batch(50, count=10)).action is AppendAction.DUPLICATE
     assert table.judge(data_batch(40, count=10)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
@@ -121,6 +123,6 @@ def test_a_producer_known_by_a_marker_only_survives() -> None:
     loaded.load(table.snapshot())
     zombie = TransactionMarker(4000, 3, ControlType.ABORT, coordinator_epoch=4)
 
-    assert loaded.judge(data_batch(0, epoch=2)).action is Action.REFUSE
-    assert loaded.judge_marker(zombie).action is Action.REFUSE
+    assert loaded.judge(data_batch(0, epoch=2)).action is AppendAction.REFUSE
+    assert loaded.judge_marker(zombie).action is AppendAction.REFUSE
     assert loaded.snapshot() == table.snapshot()

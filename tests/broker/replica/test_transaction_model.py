@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from ottla.broker.replica.history import ReplicaHistory
-from ottla.broker.replica.producer import Action
-from ottla.broker.replica.verification import Claim, Guard, Verifications, judge_batch
+from ottla.broker.replica.producer import AppendAction
+from ottla.broker.replica.verification import Guard, TransactionClaim, Verifications, judge_batch
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.control import ControlType, TransactionMarker
 from tests.broker.replica.support.batches import data_batch, marker_batch
@@ -176,7 +176,7 @@ class Transactions(RuleBasedStateMachine):
     # ---- the partition ----
 
     def _arrive(self, produce: Produce) -> None:
-        claim = Claim(PRODUCER, produce.epoch, produce.sequence, self.version >= 2)
+        claim = TransactionClaim(PRODUCER, produce.epoch, produce.sequence, self.version >= 2)
         begun = self.verifications.begin(claim, self.history.producers.get(PRODUCER), 0)
         if begun is None:
             self._write(produce)
@@ -206,7 +206,7 @@ class Transactions(RuleBasedStateMachine):
             produce.sequence, at=len(self.log), epoch=produce.epoch, transactional=True
         )
         verdict = judge_batch(self.history.producers, self.verifications, batch)
-        if verdict.action is Action.APPEND:
+        if verdict.action is AppendAction.APPEND:
             self.history.observe(batch)
             self.verifications.drop(PRODUCER)
             self.log.append(Entry(produce.transaction))
@@ -215,10 +215,10 @@ class Transactions(RuleBasedStateMachine):
         kind = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
         wanted = TransactionMarker(PRODUCER, marker.epoch, kind, marker.coordinator_epoch)
         verdict = self.history.producers.judge_marker(wanted, self.version)
-        if verdict.action is Action.REFUSE:
+        if verdict.action is AppendAction.REFUSE:
             return verdict.error
         self.verifications.drop(PRODUCER)
-        if verdict.action is Action.APPEND:
+        if verdict.action is AppendAction.APPEND:
             batch = marker_batch(
                 len(self.log),
                 abort=not marker.is_commit,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ottla.broker.replica.transactions import CompletedTransaction, Transactions
+from ottla.broker.replica.transactions import CompletedTransaction, PartitionTransactions
 
 
 def test_the_earliest_open_transaction_holds_the_readers() -> None:
     """What comes after it may be aborted, or stand in front of what is."""
-    transactions = Transactions()
+    transactions = PartitionTransactions()
     without = transactions.last_stable_offset(100)
     transactions.begin(1, 40)
     transactions.begin(2, 20)
@@ -19,7 +19,7 @@ def test_the_earliest_open_transaction_holds_the_readers() -> None:
 
 def test_an_ended_transaction_holds_until_its_marker_is_replicated() -> None:
     """The marker at 50 is settled when the watermark, exclusive, has passed it (T-17)."""
-    transactions = Transactions()
+    transactions = PartitionTransactions()
     transactions.begin(1, 40)
     transactions.end(1, 50, is_aborted=False)
     stable = []
@@ -32,7 +32,7 @@ def test_an_ended_transaction_holds_until_its_marker_is_replicated() -> None:
 
 def test_each_marker_is_settled_by_itself() -> None:
     """Two ended transactions, and a watermark between their markers."""
-    transactions = Transactions()
+    transactions = PartitionTransactions()
     transactions.begin(1, 10)
     transactions.begin(2, 20)
     transactions.end(1, 30, is_aborted=False)
@@ -47,7 +47,7 @@ def test_each_marker_is_settled_by_itself() -> None:
 
 def test_an_abort_tells_the_index_what_was_stable_after_it() -> None:
     """A fetch stops searching at the first entry whose stable offset covers it (T-18)."""
-    transactions = Transactions()
+    transactions = PartitionTransactions()
     transactions.begin(1, 10)
     transactions.begin(2, 20)
     first = transactions.end(1, 30, is_aborted=True)
@@ -59,7 +59,7 @@ def test_an_abort_tells_the_index_what_was_stable_after_it() -> None:
 
 def test_a_marker_without_a_transaction_ends_nothing() -> None:
     """Coordinators repeat their markers (T-16)."""
-    transactions = Transactions()
+    transactions = PartitionTransactions()
     transactions.begin(1, 10)
 
     assert transactions.end(2, 30, is_aborted=True) is None
@@ -68,7 +68,7 @@ def test_a_marker_without_a_transaction_ends_nothing() -> None:
 
 def test_clear_forgets_everything() -> None:
     """The log is told again after a truncation."""
-    transactions = Transactions()
+    transactions = PartitionTransactions()
     transactions.begin(1, 10)
     transactions.end(1, 11, is_aborted=False)
     transactions.begin(1, 12)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.replica.producer import APPEND, Action
+from ottla.broker.replica.producer import APPEND, AppendAction
 from ottla.broker.replica.producers import ProducerTable
-from ottla.broker.replica.verification import Claim, Guard, Verifications, judge_batch
+from ottla.broker.replica.verification import Guard, TransactionClaim, Verifications, judge_batch
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import NO_SEQUENCE
 from tests.broker.replica.support.batches import data_batch, marker_batch
@@ -30,13 +30,13 @@ class Leader:
     def try_begin(
         self, sequence: int = 0, epoch: int = 0, *, adds: bool = False
     ) -> Guard | ErrorCode | None:
-        claim = Claim(PRODUCER, epoch, sequence, adds)
+        claim = TransactionClaim(PRODUCER, epoch, sequence, adds)
         return self.verifications.begin(claim, self.table.get(PRODUCER), 0)
 
-    def send(self, sequence: int = 0, epoch: int = 0) -> ErrorCode | Action:
+    def send(self, sequence: int = 0, epoch: int = 0) -> ErrorCode | AppendAction:
         batch = data_batch(sequence, at=self.end, epoch=epoch, transactional=True)
         verdict = judge_batch(self.table, self.verifications, batch)
-        if verdict.action is Action.APPEND:
+        if verdict.action is AppendAction.APPEND:
             self.table.observe(batch)
             self.verifications.drop(PRODUCER)
             self.end += 1
@@ -57,8 +57,8 @@ def test_nobody_begins_a_transaction_without_leave() -> None:
     guard.confirm()
 
     assert [unasked, unanswered] == [ErrorCode.INVALID_TXN_STATE] * 2
-    assert leader.send() is Action.APPEND
-    assert leader.send(1) is Action.APPEND
+    assert leader.send() is AppendAction.APPEND
+    assert leader.send(1) is AppendAction.APPEND
     assert len(leader.verifications) == 0
 
 
@@ -92,7 +92,7 @@ def test_a_stale_yes_does_not_serve_the_next_transaction() -> None:
     assert not stale.confirm()
     assert leader.send() is ErrorCode.INVALID_TXN_STATE
     assert fresh.confirm()
-    assert leader.send() is Action.APPEND
+    assert leader.send() is AppendAction.APPEND
 
 
 def test_questions_of_one_epoch_share_a_guard_and_those_of_another_do_not() -> None:
@@ -105,7 +105,7 @@ def test_questions_of_one_epoch_share_a_guard_and_those_of_another_do_not() -> N
     assert first is again
     assert later is not first
     assert leader.send() is ErrorCode.INVALID_TXN_STATE
-    assert leader.send(epoch=1) is Action.APPEND
+    assert leader.send(epoch=1) is AppendAction.APPEND
     assert not first.confirm()
 
 
@@ -156,7 +156,7 @@ def test_a_repetition_is_recognised_without_leave() -> None:
     leader.begin().confirm()
     leader.send()
 
-    assert leader.send() is Action.DUPLICATE
+    assert leader.send() is AppendAction.DUPLICATE
 
 
 def test_no_batch_overtakes_one_that_waits_for_its_transaction() -> None:
@@ -167,8 +167,8 @@ def test_no_batch_overtakes_one_that_waits_for_its_transaction() -> None:
     leader.try_begin(2)
 
     assert leader.send(1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert leader.send(0) is Action.APPEND
-    assert leader.send(1) is Action.APPEND
+    assert leader.send(0) is AppendAction.APPEND
+    assert leader.send(1) is AppendAction.APPEND
 
 
 def test_sequences_that_begin_anew_do_not_overtake_either() -> None:
@@ -179,20 +179,20 @@ def test_sequences_that_begin_anew_do_not_overtake_either() -> None:
     leader.begin(0).confirm()
 
     assert leader.send(0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert leader.send(2**31 - 1) is Action.APPEND
-    assert leader.send(0) is Action.APPEND
+    assert leader.send(2**31 - 1) is AppendAction.APPEND
+    assert leader.send(0) is AppendAction.APPEND
 
 
 @pytest.mark.parametrize(
     ("adds", "sequence", "answer"),
     [
-        (True, 0, Action.APPEND),
+        (True, 0, AppendAction.APPEND),
         (True, 1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
-        (False, 1, Action.APPEND),
+        (False, 1, AppendAction.APPEND),
     ],
 )
 def test_in_version_2_an_unknown_producer_begins_with_zero(
-    adds: bool, sequence: int, answer: ErrorCode | Action
+    adds: bool, sequence: int, answer: ErrorCode | AppendAction
 ) -> None:
     """Each transaction has an epoch of its own, so nothing before it can have been deleted."""
     leader = Leader()
@@ -208,7 +208,7 @@ def test_offsets_need_leave_and_no_sequence() -> None:
     leader.begin(NO_SEQUENCE).confirm()
 
     assert refused is ErrorCode.INVALID_TXN_STATE
-    assert leader.send(NO_SEQUENCE) is Action.APPEND
+    assert leader.send(NO_SEQUENCE) is AppendAction.APPEND
 
 
 def test_plain_batches_need_no_leave() -> None:
@@ -231,13 +231,13 @@ def test_a_refusal_for_good_leaves_nothing_behind() -> None:
 
     assert forgotten == 1
     assert not other.is_standing
-    assert leader.send(7) is Action.APPEND
+    assert leader.send(7) is AppendAction.APPEND
 
 
 def test_guards_that_nobody_came_back_for_are_forgotten() -> None:
     """Producers die between question and answer; what they leave must not add up."""
     verifications = Verifications()
-    guards = [verifications.begin(Claim(number, 0), None, number) for number in range(3)]
+    guards = [verifications.begin(TransactionClaim(number, 0), None, number) for number in range(3)]
     verifications.expire(11, 10)
 
     assert len(verifications) == 1

@@ -10,13 +10,13 @@ from ottla.broker.engine.purgatory import Purgatory
 from ottla.broker.engine.timing_wheel import TimingWheel
 from ottla.broker.log.partition_log import PartitionLog
 from ottla.broker.log.recovery.loading import Known, load_log
+from ottla.broker.log.storage.directory_services import LogDirectoryServices, OpenSegments
 from ottla.broker.log.storage.health import DirectoryHealth
-from ottla.broker.log.storage.home import LogHome, OpenSegments
 from ottla.broker.log.storage.txn_index import AbortedTransaction
 from ottla.broker.metadata.topic_settings import topic_settings
 from ottla.broker.partitions.partition import PartitionRuntime
 from ottla.broker.replica.history import ReplicaHistory
-from ottla.broker.replica.leading import Leadership, ReplicaLimits
+from ottla.broker.replica.leading import PartitionLeadership, ReplicaLimits
 from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.roles import LogBounds
 from ottla.coordinator.configs.configs import ConfigSources, topic_config
@@ -69,7 +69,7 @@ class CleanRoom:
         self.disk.make_directory(DIRECTORY)
         self.history = ReplicaHistory()
         topic = topic_settings(topic_config(self.configs, ConfigSources()))
-        home = LogHome(
+        home = LogDirectoryServices(
             seams_of(self.disk, self.clock), DirectoryHealth(self.disk, "/data"), OpenSegments()
         )
         self.log = PartitionLog(home, DIRECTORY, PARTITION, None, topic.log, self.history)
@@ -79,7 +79,7 @@ class CleanRoom:
         self.replica = Replica(1, self.history, ReplicaLimits(), bounds)
         waiting = Purgatory(TimingWheel(self.clock), lambda _callback: None)
         self.one = PartitionRuntime(PARTITION, self.log, self.replica, topic, waiting, self.clock)
-        self.replica.become_leader(Leadership(1, 0, 0, (1,), (1,)), self.clock.now_ms())
+        self.replica.become_leader(PartitionLeadership(1, 0, 0, (1,), (1,)), self.clock.now_ms())
         self.cleaning = Cleaning(
             [self.one], CleanSeams(self.clock, self.disk), lambda: self.settings
         )

@@ -13,8 +13,8 @@ from ottla.broker.engine.tasks import Tasks
 from ottla.broker.engine.timing_wheel import TimingWheel
 from ottla.broker.log.partition_log import PartitionLog
 from ottla.broker.log.recovery.loading import Known, load_log
+from ottla.broker.log.storage.directory_services import LogDirectoryServices, OpenSegments
 from ottla.broker.log.storage.health import DirectoryHealth
-from ottla.broker.log.storage.home import LogHome, OpenSegments
 from ottla.broker.metadata.metadata import MetadataCache
 from ottla.broker.metadata.topic_settings import topic_settings
 from ottla.broker.partitions.follower_reads import FollowerReads
@@ -24,7 +24,7 @@ from ottla.broker.partitions.partition import PartitionRuntime
 from ottla.broker.partitions.partition_read import FetchPlan, PartitionFetch
 from ottla.broker.partitions.read_barriers import ReadBarriers
 from ottla.broker.replica.history import ReplicaHistory
-from ottla.broker.replica.leading import Leadership, ReplicaLimits
+from ottla.broker.replica.leading import PartitionLeadership, ReplicaLimits
 from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.roles import LogBounds
 from ottla.coordinator.configs.configs import ConfigSources, topic_config
@@ -118,14 +118,16 @@ class LeaderSite:
         self.session.resume()
         await self.writer.begin(self.session)
 
-    async def lead(self, leadership: Leadership, min_insync: int = 1) -> None:
+    async def lead(self, leadership: PartitionLeadership, min_insync: int = 1) -> None:
         disk = CrashDisk()
         disk.make_directory(DIRECTORY)
         history = ReplicaHistory()
         topic = topic_settings(
             topic_config({"min.insync.replicas": str(min_insync)}, ConfigSources())
         )
-        home = LogHome(seams_of(disk, self.clock), DirectoryHealth(disk, "/data"), OpenSegments())
+        home = LogDirectoryServices(
+            seams_of(disk, self.clock), DirectoryHealth(disk, "/data"), OpenSegments()
+        )
         log = PartitionLog(home, DIRECTORY, PARTITION, None, topic.log, history)
         await load_log(log, Known())
         replica = Replica(1, history, ReplicaLimits(min_insync, LAG_MS), LogBounds(0, 0, 0))
@@ -192,6 +194,7 @@ async def open_site(
     await site.prepare(isr)
     await site.enter()
     await site.lead(
-        Leadership(1, EPOCH, 0, isr, replicas, controller_epoch=CONTROLLER_EPOCH), min_insync
+        PartitionLeadership(1, EPOCH, 0, isr, replicas, controller_epoch=CONTROLLER_EPOCH),
+        min_insync,
     )
     return site

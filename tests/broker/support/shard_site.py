@@ -29,12 +29,12 @@ from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.configs.configs import ConfigSources, topic_config
 from ottla.coordinator.effects import (
     NOBODY,
-    Answer,
     Append,
-    Caller,
     Effects,
     LogRecord,
     Moment,
+    RequestOrigin,
+    SendResponse,
     Ticket,
     Token,
     Writer,
@@ -65,7 +65,7 @@ TOPIC_ID = b"offsets topic id"
 COMMIT_TIMEOUT_MS = 5_000
 # Whoever reads a record with that key comes upon a bug.
 POISON = b"poison"
-CALLER = Caller("client", "/127.0.0.1", 1)
+CALLER = RequestOrigin("client", "/127.0.0.1", 1)
 
 
 class Put(NamedTuple):
@@ -131,7 +131,9 @@ class CountingMachine:
         self.calls.append("loaded")
         return []
 
-    def handle(self, request: Any, _caller: Caller, ticket: Ticket, moment: Moment) -> Effects:
+    def handle(
+        self, request: Any, _caller: RequestOrigin, ticket: Ticket, moment: Moment
+    ) -> Effects:
         match request:
             case Put():
                 self._token += 1
@@ -139,10 +141,10 @@ class CountingMachine:
                 self._open[self._token] = (ticket, record)
                 return [Append(self._token, (record,) * request.times, request.writer)]
             case Get():
-                return [Answer(ticket, self.values.get(request.key, "nothing"))]
+                return [SendResponse(ticket, self.values.get(request.key, "nothing"))]
             case Session():
                 self.deadline_ms = moment.now_ms + request.timeout_ms
-                return [Answer(ticket, "alive")]
+                return [SendResponse(ticket, "alive")]
             case Fail():
                 raise AssertionError("a bug")
         self._waiting.append(ticket)
@@ -151,17 +153,17 @@ class CountingMachine:
     def committed(self, token: Token, _moment: Moment) -> Effects:
         ticket, record = self._open.pop(token)
         self.values[record.key] = record.value
-        return [Answer(ticket, "stored")] if ticket else []
+        return [SendResponse(ticket, "stored")] if ticket else []
 
     def failed(self, token: Token, error: ErrorCode, _moment: Moment) -> Effects:
         ticket, _record = self._open.pop(token)
         self.must_reload = self.reloads_on_failure
-        return [Answer(ticket, error)] if ticket else []
+        return [SendResponse(ticket, error)] if ticket else []
 
     def overdue(self, token: Token, _moment: Moment) -> Effects:
         ticket, record = self._open[token]
         self._open[token] = (0, record)
-        return [Answer(ticket, "overdue")]
+        return [SendResponse(ticket, "overdue")]
 
     def next_deadline_ms(self) -> float | None:
         return self.deadline_ms
@@ -179,7 +181,7 @@ class CountingMachine:
         self.calls.append("unload")
         unwritten = [ticket for ticket, _record in self._open.values() if ticket]
         self._open.clear()
-        return [Answer(ticket, error) for ticket in (*self._waiting, *unwritten)]
+        return [SendResponse(ticket, error) for ticket in (*self._waiting, *unwritten)]
 
     def listing(self, _request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
         return iter(())

@@ -13,11 +13,11 @@ from ottla.coordinator.configs.config_changes import check_topic_configs
 from ottla.coordinator.controller.events import (
     BrokersRead,
     ControllerDecision,
+    ControllerEpoch,
     CreateTopics,
     DeleteTopics,
-    Identity,
     StatesRead,
-    World,
+    StoredCluster,
 )
 from ottla.coordinator.controller.machine import Controller
 from ottla.coordinator.controller.reading import topic_of
@@ -42,7 +42,7 @@ from ottla.coordinator.metadata.image import (
 )
 from ottla.coordinator.store import deleted_topics, paths
 from ottla.coordinator.store.store import ANY_VERSION, Check, Create, Replace
-from ottla.coordinator.store.tree import Transaction, Tree
+from ottla.coordinator.store.tree import StoreTransaction, Tree
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
@@ -82,7 +82,7 @@ class Scene:
         self.controller = self.elect()
 
     def apply(self, steps: tuple[Step, ...]) -> None:
-        self.tree.apply(Transaction(self.tree.last_zxid + 1, 0, 0, steps))
+        self.tree.apply(StoreTransaction(self.tree.last_zxid + 1, 0, 0, steps))
 
     def elect(self, *brokers: BrokerRegistration, now_ms: float = 0) -> Controller:
         """Another controller reads the world and settles it."""
@@ -90,7 +90,7 @@ class Scene:
         self.epoch += 1
         self.register(*self.brokers)
         self.controller = Controller(
-            Identity(1, self.epoch), self.settings, self.read_world(), check_topic_configs
+            ControllerEpoch(1, self.epoch), self.settings, self.read_world(), check_topic_configs
         )
         self.states = StateChanges(self.controller.image)
         self.carry_out(self.controller.start(now_ms))
@@ -106,7 +106,7 @@ class Scene:
             while self.tree.get(path).stat.version < one.generation:
                 self.apply((Replace(path, b""),))
 
-    def read_world(self) -> World:
+    def read_world(self) -> StoredCluster:
         image = MetadataImage("cluster", controller_id=1, controller_epoch=self.epoch)
         changes = [BrokerChanged(one) for one in self.brokers]
         topics: list[Change] = [
@@ -130,7 +130,7 @@ class Scene:
             for name in self.tree.children(paths.TOPICS)
         }
         after = apply_changes(image, [*changes, *topics]).after
-        return World(after, seen, deleting, topic_versions=versions, deleted=self.deleted())
+        return StoredCluster(after, seen, deleting, topic_versions=versions, deleted=self.deleted())
 
     def deleted(self) -> tuple[DeletedTopic, ...]:
         """The records of deleted topics that are in the store."""

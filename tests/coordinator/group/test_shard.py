@@ -6,7 +6,7 @@ import pytest
 
 from ottla.coordinator.effects import LogRecord
 from ottla.coordinator.group.common.settings import GroupSettings
-from ottla.coordinator.group.common.timeline import EventKind
+from ottla.coordinator.group.common.timeline import GroupEventKind
 from ottla.coordinator.metadata.image import MetadataImage, PartitionState, TopicImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -56,7 +56,7 @@ def test_a_failover_evicts_nobody() -> None:
     scene.advance(SESSION_MS - 1)
 
     assert {scene.heartbeat(one) for one in joined} == {ErrorCode.NONE}
-    assert scene.group.standing.generation_id == 1
+    assert scene.group.generation.generation_id == 1
 
 
 def test_members_that_did_not_survive_the_failover_go() -> None:
@@ -258,14 +258,14 @@ def test_a_group_tells_who_came_and_who_was_removed_by_which_timer() -> None:
     events = scene.shard.timeline(GROUP)
 
     assert [event.kind for event in events] == [
-        EventKind.ID_GIVEN,
-        EventKind.JOINED,
-        EventKind.REBALANCE_STARTED,
-        EventKind.GENERATION,
-        EventKind.ASSIGNED,
-        EventKind.REMOVED,
-        EventKind.REBALANCE_STARTED,
-        EventKind.EMPTY,
+        GroupEventKind.ID_GIVEN,
+        GroupEventKind.JOINED,
+        GroupEventKind.REBALANCE_STARTED,
+        GroupEventKind.GENERATION,
+        GroupEventKind.ASSIGNED,
+        GroupEventKind.REMOVED,
+        GroupEventKind.REBALANCE_STARTED,
+        GroupEventKind.EMPTY,
     ]
     removed = events[5]
     assert removed.wall_ms == WALL_MS + DELAY_MS * 2 + SESSION_MS

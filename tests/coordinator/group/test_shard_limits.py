@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.coordinator.effects import Caller
+from ottla.coordinator.effects import RequestOrigin
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.coordinator.group.offsets.expiry import EXAMINED_PER_SLICE_MAX
@@ -135,7 +135,10 @@ def test_a_classic_member_is_given_an_id_that_can_be_written_in_a_consumer_group
     shard = Shard()
     shard.consumer(join("new"))
     effects = shard.shard.handle(
-        join_request(""), Caller("c" * STRING_BYTES_MAX, "/host", api_version), 77, shard.moment
+        join_request(""),
+        RequestOrigin("c" * STRING_BYTES_MAX, "/host", api_version),
+        77,
+        shard.moment,
     )
     shard.perform(effects)
 

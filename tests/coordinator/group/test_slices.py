@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.common.records import CommittedOffset, encode_offset
-from ottla.coordinator.group.common.scope import Scope
+from ottla.coordinator.group.common.scope import GroupScope
 from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.coordinator.group.offsets.expiry import EXAMINED_PER_SLICE_MAX
 from ottla.coordinator.group.offsets.ledger import OffsetLedger, offset_record
@@ -49,7 +49,7 @@ def _reset() -> None:
 def _shard(settings: GroupSettings | None = None) -> tuple[GroupShard, list[MetadataImage]]:
     """With a commit in each of many groups."""
     images = [image_of({"t": 1, "u": 1})]
-    shard = GroupShard(Scope(settings or GroupSettings(), lambda: "id"), lambda: images[-1])
+    shard = GroupShard(GroupScope(settings or GroupSettings(), lambda: "id"), lambda: images[-1])
     shard.offsets.ledger.keeps_empty = True
     for number in range(GROUPS):
         topic = "u" if number % 100 == 0 else "t"

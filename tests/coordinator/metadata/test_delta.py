@@ -14,7 +14,7 @@ from ottla.coordinator.metadata.changes import (
     TopicGone,
     changes_of_update,
 )
-from ottla.coordinator.metadata.delta import Delta, PartitionDelta, apply_changes
+from ottla.coordinator.metadata.delta import MetadataDelta, PartitionDelta, apply_changes
 from ottla.coordinator.metadata.image import (
     BrokerRegistration,
     Endpoint,
@@ -68,7 +68,7 @@ def update(
     )
 
 
-def receive(image: MetadataImage, request: UpdateMetadataRequest) -> Delta:
+def receive(image: MetadataImage, request: UpdateMetadataRequest) -> MetadataDelta:
     return apply_changes(image, changes_of_update(image, request))
 
 

@@ -15,7 +15,6 @@ from ottla.coordinator.store.store import (
     Check,
     Create,
     Delete,
-    EventKind,
     GroupFailed,
     NoChildrenForEphemerals,
     NodeExists,
@@ -27,19 +26,20 @@ from ottla.coordinator.store.store import (
     SessionState,
     Stat,
     WatchEvent,
+    WatchEventKind,
 )
 from tests.coordinator.store.support import Heard
 
 if TYPE_CHECKING:
-    from ottla.coordinator.store.store import Session
+    from ottla.coordinator.store.store import MetadataSession
 
 
 class World(Protocol):
     """The store under test and what the tests do to it."""
 
-    async def connect(self) -> Session: ...
+    async def connect(self) -> MetadataSession: ...
 
-    async def expire(self, session: Session) -> None: ...
+    async def expire(self, session: MetadataSession) -> None: ...
 
 
 class StoreContract:
@@ -157,7 +157,7 @@ class StoreContract:
 
         assert created.stat.ephemeral_owner == leaving.session_id
         assert await watching.exists("/a") is None
-        assert heard.events == [WatchEvent(EventKind.DELETED, "/a")]
+        assert heard.events == [WatchEvent(WatchEventKind.DELETED, "/a")]
 
     async def test_ephemeral_znodes_have_no_children(self, world: World) -> None:
         """Otherwise the end of a session could not remove them."""
@@ -213,7 +213,7 @@ class StoreContract:
         second = (await session.get("/a", heard)).data
 
         assert (first, second) == (b"1", b"2")
-        assert heard.events == [WatchEvent(EventKind.CHANGED, "/a")] * 2
+        assert heard.events == [WatchEvent(WatchEventKind.CHANGED, "/a")] * 2
 
     async def test_a_watch_fires_once(self, world: World) -> None:
         """One-shot: two changes without re-arming are heard as one (C-07)."""
@@ -225,7 +225,7 @@ class StoreContract:
         await session.set("/a", b"2")
         await session.sync()
 
-        assert heard.events == [WatchEvent(EventKind.CHANGED, "/a")]
+        assert heard.events == [WatchEvent(WatchEventKind.CHANGED, "/a")]
 
     async def test_a_watch_waits_for_a_creation(self, world: World) -> None:
         """The losers of an election wait for a znode that is not there yet, or no longer."""
@@ -236,7 +236,7 @@ class StoreContract:
         await other.create("/a")
         await session.sync()
 
-        assert heard.events == [WatchEvent(EventKind.CREATED, "/a")]
+        assert heard.events == [WatchEvent(WatchEventKind.CREATED, "/a")]
 
     async def test_a_failed_read_leaves_no_watch(self, world: World) -> None:
         """Only ``exists`` may watch what is not there."""
@@ -261,13 +261,13 @@ class StoreContract:
         assert heard.events == []
         await session.create("/a/b")
         await session.sync()
-        assert heard.events == [WatchEvent(EventKind.CHILDREN, "/a")]
+        assert heard.events == [WatchEvent(WatchEventKind.CHILDREN, "/a")]
 
         await session.children("/a", heard)
         await session.set("/a/b", b"1")
         await session.delete("/a/b")
         await session.sync()
-        assert heard.events == [WatchEvent(EventKind.CHILDREN, "/a")] * 2
+        assert heard.events == [WatchEvent(WatchEventKind.CHILDREN, "/a")] * 2
 
     async def test_a_watch_fires_before_newer_data_can_be_seen(self, world: World) -> None:
         """Who reads the new value without having heard of the change acts on two worlds."""
@@ -280,7 +280,7 @@ class StoreContract:
         while (await session.get("/a")).data == b"old":
             assert heard.events == []
 
-        assert heard.events == [WatchEvent(EventKind.CHANGED, "/a")]
+        assert heard.events == [WatchEvent(WatchEventKind.CHANGED, "/a")]
 
     async def test_a_group_is_done_as_one(self, world: World) -> None:
         """Election: the znode and the epoch change together or not at all (C-03)."""
@@ -356,5 +356,5 @@ class StoreContract:
         await session.delete("/a")
         await session.sync()
 
-        assert data.events == children.events == [WatchEvent(EventKind.DELETED, "/a")]
-        assert parent.events == [WatchEvent(EventKind.CHILDREN, "/")]
+        assert data.events == children.events == [WatchEvent(WatchEventKind.DELETED, "/a")]
+        assert parent.events == [WatchEvent(WatchEventKind.CHILDREN, "/")]

@@ -28,7 +28,7 @@ from ottla.coordinator.store.store import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from ottla.coordinator.store.store import Session, Store
+    from ottla.coordinator.store.store import MetadataSession, Store
 
 Answer = TypeVar("Answer")
 
@@ -36,7 +36,7 @@ Answer = TypeVar("Answer")
 class FlakySession:
     """Passes everything on while it may."""
 
-    def __init__(self, inner: Session) -> None:
+    def __init__(self, inner: MetadataSession) -> None:
         self.inner = inner
         self.state = SessionState.CONNECTED
         self._listeners: list[Callable[[SessionState], object]] = []

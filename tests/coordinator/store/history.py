@@ -24,7 +24,7 @@ from ottla.coordinator.store.store import (
 )
 
 if TYPE_CHECKING:
-    from ottla.coordinator.store.store import Session, WatchEvent
+    from ottla.coordinator.store.store import MetadataSession, WatchEvent
     from tests.coordinator.store.contract import World
 
 PATHS = ("/a", "/b", "/a/c", "/a/d", "/a/c/e", "/b/f", "/missing/g")
@@ -38,7 +38,7 @@ class Telling:
         self._zxids: dict[int, int] = {}
         self._owners: dict[int, str] = {0: "nobody"}
 
-    def name_session(self, session: Session, name: str) -> None:
+    def name_session(self, session: MetadataSession, name: str) -> None:
         self._owners[session.session_id] = name
 
     def told(self, value: object) -> object:
@@ -88,7 +88,7 @@ class Listener:
 class Player:
     """One of the sessions, with what its watches have heard since it was last asked."""
 
-    def __init__(self, session: Session, name: str) -> None:
+    def __init__(self, session: MetadataSession, name: str) -> None:
         self.session = session
         self.name = name
         self.heard: list[tuple[str, str, str]] = []

@@ -23,7 +23,7 @@ from tests.coordinator.store.support import DIRECTORY, Heard, open_store
 
 if TYPE_CHECKING:
     from ottla.coordinator.store.embedded import EmbeddedStore
-    from ottla.coordinator.store.store import Session
+    from ottla.coordinator.store.store import MetadataSession
 
 JOURNAL = f"{DIRECTORY}/store.journal"
 
@@ -34,10 +34,10 @@ class EmbeddedWorld:
     def __init__(self, store: EmbeddedStore) -> None:
         self._store = store
 
-    async def connect(self) -> Session:
+    async def connect(self) -> MetadataSession:
         return await self._store.connect()
 
-    async def expire(self, session: Session) -> None:
+    async def expire(self, session: MetadataSession) -> None:
         await self._store.expire(session.session_id)
 
 
@@ -258,7 +258,7 @@ async def test_a_full_disk_refuses_the_write_and_nothing_else() -> None:
     assert found == {"/a": b"1", "/b": b""}
 
 
-async def fill(session: Session, count: int) -> None:
+async def fill(session: MetadataSession, count: int) -> None:
     """Write more than a journal may hold before it is rewritten."""
     for number in range(count):
         await session.set("/a", b"%d" % number + b"x" * 100_000)

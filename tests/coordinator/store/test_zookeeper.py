@@ -14,7 +14,7 @@ from tests.zookeeper.shared import fresh_place, shared_server
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ottla.coordinator.store.store import Session
+    from ottla.coordinator.store.store import MetadataSession
     from ottla.coordinator.store.zookeeper import ZooKeeperStore
 
 
@@ -24,10 +24,10 @@ class ZooKeeperWorld:
     def __init__(self, store: ZooKeeperStore) -> None:
         self._store = store
 
-    async def connect(self) -> Session:
+    async def connect(self) -> MetadataSession:
         return await self._store.connect(10_000)
 
-    async def expire(self, session: Session) -> None:
+    async def expire(self, session: MetadataSession) -> None:
         assert isinstance(session, ZooKeeperSession)
         await expire(session, shared_server().address)
 

@@ -10,13 +10,13 @@ import pytest
 from ottla.coordinator.store.store import (
     AnswerUnreadable,
     ConnectionLoss,
-    EventKind,
     NoNode,
     Replace,
     SessionExpired,
     SessionState,
     Stat,
     WatchEvent,
+    WatchEventKind,
     Znode,
 )
 from ottla.coordinator.store.zookeeper_channel import IN_FLIGHT_MAX, Channel
@@ -233,7 +233,7 @@ async def test_news_of_an_old_connection_are_not_heard(bench: Bench) -> None:
     asked = bench.link.asked.pop()
     bench.link.lose_all()
     bench.connect(2)
-    bench.channel.on_event(WatchEvent(EventKind.CHANGED, "/a"))
+    bench.channel.on_event(WatchEvent(WatchEventKind.CHANGED, "/a"))
     again = await begin(bench.session.get("/b"))
     asked.on_answer(Answered(Znode(b"late", STAT), None))
 
@@ -253,14 +253,14 @@ async def test_watches_are_armed_by_the_answer_and_dropped_with_the_connection(
     bench.link.answer(error=NoNode("/a"))
     with pytest.raises(NoNode):
         await failing
-    bench.channel.on_event(WatchEvent(EventKind.CREATED, "/a"))
+    bench.channel.on_event(WatchEvent(WatchEventKind.CREATED, "/a"))
     assert heard.events == []
 
     existing = await begin(bench.session.exists("/a", heard))
     bench.link.answer(None)
-    bench.channel.on_event(WatchEvent(EventKind.CREATED, "/a"))
+    bench.channel.on_event(WatchEvent(WatchEventKind.CREATED, "/a"))
     await existing
-    assert heard.events == [WatchEvent(EventKind.CREATED, "/a")]
+    assert heard.events == [WatchEvent(WatchEventKind.CREATED, "/a")]
 
 
 async def test_another_session_of_the_servers_is_not_taken_for_this_one(bench: Bench) -> None:

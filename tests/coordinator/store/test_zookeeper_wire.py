@@ -18,8 +18,8 @@ from ottla.coordinator.store.store import (
     Replace,
     Stat,
 )
-from ottla.coordinator.store.zookeeper_requests import Children, Exists, Get, Group, Sync
-from ottla.coordinator.store.zookeeper_wire import Wire, error_of, result_of
+from ottla.coordinator.store.zookeeper_requests import Children, Exists, Get, MultiOperation, Sync
+from ottla.coordinator.store.zookeeper_wire import ZooKeeperRequests, error_of, result_of
 
 if TYPE_CHECKING:
     from ottla.coordinator.store.zookeeper_requests import Request
@@ -52,15 +52,15 @@ OTHERS = entry(SET_DATA, STAT) + entry(CHECK) + entry(DELETE)
 def read(request: Request, answer: bytes) -> object:
     """As kazoo hands it on: behind a header."""
     head = b"head"
-    message = Wire(lambda _event: None, "", has_acl=False).request(request)
+    message = ZooKeeperRequests(lambda _event: None, "", has_acl=False).request(request)
     return result_of(request, message.deserialize(head + answer, len(head)))
 
 
 def test_groups_create_by_the_call_that_every_version_answers_alike() -> None:
     """ZooKeeper before 3.7.2, and 3.8.0, answered create2 in a group by a path without a stat."""
-    wire = Wire(lambda _event: None, "", has_acl=False)
+    wire = ZooKeeperRequests(lambda _event: None, "", has_acl=False)
     created = Create("/a", b"x", ephemeral=True)
-    sent = wire.request(Group((created,))).serialize()
+    sent = wire.request(MultiOperation((created,))).serialize()
 
     assert sent.startswith(struct.pack("!iBi", CREATE, 0, -1) + text("/a"))
     assert sent.endswith(struct.pack("!i", 1) + END)
@@ -70,19 +70,19 @@ def test_groups_create_by_the_call_that_every_version_answers_alike() -> None:
 
 def test_a_path_alone_is_a_whole_answer() -> None:
     """All that every version tells of what a group has created."""
-    assert read(Group(OPERATIONS), PATH_ALONE + OTHERS + END) == ["/a", SEEN, None, None]
+    assert read(MultiOperation(OPERATIONS), PATH_ALONE + OTHERS + END) == ["/a", SEEN, None, None]
 
 
 def test_an_answer_of_no_operations_is_none() -> None:
     """An empty group is answered, too."""
-    assert read(Group(()), END) == []
+    assert read(MultiOperation(()), END) == []
 
 
 def test_the_refused_operation_of_a_group_is_found() -> None:
     """Those before it were rolled back, those behind it not tried."""
     answer = refusal(0) + refusal(-103) + refusal(-2) + refusal(-2) + END
     with pytest.raises(GroupFailed) as failed:
-        read(Group(OPERATIONS), answer)
+        read(MultiOperation(OPERATIONS), answer)
 
     assert failed.value.index == 1
     assert isinstance(failed.value.error, BadVersion)
@@ -107,8 +107,8 @@ def test_the_refused_operation_of_a_group_is_found() -> None:
 )
 def test_a_group_that_is_answered_strangely_is_an_unreadable_answer(answer: bytes) -> None:
     """A sentence that names the versions that work, and no error of a parser."""
-    with pytest.raises(AnswerUnreadable, match=r"Group cannot be read .*3\.5 to 3\.9"):
-        read(Group(OPERATIONS), answer)
+    with pytest.raises(AnswerUnreadable, match=r"MultiOperation cannot be read .*3\.5 to 3\.9"):
+        read(MultiOperation(OPERATIONS), answer)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,9 @@ def test_a_single_answer_that_is_cut_short_is_unreadable(request_: Request, answ
         read(request_, answer)
 
 
-@pytest.mark.parametrize("request_", [*OPERATIONS[:2], Get("/"), Children("/"), Group(OPERATIONS)])
+@pytest.mark.parametrize(
+    "request_", [*OPERATIONS[:2], Get("/"), Children("/"), MultiOperation(OPERATIONS)]
+)
 @pytest.mark.parametrize("answer", [None, 5, "x", ()])
 def test_what_is_no_answer_at_all_is_unreadable(request_: Request, answer: object) -> None:
     """Whatever a library makes of the bytes."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.coordinator.effects import Answer, Append, Caller, LogRecord, Moment
+from ottla.coordinator.effects import Append, LogRecord, Moment, RequestOrigin, SendResponse
 from ottla.coordinator.transaction.effects import DrawId, TransactionEffect, WriteMarkers
 from ottla.coordinator.transaction.records import decode_value, state_record
 from ottla.coordinator.transaction.requests import AddToTransaction, DescribeTransaction
@@ -90,7 +90,7 @@ class Scene:
     def perform(self, effects: list[TransactionEffect] | list[Any]) -> None:
         for effect in effects:
             match effect:
-                case Answer(ticket, response):
+                case SendResponse(ticket, response):
                     assert ticket not in self.answers, "answered twice"
                     self.answers[ticket] = response
                 case Append():
@@ -166,7 +166,7 @@ class Scene:
 
     def ask(self, request: Any, api_version: int) -> int:
         self.ticket += 1
-        caller = Caller("client", "/host", api_version, self.connection_id)
+        caller = RequestOrigin("client", "/host", api_version, self.connection_id)
         self.perform(self.shard.handle(request, caller, self.ticket, self.moment))
         return self.ticket
 

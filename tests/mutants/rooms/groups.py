@@ -8,9 +8,9 @@ MUTANTS = (
     Mutant(
         "commit-in-force-before-it-is-replicated",
         "coordinator/group/offsets/ledger.py",
-        "        return [self.add(Change(group_id, place, value, writer)) "
+        "        return [self.add(PendingOffset(group_id, place, value, writer)) "
         "for place, value in records]\n",
-        "        changes = [self.add(Change(group_id, place, value, writer)) "
+        "        changes = [self.add(PendingOffset(group_id, place, value, writer)) "
         "for place, value in records]\n"
         "        for change in changes:\n"
         "            self._put_in_force(change)\n"

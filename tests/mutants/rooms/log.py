@@ -140,7 +140,7 @@ MUTANTS = (
     ),
     Mutant(
         "oldest-copy-is-served",
-        "broker/log/directories/doubles.py",
+        "broker/log/directories/duplicates.py",
         "copies.sort(key=_rank, reverse=True)",
         "copies.sort(key=_rank)",
         "Of two copies of a partition, the broker serves the one that led last.",

@@ -40,11 +40,11 @@ MUTANTS = (
     ),
     Mutant(
         "fetch-dated-by-its-arrival",
-        "broker/replica/proofs.py",
+        "broker/replica/leadership_proofs.py",
         "        return self._answered.get(connection, NOT_PROVEN)\n",
         "        return self.question if connection in self._answered else NOT_PROVEN\n",
         "A fetch proves what the follower had read when it sent the fetch, not when it arrived.",
-        ("tests/broker/replica/test_proofs.py",),
+        ("tests/broker/replica/test_leadership_proofs.py",),
     ),
     Mutant(
         "guard-outlives-a-marker",

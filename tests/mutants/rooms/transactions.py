@@ -48,7 +48,8 @@ MUTANTS = (
         "replaced-coordinator-writes-markers",
         "broker/replica/producers.py",
         "        if marker.coordinator_epoch < state.coordinator_epoch:\n"
-        "            return Verdict(Action.REFUSE, ErrorCode.TRANSACTION_COORDINATOR_FENCED)\n",
+        "            return AppendVerdict("
+        "AppendAction.REFUSE, ErrorCode.TRANSACTION_COORDINATOR_FENCED)\n",
         "",
         "A coordinator that has been replaced is fenced.",
         ("tests/broker/replica/test_producers.py",),
@@ -56,7 +57,7 @@ MUTANTS = (
     Mutant(
         "repeated-marker-is-written",
         "broker/replica/producers.py",
-        "        return APPEND if is_new else Verdict(Action.DUPLICATE)\n",
+        "        return APPEND if is_new else AppendVerdict(AppendAction.DUPLICATE)\n",
         "        return APPEND\n",
         "A transaction's marker that is repeated is answered and not written.",
         ("tests/broker/replica/test_producers.py",),

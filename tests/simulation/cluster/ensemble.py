@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ottla.coordinator.store.store import EventKind, GroupFailed
-from ottla.coordinator.store.tree import CloseSession, OpenSession, Transaction, Tree
+from ottla.coordinator.store.store import GroupFailed, WatchEventKind
+from ottla.coordinator.store.tree import CloseSession, OpenSession, StoreTransaction, Tree
 
 if TYPE_CHECKING:
     import asyncio
@@ -84,7 +84,7 @@ class Server:
     def __init__(self) -> None:
         self.tree = Tree()
         self.applies_s = 0.0
-        self.coming: deque[tuple[Transaction, float]] = deque()
+        self.coming: deque[tuple[StoreTransaction, float]] = deque()
         self.watches: dict[Attachment, tuple[Watches, Watches]] = {}
         self.waiters: deque[tuple[int, Callable[[], object]]] = deque()
 
@@ -92,9 +92,9 @@ class Server:
         """Send the event to every connection that watches for it, once."""
         for attachment, (nodes, children) in list(self.watches.items()):
             taken: dict[Watch, None] = {}
-            if event.kind is not EventKind.CHILDREN:
+            if event.kind is not WatchEventKind.CHILDREN:
                 taken |= nodes.pop(event.path, {})
-            if event.kind in (EventKind.CHILDREN, EventKind.DELETED):
+            if event.kind in (WatchEventKind.CHILDREN, WatchEventKind.DELETED):
                 taken |= children.pop(event.path, {})
             for watch in taken:
                 attachment.to_client(_firing(watch, event))
@@ -125,7 +125,7 @@ class Ensemble:
         self.has_quorum = True
         self.outside = outside
         # Told of every transaction that was done, and of each session that ran out.
-        self.on_commit: Callable[[Transaction], object] = lambda _: None
+        self.on_commit: Callable[[StoreTransaction], object] = lambda _: None
         self.report: Callable[[str], object] = lambda _: None
 
     # ---- what the world does to it ----
@@ -202,7 +202,7 @@ class Ensemble:
     def commit(self, steps: tuple[Step, ...], session_id: int) -> list[StepResult]:
         """Do the steps or none, and tell the servers. Raises GroupFailed."""
         wall_ms = WALL_ORIGIN_MS + int(self.loop.time() * 1_000)
-        transaction = Transaction(self.tree.last_zxid + 1, wall_ms, session_id, steps)
+        transaction = StoreTransaction(self.tree.last_zxid + 1, wall_ms, session_id, steps)
         results = self.tree.apply(transaction).results
         self.on_commit(transaction)
         for server in self.servers:

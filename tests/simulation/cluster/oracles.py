@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.broker.server.broker import Broker
     from ottla.coordinator.metadata.image import MetadataImage
     from ottla.coordinator.store.paths import StatePayload
-    from ottla.coordinator.store.tree import Transaction, Tree
+    from ottla.coordinator.store.tree import StoreTransaction, Tree
     from tests.simulation.cluster.evidence import ClusterHistory
     from tests.simulation.world.node import Node
 
@@ -189,7 +189,7 @@ class Watchman:
 
     # ---- the store ----
 
-    def on_commit(self, transaction: Transaction) -> None:
+    def on_commit(self, transaction: StoreTransaction) -> None:
         """Every transaction of the store, after it was done."""
         for step in transaction.steps:
             if isinstance(step, Replace | Create):

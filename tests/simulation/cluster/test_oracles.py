@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Create, Delete, Operation, Replace
-from ottla.coordinator.store.tree import Transaction, Tree
+from ottla.coordinator.store.tree import StoreTransaction, Tree
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.builder import encode_batch
 from tests.simulation.cluster.committed import Committed
@@ -37,7 +37,7 @@ class Stage:
         self.write(Create(paths.partition("t", 0)))
 
     def write(self, *operations: Operation) -> None:
-        transaction = Transaction(self.tree.last_zxid + 1, 0, 0, operations)
+        transaction = StoreTransaction(self.tree.last_zxid + 1, 0, 0, operations)
         self.tree.apply(transaction)
         self.watchman.on_commit(transaction)
 

@@ -11,10 +11,10 @@ import pytest
 from ottla.coordinator.store.store import (
     BadVersion,
     ConnectionLoss,
-    EventKind,
     SessionExpired,
     SessionState,
     WatchEvent,
+    WatchEventKind,
 )
 from tests.coordinator.store.contract import StoreContract
 from tests.coordinator.store.support import Heard
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
-    from ottla.coordinator.store.store import Session
+    from ottla.coordinator.store.store import MetadataSession
     from ottla.protocol.ports import Ports
     from tests.simulation.cluster.store import SimSession
 
@@ -63,7 +63,7 @@ class ContractWorld:
         self._random = random
         self._count = 0
 
-    async def connect(self) -> Session:
+    async def connect(self) -> MetadataSession:
         self._count += 1
         loop: SimLoop = asyncio.get_running_loop()  # type: ignore[assignment]
         around = Surroundings(
@@ -75,7 +75,7 @@ class ContractWorld:
         )
         return await SimStore(self.ensemble, around).connect(60_000)
 
-    async def expire(self, session: Session) -> None:
+    async def expire(self, session: MetadataSession) -> None:
         lost = asyncio.Event()
         session.on_state(lambda _: lost.set())
         self.ensemble.expire(self.ensemble.sessions[session.session_id].owner)
@@ -359,7 +359,7 @@ def test_a_watch_is_heard_before_the_change_over_a_lagging_server() -> None:
             while (await session.get("/a")).data == b"old":
                 assert heard.events == []
                 await ports.clock.sleep(5.0)
-            assert heard.events == [WatchEvent(EventKind.CHANGED, "/a")]
+            assert heard.events == [WatchEvent(WatchEventKind.CHANGED, "/a")]
 
         async def change(session: SimSession, ports: Ports) -> None:
             await ports.clock.sleep(200.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.replica.history import ReplicaHistory
-from ottla.broker.replica.leading import Leadership, ReplicaLimits
+from ottla.broker.replica.leading import PartitionLeadership, ReplicaLimits
 from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.progress import FollowerFetch
 from ottla.broker.replica.roles import LogBounds
@@ -27,8 +27,8 @@ def led_by(
     isr: tuple[int, ...] = (1,),
     replicas: tuple[int, ...] | None = None,
     partition_epoch: int = 0,
-) -> Leadership:
-    return Leadership(leader, leader_epoch, partition_epoch, isr, replicas or isr)
+) -> PartitionLeadership:
+    return PartitionLeadership(leader, leader_epoch, partition_epoch, isr, replicas or isr)
 
 
 def leader_of(*isr: int, log_end_offset: int = 0, min_insync: int = 1) -> Replica:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.coordinator.effects import Answer, Append, Caller, LogRecord, Moment
-from ottla.coordinator.group.common.scope import Scope
+from ottla.coordinator.effects import Append, LogRecord, Moment, RequestOrigin, SendResponse
+from ottla.coordinator.group.common.scope import GroupScope
 from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.metadata.image import MetadataImage
@@ -39,8 +39,8 @@ DELAY_MS = 3_000
 SETTINGS = GroupSettings(initial_rebalance_delay_ms=DELAY_MS)
 
 
-def caller(api_version: int, client_id: str = "client") -> Caller:
-    return Caller(client_id, "/host", api_version)
+def caller(api_version: int, client_id: str = "client") -> RequestOrigin:
+    return RequestOrigin(client_id, "/host", api_version)
 
 
 def subscription(*topics: str) -> bytes:
@@ -93,7 +93,7 @@ class Scene:
         self.holds_appends = False
         self.image = MetadataImage("cluster")
         self._ids: int = 0 if before is None else before._ids
-        self.scope = Scope(settings, self._new_id)
+        self.scope = GroupScope(settings, self._new_id)
         self.shard = GroupShard(self.scope, lambda: self.image)
         for record in self.log:
             self.shard.replay(record)
@@ -111,7 +111,7 @@ class Scene:
 
     def perform(self, effects: Effects) -> None:
         for effect in effects:
-            if isinstance(effect, Answer):
+            if isinstance(effect, SendResponse):
                 assert effect.ticket in self.asked, "nobody asked"
                 assert effect.ticket not in self.answers, "answered twice"
                 self.answers[effect.ticket] = effect.response

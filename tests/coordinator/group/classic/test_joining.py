@@ -179,7 +179,7 @@ def test_five_hundred_members_at_once_take_at_most_three_generations() -> None:
     joined = [scene.told(ticket) for ticket in tickets]
     assert {one.error_code for one in joined} == {ErrorCode.NONE}
     assert max(one.generation_id for one in joined) <= 3
-    assert scene.group.standing.generation_id <= 3
+    assert scene.group.generation.generation_id <= 3
 
 
 # Coming again.

@@ -78,7 +78,7 @@ def test_heartbeats_keep_a_member_for_ever() -> None:
         scene.advance(SESSION_MS - 1)
         assert scene.heartbeat(member) == ErrorCode.NONE
 
-    assert scene.group.standing.generation_id == 1
+    assert scene.group.generation.generation_id == 1
 
 
 def test_a_shorter_session_timeout_counts_at_once() -> None:
@@ -172,7 +172,7 @@ def test_the_last_to_leave_empties_the_group() -> None:
     assert scene.state == "Empty"
     assert len(scene.log) == written + 1
     assert scene.restart().state == "Empty"
-    assert scene.restart().group.standing.generation_id == 2
+    assert scene.restart().group.generation.generation_id == 2
 
 
 def test_each_who_leaves_has_its_own_answer() -> None:

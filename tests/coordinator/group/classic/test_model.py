@@ -16,9 +16,9 @@ from ottla.coordinator.group.classic.sessions import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     SESSION,
     SYNC,
-    Timer,
+    ClassicTimer,
 )
-from ottla.coordinator.group.classic.states import GroupState
+from ottla.coordinator.group.classic.states import ClassicGroupState
 from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -282,12 +282,12 @@ class ClassicModel(RuleBasedStateMachine):
         assert isinstance(group, ClassicGroup)
         deadlines, roster = self.scene.scope.deadlines, group.roster
         for member_id in (*roster.members, *roster.pending):
-            assert (GROUP, Timer(SESSION, member_id)) in deadlines
-        if group.state is GroupState.PREPARING_REBALANCE:
-            assert (GROUP, Timer(JOIN)) in deadlines
+            assert (GROUP, ClassicTimer(SESSION, member_id)) in deadlines
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
+            assert (GROUP, ClassicTimer(JOIN)) in deadlines
         if group.rebalance.pending_sync:
-            assert (GROUP, Timer(SYNC)) in deadlines
-        elif group.state is GroupState.COMPLETING_REBALANCE:
+            assert (GROUP, ClassicTimer(SYNC)) in deadlines
+        elif group.state is ClassicGroupState.COMPLETING_REBALANCE:
             leader = roster.members[roster.leader_id or ""]
             assert leader.parked_sync is not None or self.scene.open
 
@@ -305,14 +305,14 @@ class ClassicModel(RuleBasedStateMachine):
         assert not roster.members or roster.leader_id in roster.members
         assert not roster.pending.keys() & roster.members.keys()
         assert not group.rebalance.pending_sync.keys() - roster.members.keys()
-        assert (group.state is GroupState.EMPTY) <= (not roster.members)
-        if group.state is GroupState.STABLE:
+        assert (group.state is ClassicGroupState.EMPTY) <= (not roster.members)
+        if group.state is ClassicGroupState.STABLE:
             assert all(one.parked_join is None or one.is_static for one in members)
         instances = Counter(one.instance_id for one in members if one.instance_id is not None)
         assert not instances or max(instances.values()) == 1
         for member in members:
             assert member.armed_ms <= member.session_deadline_ms
-            if group.state is not GroupState.COMPLETING_REBALANCE:
+            if group.state is not ClassicGroupState.COMPLETING_REBALANCE:
                 assert member.parked_sync is None
 
     # How it ends.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.coordinator.group.common.records import VALUE_OF_KIND
-from ottla.protocol.schema import Wire, schema_of
+from ottla.protocol.schema import WireType, schema_of
 from tests.support import descriptors
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ def declared(kind: type, version: int) -> Layout:
     for name, field in schema_of(kind).fields.items():
         if not field.versions.holds(version):
             continue
-        element = field.kind.name.lower() if isinstance(field.kind, Wire) else ""
-        parts = [] if isinstance(field.kind, Wire) else declared(field.kind, version)
+        element = field.kind.name.lower() if isinstance(field.kind, WireType) else ""
+        parts = [] if isinstance(field.kind, WireType) else declared(field.kind, version)
         array = "[]" if field.is_array else ""
         layout.append((name, array + element, field.nullable.holds(version), field.tag, parts))
     return layout

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ottla.coordinator.effects import Moment
-from ottla.coordinator.group.common.timeline import DETAIL_CHARACTERS_MAX, EventKind, Timeline
+from ottla.coordinator.group.common.timeline import DETAIL_CHARACTERS_MAX, GroupEventKind, Timeline
 
 
 def _note(timeline: Timeline, group_id: str, wall_ms: int) -> None:
-    timeline.note(Moment(0.0, wall_ms), group_id, EventKind.JOINED, "m", 1)
+    timeline.note(Moment(0.0, wall_ms), group_id, GroupEventKind.JOINED, "m", 1)
 
 
 def test_the_last_events_of_a_group_are_kept() -> None:
@@ -40,7 +40,7 @@ def test_what_clients_say_is_cut() -> None:
     """KIP-800 lets them give a reason of any length (hazard G-10)."""
     timeline = Timeline()
 
-    timeline.note(Moment(0.0, 0), "g", EventKind.LEFT, "m", detail="x" * 40_000)
+    timeline.note(Moment(0.0, 0), "g", GroupEventKind.LEFT, "m", detail="x" * 40_000)
 
     assert len(timeline.of_group("g")[0].detail) == DETAIL_CHARACTERS_MAX
 
@@ -50,9 +50,9 @@ def test_events_read_as_sentences() -> None:
     timeline = Timeline()
     moment = Moment(0.0, 0)
 
-    timeline.note(moment, "g", EventKind.REBALANCE_STARTED)
-    timeline.note(moment, "g", EventKind.LEFT, "m", 3, "it asked to")
-    timeline.note(moment, "g", EventKind.TURNED_AWAY)
+    timeline.note(moment, "g", GroupEventKind.REBALANCE_STARTED)
+    timeline.note(moment, "g", GroupEventKind.LEFT, "m", 3, "it asked to")
+    timeline.note(moment, "g", GroupEventKind.TURNED_AWAY)
 
     assert [event.sentence for event in timeline.of_group("g")] == [
         "a rebalance started",

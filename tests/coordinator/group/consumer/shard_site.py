@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.coordinator.effects import Append, Caller, LogRecord, Moment
-from ottla.coordinator.group.common.scope import Scope
+from ottla.coordinator.effects import Append, LogRecord, Moment, RequestOrigin
+from ottla.coordinator.group.common.scope import GroupScope
 from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.shard import GroupShard
@@ -45,7 +45,7 @@ class Shard:
         self.answers: dict[int, Any] = {}
         self.tickets = 0
         self.now_ms = 0.0
-        self.shard = GroupShard(Scope(self.settings, self.new_id), lambda: self.image)
+        self.shard = GroupShard(GroupScope(self.settings, self.new_id), lambda: self.image)
         for record in self.log:
             self.shard.replay(record)
         self.perform(self.shard.on_loaded(self.moment))
@@ -71,7 +71,7 @@ class Shard:
 
     def ask(self, request: Any, api_version: int = 9) -> int:
         self.tickets += 1
-        caller = Caller("client", "/host", api_version)
+        caller = RequestOrigin("client", "/host", api_version)
         self.perform(self.shard.handle(request, caller, self.tickets, self.moment))
         return self.tickets
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.coordinator.effects import Answer, Append, Caller, LogRecord, Moment
+from ottla.coordinator.effects import Append, LogRecord, Moment, RequestOrigin, SendResponse
 from ottla.coordinator.failures import Skipped
 from ottla.coordinator.group.common.records import (
     decode_record,
 )
-from ottla.coordinator.group.common.scope import Scope
+from ottla.coordinator.group.common.scope import GroupScope
 from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.coordinator.group.consumer.context import ConsumerContext
 from ottla.coordinator.group.consumer.group import ConsumerGroup
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import Uuid
     from ottla.protocol.messages.consumer_group_describe import DescribedGroup
 
-CALLER = Caller("client", "/127.0.0.1", 1)
+CALLER = RequestOrigin("client", "/127.0.0.1", 1)
 STARTED_WALL_MS = 1_700_000_000_000
 
 
@@ -61,7 +61,7 @@ class Site:
         settings: GroupSettings | None = None,
     ) -> None:
         self.image = image_of(partition_counts or {"t": 4})
-        self.scope = Scope(settings or GroupSettings(), new_id=self._new_id)
+        self.scope = GroupScope(settings or GroupSettings(), new_id=self._new_id)
         self.context = ConsumerContext(
             self.scope, lambda: self.image, compile_pattern, lambda _group_id, _value: None
         )
@@ -97,7 +97,7 @@ class Site:
         while effects := self.scope.outbox.take():
             for effect in effects:
                 match effect:
-                    case Answer(ticket, response):
+                    case SendResponse(ticket, response):
                         assert ticket not in self.answers, "a ticket is answered once"
                         self.answers[ticket] = response
                     case Append(token, records, _writer):
@@ -112,7 +112,7 @@ class Site:
         for token in tokens:
             self.scope.outbox.committed(token)
         for effect in self.scope.outbox.take():
-            assert isinstance(effect, Answer), "what is committed makes nobody write"
+            assert isinstance(effect, SendResponse), "what is committed makes nobody write"
             assert effect.ticket not in self.answers, "a ticket is answered once"
             self.answers[effect.ticket] = effect.response
 
@@ -124,7 +124,7 @@ class Site:
         self.carry_out()
 
     def ask(
-        self, request: ConsumerGroupHeartbeatRequest, caller: Caller = CALLER
+        self, request: ConsumerGroupHeartbeatRequest, caller: RequestOrigin = CALLER
     ) -> ConsumerGroupHeartbeatResponse:
         """Send a heartbeat and take its answer."""
         ticket = self.ticket()

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.coordinator.effects import Caller
+from ottla.coordinator.effects import RequestOrigin
 from ottla.coordinator.group.common.settings import GroupSettings
-from ottla.coordinator.group.consumer.timers import REVOCATION, Timer
+from ottla.coordinator.group.consumer.timers import REVOCATION, ConsumerTimer
 from ottla.protocol.errors import ErrorCode
 from tests.coordinator.group.consumer.site import Site, beat, join, told
 
@@ -244,7 +244,7 @@ def test_member_that_has_revoked_has_no_revocation_timer() -> None:
     """A timer that outlives its reason would remove a healthy member."""
     site = settled()
 
-    assert ("g", Timer(REVOCATION, "a")) not in site.scope.deadlines
+    assert ("g", ConsumerTimer(REVOCATION, "a")) not in site.scope.deadlines
 
 
 def test_commit_and_fetch_are_checked_against_the_member_epoch() -> None:
@@ -374,6 +374,6 @@ def test_malformed_request_changes_nothing(request_: ConsumerGroupHeartbeatReque
 
 def test_oldest_version_has_its_member_id_made_by_the_broker() -> None:
     """Version 1 is where the client makes it (KIP-1082)."""
-    response = Site().ask(join(""), Caller("client", "/127.0.0.1", 0))
+    response = Site().ask(join(""), RequestOrigin("client", "/127.0.0.1", 0))
 
     assert (response.error_code, response.member_id) == (ErrorCode.NONE, "made-1")

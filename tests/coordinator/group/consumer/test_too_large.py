@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.consumer.timers import REVOCATION, SESSION, Timer
+from ottla.coordinator.group.consumer.timers import REVOCATION, SESSION, ConsumerTimer
 from ottla.protocol.consumer_protocol import ConsumerSubscription, write_subscription
 from ottla.protocol.errors import ErrorCode
 from tests.coordinator.group.consumer.shard_site import Shard
@@ -19,13 +19,13 @@ from tests.coordinator.group.consumer.site import Site, beat, image_of, join, to
 
 if TYPE_CHECKING:
     from ottla.coordinator.effects import LogRecord
-    from ottla.coordinator.group.consumer.state import GroupState
+    from ottla.coordinator.group.consumer.state import ConsumerGroupState
     from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 TOO_LARGE = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def _durable(state: GroupState) -> dict[str, Any]:
+def _durable(state: ConsumerGroupState) -> dict[str, Any]:
     """All of a group that records tell."""
     fields = dict(vars(state))
     fields["members"] = {
@@ -139,8 +139,8 @@ def test_a_member_that_was_not_told_to_revoke_is_not_removed_for_it() -> None:
 
     assert site.ask(beat("a", 1, {"t": [0, 1, 2, 3]})).error_code == TOO_LARGE
 
-    assert ("g", Timer(REVOCATION, "a")) not in site.scope.deadlines
-    assert ("g", Timer(SESSION, "a")) in site.scope.deadlines
+    assert ("g", ConsumerTimer(REVOCATION, "a")) not in site.scope.deadlines
+    assert ("g", ConsumerTimer(SESSION, "a")) in site.scope.deadlines
 
 
 def test_a_group_too_large_to_be_a_classic_one_stays_and_the_last_one_may_leave() -> None:

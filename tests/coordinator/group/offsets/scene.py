@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.coordinator.effects import Answer, Append, Caller, LogRecord, Moment
+from ottla.coordinator.effects import Append, LogRecord, Moment, RequestOrigin, SendResponse
 from ottla.coordinator.group.common.records import decode_offset
-from ottla.coordinator.group.common.scope import Scope
+from ottla.coordinator.group.common.scope import GroupScope
 from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.coordinator.group.offsets.expiry import OffsetExpiry
 from ottla.coordinator.group.offsets.offsets import OffsetTable
@@ -49,8 +49,8 @@ def moment(wall_ms: int = WALL_MS) -> Moment:
     return Moment(0.0, wall_ms)
 
 
-def caller(api_version: int = 8) -> Caller:
-    return Caller("client", "/host", api_version)
+def caller(api_version: int = 8) -> RequestOrigin:
+    return RequestOrigin("client", "/host", api_version)
 
 
 @dataclass
@@ -118,7 +118,7 @@ class Scene:
     """A table, its shell and its log."""
 
     def __init__(self, settings: GroupSettings | None = None) -> None:
-        self.scope = Scope(settings or GroupSettings(), lambda: "id")
+        self.scope = GroupScope(settings or GroupSettings(), lambda: "id")
         self.groups: dict[str, Group] = {}
         self.topics = {"t", "u"}
         self.table = OffsetTable(self.scope, self.groups, self.topics.__contains__)
@@ -137,7 +137,7 @@ class Scene:
     def perform(self) -> None:
         """Carry out the effects: appends go to the log at once, and stay open."""
         for effect in self.scope.outbox.take():
-            if isinstance(effect, Answer):
+            if isinstance(effect, SendResponse):
                 assert effect.ticket not in self.answers, "answered twice"
                 self.answers[effect.ticket] = effect.response
             else:

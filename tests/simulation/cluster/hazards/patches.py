@@ -20,7 +20,7 @@ from ottla.broker.replica.isr import ChangeOutcome, InSyncSet
 from ottla.broker.replica.leading import Leading
 from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.refusals import Refusals
-from ottla.coordinator.controller.events import Identity
+from ottla.coordinator.controller.events import ControllerEpoch
 from ottla.coordinator.controller.settlement import Settlement
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import (
@@ -36,14 +36,14 @@ from tests.simulation.cluster.hazards.disks import OF_DISKS
 from tests.simulation.cluster.hazards.replacing import Hazard, Replacement
 
 if TYPE_CHECKING:
-    from ottla.broker.replica.leading import Leadership
+    from ottla.broker.replica.leading import PartitionLeadership
     from ottla.coordinator.controller.leadership import Circumstances
 
 # ---- replication ----
 
 
 def _truncates_to_the_watermark(before: Any) -> Any:
-    async def become(self: PartitionRuntime, leadership: Leadership) -> Any:
+    async def become(self: PartitionRuntime, leadership: PartitionLeadership) -> Any:
         replica = self.replica
         if leadership.leader != replica.node_id and leadership.leader_epoch > replica.leader_epoch:
             await self.log.settled()
@@ -56,7 +56,7 @@ def _truncates_to_the_watermark(before: Any) -> Any:
 
 
 def _forgets_leaderships_without_writes(before: Any) -> Any:
-    def become_leader(self: Replica, leadership: Leadership, now_ms: float) -> Any:
+    def become_leader(self: Replica, leadership: PartitionLeadership, now_ms: float) -> Any:
         change = before(self, leadership, now_ms)
         epochs = self.history.epochs
         if change.is_new_epoch and epochs._starts and epochs._starts[-1] == self.log_end_offset:
@@ -145,7 +145,7 @@ def _takes_unknown_for_refused(before: Any) -> Any:
 
 
 def _forgets_producers(before: Any) -> Any:
-    def become_leader(self: Replica, leadership: Leadership, now_ms: float) -> Any:
+    def become_leader(self: Replica, leadership: PartitionLeadership, now_ms: float) -> Any:
         change = before(self, leadership, now_ms)
         if change.is_new_epoch:
             self.history.producers.clear()
@@ -194,7 +194,7 @@ def _is_elected_in_two_steps(_before: Any) -> Any:
             epoch += 1
             stat = await session.set(paths.CONTROLLER_EPOCH, paths.build_number(epoch), version)
             version = stat.version
-        identity = Identity(self._node_id, epoch)
+        identity = ControllerEpoch(self._node_id, epoch)
         return Controllership(session, self._metadata.cluster_id, identity, version, self._parts)
 
     return elect

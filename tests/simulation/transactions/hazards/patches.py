@@ -16,8 +16,8 @@ from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.producer import ProducerState
 from ottla.broker.replica.producers import ProducerTable
-from ottla.broker.replica.transactions import Transactions
-from ottla.broker.replica.watermark import Isolation
+from ottla.broker.replica.transactions import PartitionTransactions
+from ottla.broker.replica.watermark import FetchIsolation
 from ottla.coordinator.group.offsets import reading as offsets_reading
 from ottla.coordinator.group.offsets.loading import OffsetLoading
 from ottla.coordinator.group.offsets.offsets import OffsetTable
@@ -68,16 +68,18 @@ def _takes_late_markers(before: Any) -> Any:
 
 
 def _reads_to_the_watermark(before: Any) -> Any:
-    def upper_bound(self: Replica, isolation: Isolation) -> Any:
-        if isolation is Isolation.READ_COMMITTED:
-            isolation = Isolation.READ_UNCOMMITTED
+    def upper_bound(self: Replica, isolation: FetchIsolation) -> Any:
+        if isolation is FetchIsolation.READ_COMMITTED:
+            isolation = FetchIsolation.READ_UNCOMMITTED
         return before(self, isolation)
 
     return upper_bound
 
 
 def _settles_with_the_marker(before: Any) -> Any:
-    def end(self: Transactions, producer_id: int, marker_offset: int, *, is_aborted: bool) -> Any:
+    def end(
+        self: PartitionTransactions, producer_id: int, marker_offset: int, *, is_aborted: bool
+    ) -> Any:
         done = before(self, producer_id, marker_offset, is_aborted=is_aborted)
         self._ended.clear()
         self._refresh()
@@ -255,7 +257,7 @@ HAZARDS = MappingProxyType(
         ),
         "T-17b": TransactionHazard(
             "the last stable offset passes markers that are not replicated",
-            (Replacement(Transactions, "end", _settles_with_the_marker),),
+            (Replacement(PartitionTransactions, "end", _settles_with_the_marker),),
             mixes.watching,
         ),
         "T-18": TransactionHazard(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.log")
 
 
-class Copy(NamedTuple):
+class LogCopy(NamedTuple):
     """One of several logs of a partition; ``damage`` says why it cannot be served."""
 
     directory: LogDirectory
@@ -36,17 +36,17 @@ class Doubles:
     """Owned by the data directories: the copies that are out of service and not decided upon."""
 
     def __init__(self) -> None:
-        self._undecided: dict[TopicPartition, list[Copy]] = {}
+        self._undecided: dict[TopicPartition, list[LogCopy]] = {}
 
     def __len__(self) -> int:
         return len(self._undecided)
 
     async def sort_out(self, directories: Iterable[LogDirectory]) -> None:
         """All logs have been loaded: leave one of each in service."""
-        found: dict[TopicPartition, list[Copy]] = defaultdict(list)
+        found: dict[TopicPartition, list[LogCopy]] = defaultdict(list)
         for directory in directories:
             for log, damage in directory.copies():
-                found[log.partition].append(Copy(directory, log, damage))
+                found[log.partition].append(LogCopy(directory, log, damage))
         for partition, copies in found.items():
             if len(copies) > 1:
                 for copy in copies:
@@ -69,7 +69,7 @@ class Doubles:
         if served is not None:
             current = next(one for one in served.copies() if one[0].partition == partition)
             served.take_out(partition)
-            copies.insert(0, Copy(served, *current))
+            copies.insert(0, LogCopy(served, *current))
         best = max(copies, key=lambda one: (one.log.topic_id == topic_id, *_rank(one)))
         copies.remove(best)
         best.directory.put_back(best.log, best.damage)
@@ -92,7 +92,7 @@ class Doubles:
             self._undecided.pop(partition, None)
         return len(gone)
 
-    async def _set_aside(self, partition: TopicPartition, kept: Copy | None) -> None:
+    async def _set_aside(self, partition: TopicPartition, kept: LogCopy | None) -> None:
         for copy in self._undecided.pop(partition):
             try:
                 path = await copy.directory.set_copy_aside(copy.log)
@@ -116,7 +116,7 @@ def _newest_epoch(log: PartitionLog) -> int:
     return max((epoch for epoch, _ in log.observer.leader_epochs()), default=-1)
 
 
-def _rank(copy: Copy) -> tuple[int, bool, int]:
+def _rank(copy: LogCopy) -> tuple[int, bool, int]:
     """Newest leader epoch, then length: what has been written to since a copy was left behind.
 
     How long a damaged one was nobody knows, so it is not given up for a sound one of its epoch."""

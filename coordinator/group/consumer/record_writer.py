@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.common.records import group_record
-from ottla.coordinator.group.common.timeline import EventKind
+from ottla.coordinator.group.common.timeline import GroupEventKind
 from ottla.coordinator.group.consumer.replies import Replies
 from ottla.coordinator.group.consumer.takeover import classic_value, may_go_back
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.consumer.rebalance import Rebalancing
 
 
-class Writing:
+class RecordWriter:
     """``opening`` has to stand in the log before anything else of the group.
 
     ``empty_since_wall_ms`` tells since when nobody is in it, as far as memory goes."""
@@ -67,7 +67,7 @@ class Writing:
             return successor
         changes.take_back(count)
         text = "it cannot be a classic group again, which would be too large to be written"
-        self._rebalancing.note(EventKind.CONVERTED, detail=text)
+        self._rebalancing.note(GroupEventKind.CONVERTED, detail=text)
         return None
 
     def _take_back(self, changes: Changes, member_id: str) -> str:
@@ -80,7 +80,7 @@ class Writing:
             # It was not told to revoke anything, so silence confirms nothing.
             self._state.members[member_id].unconfirmed = None
         self._rebalancing.mend(touched, is_begun=not self.opening)
-        self._rebalancing.note(EventKind.WRITE_FAILED, detail=text)
+        self._rebalancing.note(GroupEventKind.WRITE_FAILED, detail=text)
         return text
 
     def note_emptiness(self) -> None:
@@ -90,8 +90,8 @@ class Writing:
         elif self.empty_since_wall_ms is None:
             self.empty_since_wall_ms = self._scope.moment.wall_ms
             if not self._state.is_void:
-                self._rebalancing.note(EventKind.EMPTY)
+                self._rebalancing.note(GroupEventKind.EMPTY)
 
     def _on_lost(self) -> None:
-        self._rebalancing.note(EventKind.WRITE_FAILED)
+        self._rebalancing.note(GroupEventKind.WRITE_FAILED)
         self._scope.must_reload = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.member import topics_of
-from ottla.coordinator.group.classic.states import GroupState, may_follow
+from ottla.coordinator.group.classic.states import ClassicGroupState, may_follow
 from ottla.coordinator.group.classic.stored import stored_member
 from ottla.coordinator.group.common.record_values import GroupMetadataValue
 from ottla.coordinator.group.common.records import group_record
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ottla.coordinator.effects import LogRecord
-    from ottla.coordinator.group.classic.member import Member
+    from ottla.coordinator.group.classic.member import ClassicGroupMember
     from ottla.coordinator.group.classic.roster import Roster
-    from ottla.coordinator.group.common.scope import Scope
-    from ottla.coordinator.group.common.timeline import EventKind
+    from ottla.coordinator.group.common.scope import GroupScope
+    from ottla.coordinator.group.common.timeline import GroupEventKind
     from ottla.coordinator.outbox import Continuation
 
 INT32_MAX = 2**31 - 1
-IN_A_GENERATION = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
+IN_A_GENERATION = (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE)
 
 
-class Standing:
+class Generation:
     """Of one group. ``topics``: what the members of this generation subscribe to, None where only
     they know. ``has_record``: whether the log has one, which must be deleted with the group."""
 
-    def __init__(self, group_id: str, scope: Scope, roster: Roster) -> None:
+    def __init__(self, group_id: str, scope: GroupScope, roster: Roster) -> None:
         self.group_id = group_id
         self.roster = roster
-        self.state = GroupState.EMPTY
+        self.state = ClassicGroupState.EMPTY
         self.state_since_wall_ms = scope.moment.wall_ms
         self.generation_id = 0
         self.protocol_name: str | None = None
@@ -41,7 +41,7 @@ class Standing:
         self.has_record = False
         self._scope = scope
 
-    def move_to(self, state: GroupState) -> None:
+    def move_to(self, state: ClassicGroupState) -> None:
         """Be in another state from now on."""
         assert may_follow(self.state, state), f"{self.state.value} before {state.value}"
         self.state = state
@@ -67,7 +67,9 @@ class Standing:
 
     # Telling.
 
-    def current_answer(self, member: Member, *, with_members: bool = False) -> JoinGroupResponse:
+    def current_answer(
+        self, member: ClassicGroupMember, *, with_members: bool = False
+    ) -> JoinGroupResponse:
         """What JoinGroup tells that member about the generation; the list is for leaders."""
         assert self.state in IN_A_GENERATION
         return JoinGroupResponse(
@@ -91,7 +93,7 @@ class Standing:
             for one in members
         ]
 
-    def note(self, kind: EventKind, member_id: str, detail: str) -> None:
+    def note(self, kind: GroupEventKind, member_id: str, detail: str) -> None:
         """For whoever asks later what happened."""
         timeline, moment = self._scope.timeline, self._scope.moment
         timeline.note(moment, self.group_id, kind, member_id, self.generation_id, detail)
@@ -104,7 +106,7 @@ class Standing:
         self.generation_id = value.generation
         self.protocol_name = value.protocol
         self.state_since_wall_ms = value.current_state_timestamp
-        self.state = GroupState.STABLE if value.members else GroupState.EMPTY
+        self.state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY
         self.topics = self._subscribed_topics()
 
     def record(self, assignments: Mapping[str, bytes]) -> LogRecord:

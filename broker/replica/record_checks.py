@@ -14,7 +14,7 @@ from ottla.broker.replica.append import (
     BROKERS_BITS,
     AppendPlan,
     AppendRules,
-    Look,
+    ReadReason,
     is_sound,
     may_be_out_of_range,
     out_of_range,
@@ -48,28 +48,28 @@ RecordErrors = tuple[tuple[int, str], ...]
 """Index within the batch and reason."""
 
 _NONE = ErrorCode.NONE
-_NOT = Look.NOT
-_FORM = Look.FORM
+_NOT = ReadReason.NOT
+_FORM = ReadReason.FORM
 _CHANGING_BITS = CODEC_BITS | BROKERS_BITS
 
 
-class Inside(NamedTuple):
+class RecordChecks(NamedTuple):
     """The plan to write by, and why single records refuse it."""
 
     plan: AppendPlan
     record_errors: RecordErrors = ()
 
 
-def look_here(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> Inside | None:
+def look_here(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> RecordChecks | None:
     """Carry out what the plan asks for if that is short work; None if it is one for a worker.
 
     A plan that asks for nothing comes back as it is."""
     batch = plan.batch
     if batch is None or plan.look is _NOT:
-        return Inside(plan)
+        return RecordChecks(plan)
     is_as_it_came = plan.recompress is None and not batch.attributes & _CHANGING_BITS
     if is_as_it_came and is_sound(batch, rules, wall_ms):
-        return Inside(plan._replace(look=_NOT))
+        return RecordChecks(plan._replace(look=_NOT))
     level = rules.compression_level
     is_slow = plan.recompress is not None and level is not None and level > INLINE_LEVEL_MAX
     if is_slow or batch.size_bytes > INLINE_BYTES_MAX:
@@ -88,11 +88,11 @@ def compressed(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> RecordBatc
     return None if inside is None else inside.plan.batch
 
 
-def look_at_length(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> Inside:
+def look_at_length(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> RecordChecks:
     """Carry out what the plan asks for, however long it takes."""
     batch = plan.batch
     if batch is None or plan.look is _NOT:
-        return Inside(plan)
+        return RecordChecks(plan)
     floor = rules.max_message_bytes * _OUTPUT_TOPICS_LIMIT_MAX
     limit = min(_OUTPUT_BYTES_MAX, max(floor, batch.size_bytes * _OUTPUT_RATIO_MAX))
     try:
@@ -101,19 +101,19 @@ def look_at_length(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> Inside
         return _refusal(error)
 
 
-def _refusal(error: KafkaError) -> Inside:
+def _refusal(error: KafkaError) -> RecordChecks:
     code = error.code
     if code is ErrorCode.CORRUPT_MESSAGE:
         # The checksum was right, so the producer built data that does not decompress, and sending
         # the same again cannot help. Kafka answers UNKNOWN_SERVER_ERROR; clients treat both codes
         # as final, but only this one says that the batch is not stored, and why.
-        return Inside(AppendPlan(ErrorCode.INVALID_RECORD, error.message, is_told=True))
-    return Inside(AppendPlan(code, error.message))
+        return RecordChecks(AppendPlan(ErrorCode.INVALID_RECORD, error.message, is_told=True))
+    return RecordChecks(AppendPlan(code, error.message))
 
 
 def _look(
     plan: AppendPlan, batch: RecordBatch, rules: AppendRules, wall_ms: int, limit_bytes: int
-) -> Inside:
+) -> RecordChecks:
     summary = validate_records(batch, limit_bytes)
     if _may_be_refused(batch, summary, rules, wall_ms):
         inside = _judge_records(batch, rules, wall_ms, limit_bytes)
@@ -127,9 +127,9 @@ def _look(
         )
         if len(rewritten) > min(rules.max_message_bytes, rules.segment_bytes):
             message = f"the batch has {len(rewritten)} bytes as {plan.recompress.name.lower()}"
-            return Inside(AppendPlan(ErrorCode.MESSAGE_TOO_LARGE, message))
-        return Inside(plan._replace(batch=parse_batch(memoryview(rewritten)), look=_NOT))
-    return Inside(plan._replace(look=_NOT))
+            return RecordChecks(AppendPlan(ErrorCode.MESSAGE_TOO_LARGE, message))
+        return RecordChecks(plan._replace(batch=parse_batch(memoryview(rewritten)), look=_NOT))
+    return RecordChecks(plan._replace(look=_NOT))
 
 
 def _put_right(batch: RecordBatch, summary: RecordsSummary, rules: AppendRules) -> None:
@@ -152,7 +152,7 @@ def _may_be_refused(
 
 def _judge_records(
     batch: RecordBatch, rules: AppendRules, wall_ms: int, limit_bytes: int
-) -> Inside | None:
+) -> RecordChecks | None:
     """Refuse the batch for its bad records, if it has some. A wrong time is the error of the batch
     even if other records have other faults."""
     error = _NONE
@@ -168,7 +168,7 @@ def _judge_records(
     message = f"record {index}: {reason}"
     if len(faults) > 1:
         message = f"{len(faults)} records of the batch are refused, the first is {message}"
-    return Inside(AppendPlan(error, message, is_told=True), tuple(faults))
+    return RecordChecks(AppendPlan(error, message, is_told=True), tuple(faults))
 
 
 def _faults(

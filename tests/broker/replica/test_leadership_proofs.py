@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from ottla.broker.replica.isr import ChangeOutcome
-from ottla.broker.replica.leading import Leadership, Leading, ReplicaLimits
-from ottla.broker.replica.proofs import CONNECTIONS_MAX, NOT_PROVEN, Proofs
+from ottla.broker.replica.leadership_proofs import CONNECTIONS_MAX, NOT_PROVEN, LeadershipProofs
+from ottla.broker.replica.leading import Leading, PartitionLeadership, ReplicaLimits
 
 LATER_MS = 2_000.0
 HERE, ELSEWHERE = "a connection", "another connection"
@@ -17,7 +17,7 @@ HERE, ELSEWHERE = "a connection", "another connection"
 
 def test_a_fetch_that_lay_in_a_socket_proves_nothing() -> None:
     """It was sent while the leader slept, or before (P-02)."""
-    proofs = Proofs()
+    proofs = LeadershipProofs()
     proofs.ask(LATER_MS)
 
     assert proofs.on_fetch(HERE, 0.0) == NOT_PROVEN
@@ -25,7 +25,7 @@ def test_a_fetch_that_lay_in_a_socket_proves_nothing() -> None:
 
 def test_a_fetch_sent_after_an_answer_that_was_given_after_the_question_proves() -> None:
     """Its sender had read the answer, so the question had come."""
-    proofs = Proofs()
+    proofs = LeadershipProofs()
     question = proofs.ask(LATER_MS)
     proofs.on_answer(HERE)
 
@@ -34,7 +34,7 @@ def test_a_fetch_sent_after_an_answer_that_was_given_after_the_question_proves()
 
 def test_an_answer_from_before_the_question_proves_nothing() -> None:
     """What was sent upon it may have lain in the socket through the whole sleep."""
-    proofs = Proofs()
+    proofs = LeadershipProofs()
     first = proofs.ask(LATER_MS)
     proofs.on_answer(HERE)
     second = proofs.ask(LATER_MS)
@@ -44,7 +44,7 @@ def test_an_answer_from_before_the_question_proves_nothing() -> None:
 
 def test_an_answer_on_another_connection_proves_nothing() -> None:
     """Who sent this one need not have read that one."""
-    proofs = Proofs()
+    proofs = LeadershipProofs()
     proofs.ask(LATER_MS)
     proofs.on_answer(ELSEWHERE)
 
@@ -53,7 +53,7 @@ def test_an_answer_on_another_connection_proves_nothing() -> None:
 
 def test_nothing_is_kept_when_no_question_is_open() -> None:
     """Connections come and go for as long as the broker lives."""
-    proofs = Proofs()
+    proofs = LeadershipProofs()
     proofs.on_answer(HERE)
     proofs.ask(LATER_MS)
     early = proofs.on_fetch(HERE, LATER_MS)
@@ -66,7 +66,7 @@ def test_nothing_is_kept_when_no_question_is_open() -> None:
 
 def test_connections_beyond_all_measure_are_forgotten() -> None:
     """Each of them holds what belongs to it in memory; to forget costs a round, no more."""
-    proofs = Proofs()
+    proofs = LeadershipProofs()
     question = proofs.ask(LATER_MS)
     for number in range(CONNECTIONS_MAX + 1):
         proofs.on_answer(number)
@@ -79,7 +79,7 @@ def test_connections_beyond_all_measure_are_forgotten() -> None:
 def test_no_order_of_things_proves_too_much_and_two_rounds_are_enough(seed: int) -> None:
     """A follower asks one thing at a time, reconnects at will, and the leader sleeps at will."""
     random = Random(seed)
-    proofs = Proofs()
+    proofs = LeadershipProofs()
     asked = connection = 0
     # How many questions had come when each fetch was sent, and over which connection it came.
     sent: deque[tuple[int, int]] = deque([(asked, connection)])
@@ -120,7 +120,7 @@ def leading(
     min_insync: int = 1,
 ) -> Leading:
     """Broker 1 leads in epoch 5."""
-    leadership = Leadership(1, 5, 0, isr, replicas, eligible)
+    leadership = PartitionLeadership(1, 5, 0, isr, replicas, eligible)
     limits = ReplicaLimits(min_insync_replicas=min_insync, unclean_leader_election=unclean)
     return Leading(1, leadership, 0, limits, 0.0)
 

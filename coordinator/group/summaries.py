@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import ClassicGroup
-from ottla.coordinator.group.classic.states import GroupState
+from ottla.coordinator.group.classic.states import ClassicGroupState
 from ottla.coordinator.group.common.records import decode_offset
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.protocol.ids import TopicPartition
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.shard import GroupShard
 
 
-class GroupStanding(NamedTuple):
+class GroupSummary(NamedTuple):
     """One group at this moment. ``state`` is Kafka's word for it."""
 
     group_id: str
@@ -26,7 +26,7 @@ class GroupStanding(NamedTuple):
     member_count: int
 
 
-class CommittedPlace(NamedTuple):
+class PartitionCommit(NamedTuple):
     """An offset that is committed, for one partition."""
 
     group_id: str
@@ -34,17 +34,17 @@ class CommittedPlace(NamedTuple):
     offset: int
 
 
-def standings(shard: GroupShard) -> Iterator[GroupStanding]:
+def group_summaries(shard: GroupShard) -> Iterator[GroupSummary]:
     """All groups of the shard; one of which only offsets are known is empty.
 
     Other things may happen between two of them: a group that goes meanwhile may be left out."""
     for group in list(shard.groups.values()):
-        yield GroupStanding(group.group_id, group.state_name, _member_count(group))
+        yield GroupSummary(group.group_id, group.state_name, _member_count(group))
     for group_id in shard.offsets.group_ids() - shard.groups.keys():
-        yield GroupStanding(group_id, GroupState.EMPTY.value, 0)
+        yield GroupSummary(group_id, ClassicGroupState.EMPTY.value, 0)
 
 
-def committed_places(shard: GroupShard) -> Iterator[CommittedPlace]:
+def partition_commits(shard: GroupShard) -> Iterator[PartitionCommit]:
     """All committed offsets of the shard, those of one group as they are when its turn comes."""
     ledger = shard.offsets.ledger
     for group_id in ledger.group_ids():
@@ -56,7 +56,7 @@ def committed_places(shard: GroupShard) -> Iterator[CommittedPlace]:
         for place, value in places:
             committed = decode_offset(value)
             if committed is not None:
-                yield CommittedPlace(group_id, place, committed.offset)
+                yield PartitionCommit(group_id, place, committed.offset)
 
 
 def _member_count(group: Group) -> int:

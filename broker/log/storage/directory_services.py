@@ -1,4 +1,4 @@
-"""What all logs of one data directory share: seams, latch, open files, graveyard."""
+"""Services that all logs of one data directory share: disk, clock, open files, late deletions."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ class LogSeams(Protocol):
     def offload(self) -> Offload: ...
 
 
-class LogHome:
+class LogDirectoryServices:
     """Made by the data directory, handed to each log that lives in it."""
 
     __slots__ = (
         "clock",
         "disk",
-        "graveyard",
         "health",
+        "late_deletions",
         "offload",
         "open_segments",
         "random",
@@ -122,7 +122,7 @@ class LogHome:
         self.random = seams.random
         self.health = health
         self.open_segments = open_segments
-        self.graveyard = Graveyard(seams.disk, health)
+        self.late_deletions = DelayedDeletions(seams.disk, health)
         # Logs that may have something to flush, each noted by itself when that changes: looking at
         # all logs ten times a second would cost more than everything else at rest.
         self.to_flush: dict[Flushable, None] = {}
@@ -136,29 +136,29 @@ async def _nothing() -> None:
     return None
 
 
-class Graveyard:
-    """Renamed files and directories that wait until no reader can still want them by name."""
+class DelayedDeletions:
+    """Renamed files and directories, deleted when no reader can still open them by name."""
 
     def __init__(self, disk: Disk, health: DirectoryHealth) -> None:
         self._disk = disk
         self._health = health
-        self._graves: list[tuple[float, str, bool]] = []
+        self._waiting: list[tuple[float, str, bool]] = []
 
     def __len__(self) -> int:
-        return len(self._graves)
+        return len(self._waiting)
 
-    def bury(self, path: str, due_ms: float, *, is_directory: bool = False) -> None:
-        """Have the path removed by the first ``dig`` at or after that time."""
-        self._graves.append((due_ms, path, is_directory))
+    def schedule(self, path: str, due_ms: float, *, is_directory: bool = False) -> None:
+        """Delete the path in the first ``delete_due`` at or after ``due_ms``."""
+        self._waiting.append((due_ms, path, is_directory))
 
-    async def dig(self, now_ms: float) -> int:
-        """Remove what is due and return how many paths went.
+    async def delete_due(self, now_ms: float) -> int:
+        """Delete every path that is due; return how many were deleted.
 
         Raises KafkaError(KAFKA_STORAGE_ERROR) naming the path that cannot be removed; the
         directory is then offline and the rest stays."""
-        due = [grave for grave in self._graves if grave[0] <= now_ms]
-        # Taken out before the first await, so that a second digger cannot meet the same grave.
-        self._graves = [grave for grave in self._graves if grave[0] > now_ms]
+        due = [one for one in self._waiting if one[0] <= now_ms]
+        # Taken out before the first await: a second caller must not delete the same path.
+        self._waiting = [one for one in self._waiting if one[0] > now_ms]
         for count, (_, path, is_directory) in enumerate(due):
             try:
                 self._health.ensure_online()
@@ -167,6 +167,6 @@ class Graveyard:
                 else:
                     await self._disk.unlink(path)
             except OSError as error:
-                self._graves += due[count:]
+                self._waiting += due[count:]
                 raise self._health.latch(f"cannot delete {path}", error) from error
         return len(due)

@@ -22,7 +22,7 @@ NOT_PROVEN = 0
 CONNECTIONS_MAX = 1_000
 
 
-class Proofs:
+class LeadershipProofs:
     """Owned by the read barriers of one broker. Nothing is noted while no question is open."""
 
     __slots__ = ("_answered", "_deadline_ms", "is_open", "question")

@@ -14,7 +14,7 @@ from ottla.coordinator.group.classic.groups import ClassicGroups, MembersRequest
 from ottla.coordinator.group.classic.replies import refused_join
 from ottla.coordinator.group.common.record_values import GroupMetadataValue
 from ottla.coordinator.group.common.records import RecordKind
-from ottla.coordinator.group.common.timeline import EventKind
+from ottla.coordinator.group.common.timeline import GroupEventKind
 from ottla.coordinator.group.consumer.context import ConsumerContext
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.heartbeats import NO_GROUP
@@ -32,10 +32,10 @@ from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartb
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from ottla.coordinator.effects import Caller, Moment, Ticket
+    from ottla.coordinator.effects import Moment, RequestOrigin, Ticket
     from ottla.coordinator.group.common.membership import Group, Groups
     from ottla.coordinator.group.common.records import GroupRecord
-    from ottla.coordinator.group.common.scope import Scope
+    from ottla.coordinator.group.common.scope import GroupScope
     from ottla.coordinator.metadata.image import MetadataImage
     from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
     from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -44,10 +44,12 @@ if TYPE_CHECKING:
 JOINING_EPOCH = 0
 
 
-class GroupKinds:
+class GroupTable:
     """All groups with members of one shard, of both kinds, in one table."""
 
-    def __init__(self, scope: Scope, groups: Groups, image: Callable[[], MetadataImage]) -> None:
+    def __init__(
+        self, scope: GroupScope, groups: Groups, image: Callable[[], MetadataImage]
+    ) -> None:
         self._scope = scope
         self._groups = groups
         self._context = ConsumerContext(scope, image, compile_pattern, self._on_downgrade)
@@ -77,7 +79,7 @@ class GroupKinds:
 
     # Requests.
 
-    def handle(self, request: MembersRequest, caller: Caller, ticket: Ticket) -> None:
+    def handle(self, request: MembersRequest, caller: RequestOrigin, ticket: Ticket) -> None:
         """SyncGroup, Heartbeat or LeaveGroup. HOT: most of them are heartbeats."""
         group = self._consumer_group(request.group_id)
         if group is not None and group.has_members:
@@ -85,7 +87,7 @@ class GroupKinds:
         else:
             self._classic.handle(request, caller, ticket)
 
-    def join(self, request: JoinGroupRequest, caller: Caller, ticket: Ticket) -> None:
+    def join(self, request: JoinGroupRequest, caller: RequestOrigin, ticket: Ticket) -> None:
         """JoinGroup, which may found a group or find one of the other kind."""
         group = self._consumer_group(request.group_id)
         if group is not None and group.has_members:
@@ -100,7 +102,7 @@ class GroupKinds:
         self._classic.handle(request, caller, ticket)
 
     def consumer_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket
+        self, request: ConsumerGroupHeartbeatRequest, caller: RequestOrigin, ticket: Ticket
     ) -> None:
         """ConsumerGroupHeartbeat, which may do the same."""
         group = self._groups.get(request.group_id)
@@ -122,7 +124,7 @@ class GroupKinds:
         self,
         classic: ClassicGroup,
         request: ConsumerGroupHeartbeatRequest,
-        caller: Caller,
+        caller: RequestOrigin,
         ticket: Ticket,
     ) -> None:
         """The first member of the newer protocol takes a classic group with it."""
@@ -141,7 +143,7 @@ class GroupKinds:
         self._groups[group_id] = downgraded(group_id, stored, self._scope)
 
     def describe(
-        self, request: ConsumerGroupDescribeRequest, caller: Caller, ticket: Ticket
+        self, request: ConsumerGroupDescribeRequest, caller: RequestOrigin, ticket: Ticket
     ) -> None:
         """ConsumerGroupDescribe: groups of that kind alone; for others there is another request.
 
@@ -196,7 +198,7 @@ class GroupKinds:
         tombstones = list(group.tombstones())
         group.on_unload(ErrorCode.UNKNOWN_MEMBER_ID)
         del self._groups[group.group_id]
-        moment, kind = self._scope.moment, EventKind.CONVERTED
+        moment, kind = self._scope.moment, GroupEventKind.CONVERTED
         self._scope.timeline.note(moment, group.group_id, kind, detail=group.group_type)
         if tombstones:
             self._scope.outbox.append(tombstones, Continuation(nothing, self._on_lost))

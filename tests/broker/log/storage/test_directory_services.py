@@ -1,4 +1,4 @@
-"""What logs share: a bound on open files, a graveyard, saves that many callers share."""
+"""What logs share: a bound on open files, a late_deletions, saves that many callers share."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import errno
 import pytest
 
 from ottla.broker.log.storage.coalescing import CoalescedSave
+from ottla.broker.log.storage.directory_services import DelayedDeletions, OpenSegments
 from ottla.broker.log.storage.health import DirectoryHealth
-from ottla.broker.log.storage.home import Graveyard, OpenSegments
 from ottla.broker.log.storage.lent_file import LentFile, watch
 from ottla.broker.testing.faulty_disk import DiskFault
 from ottla.protocol.errors import KafkaError
@@ -79,33 +79,33 @@ def test_idle_files_are_closed_at_the_second_look() -> None:
 async def test_graves_are_dug_when_they_are_due() -> None:
     """Files and directories alike; what is gone already is fine."""
     disk = CrashDisk()
-    graveyard = Graveyard(disk, DirectoryHealth(disk, "/"))
+    late_deletions = DelayedDeletions(disk, DirectoryHealth(disk, "/"))
     disk.make_directory("/old/deep")
     disk.open("/file", create=True)
-    graveyard.bury("/old", 100, is_directory=True)
-    graveyard.bury("/file", 200)
-    graveyard.bury("/never", 100)
+    late_deletions.schedule("/old", 100, is_directory=True)
+    late_deletions.schedule("/file", 200)
+    late_deletions.schedule("/never", 100)
 
-    assert await graveyard.dig(99) == 0
-    assert await graveyard.dig(150) == 2
+    assert await late_deletions.delete_due(99) == 0
+    assert await late_deletions.delete_due(150) == 2
     assert not disk.exists("/old")
     assert disk.exists("/file")
-    assert await graveyard.dig(200) == 1
-    assert len(graveyard) == 0
+    assert await late_deletions.delete_due(200) == 1
+    assert len(late_deletions) == 0
 
 
 async def test_what_could_not_be_removed_stays_buried() -> None:
     """The path is named, and the rest of the due ones are not forgotten."""
     disk = CrashDisk()
     health = DirectoryHealth(disk, "/")
-    graveyard = Graveyard(disk, health)
+    late_deletions = DelayedDeletions(disk, health)
     for name in ("/a", "/b", "/c"):
         disk.open(name, create=True)
-        graveyard.bury(name, 0)
+        late_deletions.schedule(name, 0)
     disk.faults.add(DiskFault(frozenset({"unlink"}), errno.EIO, "/b"))
     with pytest.raises(KafkaError, match="cannot delete /b"):
-        await graveyard.dig(0)
-    assert len(graveyard) == 2
+        await late_deletions.delete_due(0)
+    assert len(late_deletions) == 2
     assert health.failure is not None
 
 
