@@ -49,7 +49,7 @@ class Deadlines(Generic[Key]):
     def take_expired(self, now_ms: float) -> Key | None:
         """Take out one key whose deadline has come, the earliest; None when there is none.
 
-        For whoever may cancel or move other deadlines as it deals with one of them."""
+        For callers that may cancel or move other deadlines while they handle one."""
         deadline_ms = self.next_deadline_ms()
         if deadline_ms is None or deadline_ms > now_ms:
             return None

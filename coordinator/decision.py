@@ -2,9 +2,9 @@
 
 ``handle(event, now_ms)`` and ``on_deadline(now_ms)`` return a ``Decision`` and change nothing
 durable; ``replay(record)`` is the only mutator of durable state. The shell makes the records
-durable, replays each, and only then sends the messages and gives the reply: nobody may see what
-could still vanish. If a record cannot be made durable, the machine is thrown away and built anew
-from what is durable; there is no code that takes anything back.
+durable, replays each, and only then sends the messages and gives the reply: no client or broker
+may see a change that a crash could still undo. If a record cannot be made durable, the shell
+discards the machine and rebuilds it from the durable records; no code rolls anything back.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ NOBODY = Writer()
 
 
 class SendResponse(NamedTuple):
-    """Send this response message to whoever holds the ticket; each ticket is answered once."""
+    """Send this response to the request of the ticket; each ticket is answered once."""
 
     ticket: Ticket
     response: Any
@@ -75,7 +75,7 @@ class Append(NamedTuple):
 
     The shell then reports exactly one of ``committed(token)``, when the high watermark has passed
     them, and ``failed(token, error)``. Before that it may report ``overdue(token)`` once: the
-    outcome is still open, but whoever waits has waited for offsets.commit.timeout.ms (GRP-05)."""
+    outcome is still open, but the request has waited for offsets.commit.timeout.ms (GRP-05)."""
 
     token: Token
     records: tuple[LogRecord, ...]

@@ -20,7 +20,7 @@ def nothing() -> None:
 
 class Continuation(NamedTuple):
     """Exactly one of ``on_committed`` and ``on_failed`` is called; ``on_overdue`` at most once,
-    before them: whoever waits is to be answered, the outcome is still open."""
+    before them: answer the waiting request, the outcome is still open."""
 
     on_committed: Callable[[], object]
     on_failed: Callable[[ErrorCode], object]
@@ -70,7 +70,7 @@ class Outbox:
         self._open.pop(token).on_committed()
 
     def failed(self, token: Token, error: ErrorCode) -> None:
-        """The records were not written, or nobody can say whether they will be."""
+        """The records were not written, or the outcome is unknown."""
         self._open.pop(token).on_failed(error)
 
     def overdue(self, token: Token) -> None:
@@ -81,6 +81,6 @@ class Outbox:
             continuation.on_overdue()
 
     def fail_all(self, error: ErrorCode) -> None:
-        """Nobody will say any more what became of the appends; whoever waits is to be told."""
+        """Fail every waiting request: the outcome of the open appends will stay unknown."""
         while self._open:
             self._open.pop(next(iter(self._open))).on_failed(error)

@@ -1,8 +1,8 @@
 """Codecs as fast as hand-written ones: per message and version a function, written at first use.
 
-The source of each is kept where tracebacks and debuggers look for it. Whoever works per request
-keeps the functions that ``decoder`` and ``encoder`` return; ``encode`` and ``decode`` are for
-everybody else.
+The source of each is kept where tracebacks and debuggers look for it. A caller on the path of
+each request keeps the functions that ``decoder`` and ``encoder`` return; other callers use
+``encode`` and ``decode``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Writes the source of an encoder: the mirror image of the decoder of the same message.
 
 Fixed fields that follow one another are packed by one ``struct`` call. Records that are still in
-their file are not read: only their length is written, and the place where they belong is noted for
-whoever sends the parts.
+their file are not read: the encoder writes their length and notes their position for the
+connection, which sends the parts.
 """
 
 from __future__ import annotations

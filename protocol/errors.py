@@ -201,4 +201,4 @@ class CorruptLogError(Exception):
 
 
 class Fenced(Exception):
-    """Somebody later holds our role: the loop that raised this must stop."""
+    """A later holder has this role (controller, leader): the loop that raised this must stop."""

@@ -40,7 +40,7 @@ class Framing(Protocol):
 class KafkaFraming:
     """A signed 32-bit length, then the content.
 
-    The length is a claim of whoever connected: text sent to the wrong port ("GET ") claims more
+    The length is a claim of the connecting peer: text sent to the wrong port ("GET ") claims more
     than a gigabyte, a TLS hello hundreds of megabytes (N-01). Nothing is ever allocated for a
     claim, and one above the limit ends the connection."""
 

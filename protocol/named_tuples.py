@@ -3,8 +3,8 @@
 The standard library compiles a function for each class, and every annotation besides. Here it makes
 one class for each number of fields, with numbered names, and all others take from that what does
 not depend on names, and copies with their own names of what does. Annotations stay the texts that
-they are. That nobody can tell the difference is what ``tests/protocol/test_named_tuples.py`` holds
-against the original. A class that is more than a plain one, and any class elsewhere than on
+they are. ``tests/protocol/test_named_tuples.py`` compares these classes with the original's: they
+behave alike. A class that is more than a plain one, and any class elsewhere than on
 CPython, is made by the original.
 """
 

@@ -89,7 +89,7 @@ class File(Protocol):
         """Up to ``count`` bytes from ``position``; fewer only at the end of the file."""
 
     def is_resident(self, position: int, count: int) -> bool:
-        """Whether a read there is known not to wait for the disk; True where nobody can tell."""
+        """Whether a read there is known not to wait for the disk; True where it is unknown."""
 
     def truncate(self, size_bytes: int) -> None:
         """Cut the file to that size."""
@@ -131,8 +131,9 @@ class Disk(Protocol):
         """Wall time of a file's last change, -1 where the disk does not keep it."""
 
     def boot_id(self) -> str:
-        """A name for the present run of the machine: what was written in it and not flushed is
-        gone as soon as the name is another. Empty where nobody can tell."""
+        """An id of the machine's current boot; empty where the system has none.
+
+        Data written under another id and not flushed may be lost."""
 
     def make_directory(self, path: str) -> None:
         """Make the directory and its parents; one that exists already is fine."""
@@ -178,7 +179,7 @@ class FileRegion(NamedTuple):
         return transport.transfer_from(self.file, self.position, self.size_bytes)
 
     def read(self) -> bytes:
-        """The bytes themselves, for whoever must look at records (rarely the broker)."""
+        """The bytes themselves, for callers that read records (rarely the broker)."""
         return self.file.pread(self.size_bytes, self.position)
 
 

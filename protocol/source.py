@@ -15,8 +15,8 @@ INDENT = "    "
 class SourceWriter:
     """Collects one function's lines; ``scope`` becomes its global names.
 
-    Fixed-size values are gathered in a run, so that neighbours share one ``struct`` call. Whoever
-    opens a block has to end the run first: a run must not straddle a branch."""
+    Fixed-size values are gathered in a run, so that neighbours share one ``struct`` call. End the
+    run before opening a block: a run must not straddle a branch."""
 
     def __init__(self, scope: dict[str, Any]) -> None:
         self.scope = scope

@@ -1,8 +1,8 @@
 """A broker's configuration: from the texts an operator wrote to typed values.
 
-``parse_broker_config`` is strict, because it runs where somebody can still mend the file: unknown
-names and illegal values are errors, all of them reported at once. What Kafka knows and has no
-effect here is accepted with one warning each.
+``parse_broker_config`` is strict, because it runs where the operator can still correct the file:
+unknown names and illegal values are errors, all of them reported at once. What Kafka knows and has
+no effect here is accepted with one warning each.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ __all__ = [
 class BrokerConfig:
     """Effective settings, typed; field names are the settings' with underscores.
 
-    ``static`` holds the texts as the operator wrote them, for whoever must tell where a value
-    comes from. -1 is "no limit" or "left to the kernel", as in Kafka."""
+    ``static`` holds the texts as the operator wrote them, for DescribeConfigs, which reports
+    where a value comes from. -1 is "no limit" or "left to the kernel", as in Kafka."""
 
     static: Mapping[str, str]
     listeners: tuple[Endpoint, ...]
@@ -176,7 +176,7 @@ _PLAIN_FIELDS = tuple(
 )
 # The settings of plugins, which a broker passes on without knowing them.
 _PLUGIN_PREFIXES = ("rlmm.config.", "rsm.config.")
-# Where nobody may believe that it is so.
+# Features that Ottla does not have: a broker must refuse to start rather than seem to have them.
 _NEVER_TRUE = (
     "remote.log.storage.system.enable",
     "zookeeper.metadata.migration.enable",
@@ -226,7 +226,7 @@ def parse_broker_config(settings: Mapping[str, str]) -> ParsedBrokerConfig:
 def broker_config(sources: ConfigSources) -> BrokerConfig:
     """What counts for a running broker once dynamic settings lie over its file.
 
-    Raises BadValue when a dynamic one, which somebody checked before, fits no more."""
+    Raises BadValue when a dynamic one, checked when it was set, is no longer valid."""
     return _build(sources)[0]
 
 

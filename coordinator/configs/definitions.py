@@ -263,5 +263,5 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def unknown(name: str, kind: str, known: Mapping[str, Definition]) -> str:
-    """One sentence about a name that nobody has defined."""
+    """One sentence about an unknown setting name."""
     return f"there is no {kind} setting {name}{nearest(name, known)}"

@@ -1,7 +1,7 @@
 """Where a broker listens and what it tells clients: listeners and their advertised addresses.
 
-A listener without a host is bound to this machine only, unless it is advertised under an address
-that others can reach: whoever writes that has asked for it by name.
+A listener without a host is bound to this machine only, unless the operator advertises it under an
+address that other machines can reach.
 """
 
 from __future__ import annotations

@@ -48,8 +48,7 @@ class UpgradeType(IntEnum):
 
 
 class FeatureUpdate(NamedTuple):
-    """Somebody wants a feature at that level. ``upgrade_type`` may be a number that we do not
-    know."""
+    """A client requests a feature at that level. ``upgrade_type`` may be an unknown number."""
 
     feature: str
     level: int

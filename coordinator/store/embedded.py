@@ -1,7 +1,7 @@
 """The metadata store inside this process: one tree, any number of sessions, journalled to disk.
 
-A write changes the tree at once and is answered when its journal entry is durable; so is every
-read and every watch event that could show it, in one queue, so that nobody ever acts on something
+A write changes the tree at once and is answered when its journal entry is durable; so is every read
+and every watch event that could show it, in one queue, so that no session ever acts on something
 that a crash can take back. A disk that fails a flush ends all sessions: what it holds is unknown.
 """
 
@@ -89,7 +89,7 @@ class EmbeddedStore:
             journal, tree = await Journal.open(disk, directory)
             store = cls(journal, tree, clock, spawn)
             store._lock = lock
-            # Whoever owned these ephemeral znodes is no more: this process has just begun.
+            # The sessions that owned these ephemeral znodes ended with the previous process.
             left = tuple(CloseSession(session_id) for session_id in sorted(tree.sessions))
             if left:
                 store._do(left, 0)
@@ -142,7 +142,7 @@ class EmbeddedStore:
     def write(self, steps: tuple[Step, ...], session_id: int) -> list[StepResult]:
         """Do the steps or none; answer only after ``settled``.
 
-        Raises GroupFailed (not done), ConnectionLoss (nobody can tell)."""
+        Raises GroupFailed (not done), ConnectionLoss (outcome unknown)."""
         return self._do(steps, session_id).results
 
     async def settled(self) -> None:
@@ -188,7 +188,7 @@ class EmbeddedStore:
             self._spawn("store journal", self._flush())
 
     async def _flush(self) -> None:
-        """Make durable what was appended, for all who wait at once, until nobody waits."""
+        """Flush the journal for all waiting writes at once, until no write waits."""
         try:
             while self._due and self._failure is None:
                 if self._journal.needs_compaction:

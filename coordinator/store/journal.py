@@ -42,7 +42,7 @@ async def make_directory(disk: Disk, directory: str) -> None:
         try:
             await disk.fsync_directory(holder)
         except PermissionError:
-            # Somebody else's directory that was there before: its names are not ours to keep.
+            # Another user's directory that existed before: its entries are not ours to flush.
             continue
 
 
@@ -162,7 +162,7 @@ def _replay(tree: Tree, data: bytes, position: int) -> int:
 def _refuse_damage(data: bytes, position: int, last_zxid: int) -> None:
     """Raise CorruptLogError if a later entry proves that the bytes here were once on the disk.
 
-    Without such proof they are the torn end of writes that nobody was told of."""
+    Without such proof they are the torn end of writes that were never acknowledged."""
     later = position + 1
     while later < len(data):
         found = frame_at(data, later)

@@ -312,7 +312,7 @@ def parse_incarnation(data: bytes) -> str | None:
 
 
 def parse_home(data: bytes) -> str:
-    """The id of the data directory of whoever registered; empty if it did not say."""
+    """The id of the registered broker's data directory; empty if the registration has none."""
     found = znode.parse(data).get("home")
     return found if isinstance(found, str) else ""
 
@@ -380,7 +380,7 @@ def build_log_dir_event(node_id: int) -> bytes:
 
 
 def parse_log_dir_event(data: bytes) -> int | None:
-    """The broker; what is no failure means nothing to anybody."""
+    """The broker that reports a failed log directory; None for any other event."""
     value = znode.parse(data)
     return znode.number_of(value.get("broker")) if value.get("event") == 1 else None
 

@@ -22,7 +22,7 @@ SESSION_TIMEOUT_MS = 18_000
 class SessionState(Enum):
     """What the owner of a session may still believe.
 
-    CONNECTED: its ephemeral znodes are there. SUSPENDED: nobody knows, act as if they may be gone.
+    CONNECTED: its ephemeral znodes are there. SUSPENDED: unknown, act as if they may be gone.
     LOST: they are gone, and the session object is of no further use."""
 
     CONNECTED = "connected"
@@ -160,7 +160,7 @@ class WatchEventKind(Enum):
 
 
 class WatchEvent(NamedTuple):
-    """One firing of a one-shot watch; it carries no data: whoever hears it reads again (C-07)."""
+    """One firing of a one-shot watch; it carries no data: the receiver reads again (C-07)."""
 
     kind: WatchEventKind
     path: str
@@ -223,7 +223,7 @@ class MetadataSession(Protocol):
         Each operation sees what those before it did."""
 
     async def sync(self) -> None:
-        """Return once this session sees all that was done, by anybody, before the call (C-24)."""
+        """Return once this session sees every write, of any session, before the call (C-24)."""
 
     async def close(self) -> None:
         """End the session and its ephemeral znodes. May be called again."""

@@ -280,7 +280,7 @@ def split(path: str) -> tuple[str, str]:
 
 
 def validate_path(path: str) -> None:
-    """A bug in this program, not a fault of anybody else: paths never come from outside."""
+    """A bug in this program: paths never come from a client."""
     names = path.split("/")
     assert names[0] == "", path
     assert not {"", ".", ".."} & set(names[1:]), path

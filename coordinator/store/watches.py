@@ -36,6 +36,6 @@ class Watches:
         return list(taken)
 
     def clear(self) -> None:
-        """Forget all: nobody will tell this session of a change any more."""
+        """Forget all watches: this session receives no more events."""
         self._of_nodes.clear()
         self._of_children.clear()

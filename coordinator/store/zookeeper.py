@@ -32,7 +32,7 @@ class ZooKeeperOptions(NamedTuple):
 
     ``connection_timeout_ms`` None: as long as the session timeout. ``digest`` is "user:password"
     of ZooKeeper's digest scheme. With ``set_acl`` all may read and only this user may write what
-    is made; without it everybody may do everything."""
+    is made; without it every user may do everything."""
 
     connection_timeout_ms: int | None = None
     digest: str | None = None
@@ -92,7 +92,7 @@ class ZooKeeperStore:
 
     async def connect(self, timeout_ms: int = SESSION_TIMEOUT_MS) -> ZooKeeperSession:
         """Open a session; the chroot is made if it is missing. Raises ConnectionLoss."""
-        # Loaded by whoever needs it: a broker with the embedded store starts without kazoo.
+        # Loaded when it is needed: a broker with the embedded store starts without kazoo.
         from ottla.coordinator.store.zookeeper_client import LinkOptions
         from ottla.coordinator.store.zookeeper_link import ZooKeeperLink
 

@@ -2,7 +2,7 @@
 
 The servers count a session's silence from the last request that reached them. Here it is counted
 from the moment when the last answered request was made, which is earlier; so this side knows of
-the end of a session before the servers act on it, even if nobody ever tells (C-06), and also in
+the end of a session before the servers act on it, even if no event arrives (C-06), and also in
 the first step of a process that was stopped for a while (P-02). Requests to keep the session come
 from the event loop: a loop that hangs loses its session (P-01).
 """
@@ -89,7 +89,7 @@ class Channel:
         try:
             await self._opened
         except BaseException:
-            self._lose("nobody waits for it any more")
+            self._lose("its callers have gone")
             raise
         finally:
             timer.cancel()
@@ -126,7 +126,7 @@ class Channel:
         return future
 
     def abandon(self, reason: str) -> None:
-        """End the session without waiting for anybody."""
+        """End the session without waiting for the servers."""
         self._lose(reason)
 
     async def close(self) -> None:
@@ -184,7 +184,7 @@ class Channel:
     def _send_waiting(self) -> None:
         while self._waiting and len(self._in_flight) < IN_FLIGHT_MAX:
             call = self._waiting.popleft()
-            # Whoever has stopped waiting before it was sent has not asked.
+            # A call that was cancelled before it was sent is not sent.
             if call.future is None or not call.future.done():
                 self._submit(call)
 
@@ -264,7 +264,7 @@ class Channel:
         if self._state is SessionState.LOST:
             return
         if self.session_id:
-            # One that there never was is told to whoever wanted it.
+            # A session that never began is reported to the caller that wanted it.
             logger.warning("ZooKeeper session %#x is lost: %s", self.session_id, reason)
         self._end(SessionState.LOST)
         if not self._opened.done():

@@ -92,7 +92,7 @@ class ZooKeeperLink:
             try:
                 self._loop.call_soon_threadsafe(self.deliver)
             except RuntimeError:
-                logger.debug("nobody is left to be told: the event loop is closed")
+                logger.debug("a reply was dropped: the event loop is closed")
 
 
 def _resolve(stopped: asyncio.Future[None]) -> None:

@@ -71,7 +71,7 @@ _CONNECTION_ERRORS = (
 )
 
 _EPHEMERAL, _SEQUENTIAL = 1, 2
-# Passwords' hashes and tokens are nobody's to read, as in Kafka.
+# Only the brokers may read password hashes and tokens, as in Kafka.
 _SECRET_PATHS = ("/config/users", "/delegation_token")
 
 

@@ -36,7 +36,7 @@ class LeaderAndIsrPartitionState:
     is_new: bool = boolean("1+", ignorable=True)
     leader_recovery_state: int = int8("6+")
     # Ours: a leader that writes the ISR must know who else may lead (KIP-966). In a tagged field,
-    # which whoever does not know it passes over.
+    # which brokers that do not know it skip.
     eligible_leaders: list[int] = array(WireType.INT32, "5+", tag=10_000)
 
 

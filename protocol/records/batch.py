@@ -147,7 +147,7 @@ class RecordBatch:
 
     @property
     def codec(self) -> Codec:
-        """Raises KafkaError(UNSUPPORTED_COMPRESSION_TYPE) for the numbers nobody has assigned."""
+        """Raises KafkaError(UNSUPPORTED_COMPRESSION_TYPE) for unassigned codec numbers."""
         number = self.attributes & CODEC_BITS
         if number >= len(CODECS):
             raise KafkaError(

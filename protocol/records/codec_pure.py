@@ -194,8 +194,9 @@ def decode_columns_in_place(
     column_bytes_max: int = COLUMN_BYTES_MAX,
     in_place_bytes_min: int = IN_PLACE_BYTES_MIN,
 ) -> Columns:
-    """As ``decode_columns``, for data that nobody needs afterwards: from that size on, and if it
-    can be written to, the compiled twin moves the values together where they are, and the columns
-    keep it alive. Where it raises nothing has been moved."""
+    """As ``decode_columns``, for data that no caller needs afterwards.
+
+    From that size on, and if the data can be written to, the compiled twin moves the values
+    together in place, and the columns keep the data alive. Where it raises nothing has moved."""
     del in_place_bytes_min
     return decode_columns(batch, data, column_bytes_max)

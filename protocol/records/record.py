@@ -198,7 +198,7 @@ def _read_headers(batch: RecordBatch, data: bytes, position: int) -> tuple[Heade
     """The headers at a position, and the position after them.
 
     A key that is not UTF-8 comes out with surrogate escapes, which the builder turns back into
-    the same bytes: a header nobody can read must not cost the record."""
+    the same bytes: an unreadable header must not cost the record."""
     count, position = decode_varint(data, position)
     if not 0 <= count * _HEADER_BYTES_MIN <= len(data) - position:
         raise malformed(batch, f"a record claims {count} headers")

@@ -1,0 +1,33 @@
+"""Invariants stand as asserts where the code keeps them, in the rooms that decide."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.tidy.tree import functions, product_modules
+
+# Asserts per hundred functions, at least. The aim is 33; raise a floor when its room gets better.
+FLOORS = {
+    "broker.replica": 13,
+    "coordinator.controller": 3,
+    "coordinator.group": 5,
+    "coordinator.transaction": 22,
+}
+
+
+def asserts_per_hundred_functions(room: str) -> int:
+    """Over the room and the rooms inside it."""
+    modules = [module for module in product_modules() if f"{module.folder}.".startswith(f"{room}.")]
+    count = sum(1 for module in modules for _ in functions(module))
+    asserts = sum(
+        isinstance(node, ast.Assert) for module in modules for node in ast.walk(module.tree)
+    )
+    return 100 * asserts // count
+
+
+@pytest.mark.parametrize(("room", "floor"), FLOORS.items())
+def test_rooms_that_decide_assert_their_invariants(room: str, floor: int) -> None:
+    """An assert at the field or branch says what holds there, and stops a run where it does not."""
+    assert asserts_per_hundred_functions(room) >= floor
