@@ -53,22 +53,20 @@ VERBS = {
     "topics": _client("topics", "create, list, describe, alter, trim, delete topics"),
     "produce": _client("produce", "send lines, files or JSON to a topic"),
     "consume": _client("consume", "write the records of topics as lines or JSON"),
-    "groups": _client("groups", "look at consumer groups, move their positions"),
+    "groups": _client("groups", "show consumer groups, change their offsets"),
     "offsets": _client("offsets", "show offsets of partitions, also by time"),
-    "configs": _client("configs", "look at settings of topics, brokers and groups, change them"),
-    "transactions": _client("transactions", "look at transactions, end those that hang"),
-    "cluster": _client("cluster", "look at brokers, their health, disks and versions"),
-    "features": _client("features", "look at what a cluster can switch on, and switch it"),
+    "configs": _client("configs", "show and change settings of topics, brokers and groups"),
+    "transactions": _client("transactions", "show transactions, abort those that hang"),
+    "cluster": _client("cluster", "show brokers, their health, disks and versions"),
+    "features": _client("features", "show and change the feature levels of a cluster"),
     "reassign": _client(
         "reassign", "move replicas from broker to broker", "placements:reassign_parser"
     ),
-    "elect": _client(
-        "elect", "give partitions the leader they should have", "placements:elect_parser"
-    ),
+    "elect": _client("elect", "elect preferred or unclean leaders", "placements:elect_parser"),
     "mirror": _client("mirror", "copy topics from other clusters into this one"),
     "spark": _client("spark", "run pipelines on Apache Spark"),
     "perf": _client("perf", "measure how fast a cluster is"),
-    "doctor": _broker("doctor", "say what is wrong here, and what to do"),
+    "doctor": _broker("doctor", "find what is wrong here, and say what to do"),
     "log": _broker("log", "look into the files of a stopped broker"),
     "completion": Verb(
         "ottla.client.cli.parsers.completion:parser",

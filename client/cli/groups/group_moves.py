@@ -1,4 +1,4 @@
-"""``ottla groups seek`` and ``reset-offsets``: letting an empty group go on from somewhere else."""
+"""``ottla groups seek`` and ``reset-offsets``: new offsets for an empty group."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ STANDARD_INPUT = "-"
 
 
 async def reset_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Move the group to a place."""
+    """Set the group's offsets to one position of each partition."""
     current = await admin.groups.offsets(arguments.group)
     targets = await _at_place(admin, arguments, current, arguments.offset)
     return await move(admin, arguments, current, targets)
 
 
 async def seek(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Move the group to a place, to where another group stands, or as a file says."""
+    """Set the group's offsets to a position, to those of another group, or from a file."""
     current = await admin.groups.offsets(arguments.group)
     if arguments.to is not None:
         targets = await _at_place(admin, arguments, current, arguments.to)
@@ -47,7 +47,9 @@ async def seek(admin: Admin, arguments: argparse.Namespace) -> int:
         if arguments.topics:
             targets = _only(targets, arguments.topics)
         if not targets:
-            raise CommandError("there is no position to take over for what is named")
+            raise CommandError(
+                "there is no offset to set for the topics and partitions that you named"
+            )
     return await move(admin, arguments, current, targets)
 
 

@@ -65,7 +65,9 @@ def parser() -> Parser:
         required=True,
         help="the source where the groups stand, named as in the mirror",
     )
-    groups.add_argument("--dry-run", action="store_true", help="only show what would be done")
+    groups.add_argument(
+        "--dry-run", action="store_true", help="show the changes without making them"
+    )
     return made
 
 

@@ -46,7 +46,7 @@ def parser() -> Parser:
         required=True,
         help="the first record to keep: N, -N (before the end), end (keep none), @MS or @ISO-8601",
     )
-    trim.add_argument("--dry-run", action="store_true", help="only show what would be done")
+    trim.add_argument("--dry-run", action="store_true", help="show the changes without making them")
     delete = verb("delete", "delete topics and all their records", "orders payments")
     delete.add_argument("topics", metavar="TOPIC", nargs="+")
     delete.add_argument(
@@ -69,28 +69,30 @@ def _add_create(verb: AddVerb) -> None:
         "--if-not-exists", action="store_true", help="do not complain about one that exists"
     )
     create.add_argument(
-        "--dry-run", action="store_true", help="only say whether it could be created"
+        "--dry-run", action="store_true", help="only check whether it could be created"
     )
 
 
 def _add_changes(verb: AddVerb) -> None:
     alter = verb(
-        "alter", "add partitions or change settings of a topic", "orders -p 24 -d retention.ms"
+        "alter", "add partitions to a topic or change its settings", "orders -p 24 -d retention.ms"
     )
     alter.add_argument("topic", metavar="TOPIC")
     alter.add_argument(
         "-p",
         "--partitions",
         type=checked(partition_count),
-        help="how many partitions it is to have",
+        help="the new number of partitions",
     )
     add_setting_option(alter)
     add_delete_option(alter)
-    altered = verb("alter-config", "change settings of topics", "orders -c cleanup.policy=compact")
+    altered = verb(
+        "alter-config", "change settings of several topics", "orders -c cleanup.policy=compact"
+    )
     altered.add_argument("topics", metavar="TOPIC", nargs="+")
     add_setting_option(altered)
     add_delete_option(altered)
-    more = verb("add-partitions", "add partitions to topics", "orders -n 4")
+    more = verb("add-partitions", "add N partitions to each of several topics", "orders -n 4")
     more.add_argument("topics", metavar="TOPIC", nargs="+")
     more.add_argument(
         "-n",
