@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
 PAGE = ROOT / "docs" / "commands.md"
 BEGIN = "<!-- from here on written from the parsers -->\n"
+# What an argument without a help text of its own names.
+OPERANDS = {
+    "GROUP": "the consumer group, or groups",
+    "NAME": "names",
+    "NAME=LEVEL": "a feature and its new level",
+    "TOPIC": "the topic, or topics",
+    "TOPIC:PARTITION": "a partition",
+    "TRANSACTIONAL-ID": "the transactional ids",
+}
 # Described once, for all verbs.
 COMMON = ("--help", "--bootstrap", "--format", "--json")
 
@@ -53,7 +62,7 @@ def shown(action: argparse.Action) -> str:
 def meaning(action: argparse.Action) -> str:
     """Its help, with what a table and Markdown would take for their own."""
     text = (action.help or "").replace("%%", "%").replace("|", "\\|").replace("<", "\\<")
-    return text if action.option_strings or text else "what it is about"
+    return text if action.option_strings or text else OPERANDS[str(action.metavar)]
 
 
 def reference() -> str:
