@@ -63,7 +63,7 @@ async def test_an_unreadable_answer_is_told_and_the_session_goes_on(
         store = await open_store(f"{relay.address}/{chroot}")
         session = await store.connect(10_000)
         states = states_of(session)
-        with pytest.raises(AnswerUnreadable, match=r"Group cannot be read"):
+        with pytest.raises(AnswerUnreadable, match=r"MultiOperation cannot be read"):
             await session.multi([Create("/a"), Create("/b")])
         await until(lambda: session.state is SessionState.CONNECTED)
 
@@ -123,5 +123,5 @@ async def test_a_broker_that_cannot_read_the_answers_says_so_and_ends(tmp_path: 
     assert (process.returncode, output) == (1, b"")
     assert b"Traceback" not in errors
     last = errors.decode().splitlines()[-1]
-    assert "what ZooKeeper answers to Group cannot be read" in last
+    assert "what ZooKeeper answers to MultiOperation cannot be read" in last
     assert "3.5 to 3.9" in last
